@@ -1,0 +1,80 @@
+//! Duty: what to do. A profile is an ordered list of phases, each with one or more streams that run together;
+//! this crate holds its types, reads it from TOML, applies overrides and says in one line what is wrong with it.
+//!
+//! Refusal: it knows no device, no clock and no thread. Whether a target can carry the plan is for the engine to say.
+
+mod overrides;
+mod profile;
+mod units;
+mod validate;
+
+pub use overrides::Override;
+pub use profile::*;
+pub use units::{Bytes, Duration, Percent, Position, Span, format_bytes, parse_bytes, parse_duration_ns};
+pub use validate::{MAX_DEPTH, MAX_REQUEST_BYTES, MAX_WORKERS};
+
+/// What is wrong with a profile: one line that names the key and the remedy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanError(pub String);
+
+impl std::fmt::Display for PlanError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+impl Profile {
+    /// Reads a profile from TOML text, applies overrides (`key=value` pairs, see [`Override`]) and validates it.
+    pub fn from_toml(text: &str, overrides: &[Override]) -> Result<Profile, PlanError> {
+        let mut table: toml::Table = toml::from_str(text).map_err(|e| PlanError(toml_error(text, &e)))?;
+        for item in overrides {
+            item.apply(&mut table)?;
+        }
+        // A second reading from text keeps the line numbers in messages; after an override there is no such text.
+        let profile: Profile = if overrides.is_empty() {
+            toml::from_str(text).map_err(|e| PlanError(toml_error(text, &e)))?
+        } else {
+            Profile::deserialize_value(table)?
+        };
+        profile.validate()?;
+        Ok(profile)
+    }
+
+    /// Reads a profile from the JSON that [`Profile::to_json`] wrote, and validates it again.
+    pub fn from_json(text: &str) -> Result<Profile, PlanError> {
+        let profile: Profile = serde_json::from_str(text).map_err(|e| PlanError(format!("plan: {e}")))?;
+        profile.validate()?;
+        Ok(profile)
+    }
+
+    /// Canonical JSON: keys in declaration order, bytes and nanoseconds as integers. Its hash identifies the profile.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("a profile holds nothing that JSON cannot carry")
+    }
+
+    fn deserialize_value(table: toml::Table) -> Result<Profile, PlanError> {
+        table.try_into().map_err(|e: toml::de::Error| PlanError(one_line(e.message())))
+    }
+}
+
+/// The JSON Schema of a profile file.
+pub fn json_schema() -> String {
+    serde_json::to_string_pretty(&schemars::schema_for!(Profile)).expect("a schema is plain JSON")
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn toml_error(text: &str, error: &toml::de::Error) -> String {
+    let message = one_line(error.message());
+    match error.span() {
+        Some(span) => {
+            let line = text.as_bytes()[..span.start.min(text.len())].iter().filter(|b| **b == b'\n').count() + 1;
+            format!("line {line}: {message}")
+        }
+        None => message,
+    }
+}

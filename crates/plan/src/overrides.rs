@@ -1,0 +1,103 @@
+//! Overrides: `key=value` pairs that change a profile before it is validated.
+
+use crate::{PlanError, Profile};
+use toml::{Table, Value};
+
+/// One `key=value`. The key is a bare name (`depth`), which changes every place where that key belongs, or a path
+/// (`measure.depth`, `measure.reads.depth`) that starts with a phase's name and may name one of its streams.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Override {
+    key: String,
+    value: Value,
+}
+
+/// Keys that belong to a type of the profile, out of its schema so that they cannot drift.
+fn keys_of(type_name: &str) -> Vec<String> {
+    let schema: serde_json::Value = serde_json::from_str(&crate::json_schema()).expect("our own schema is JSON");
+    let properties =
+        if schema["title"] == type_name { &schema["properties"] } else { &schema["$defs"][type_name]["properties"] };
+    properties.as_object().map(|p| p.keys().cloned().collect()).unwrap_or_default()
+}
+
+impl Override {
+    /// Parses `key=value`; a value that is not TOML is text (`8KiB`, `0..50%`).
+    pub fn parse(text: &str) -> Result<Override, PlanError> {
+        let (key, value) = text
+            .split_once('=')
+            .ok_or_else(|| PlanError(format!("`{text}` is not an override; write key=value such as depth=8")))?;
+        let value = value.trim();
+        let parsed = toml::from_str::<Table>(&format!("v = {value}")).ok().and_then(|mut t| t.remove("v"));
+        Ok(Override { key: key.trim().to_string(), value: parsed.unwrap_or_else(|| Value::String(value.to_string())) })
+    }
+
+    pub(crate) fn apply(&self, profile: &mut Table) -> Result<(), PlanError> {
+        let path: Vec<&str> = self.key.split('.').collect();
+        let leaf = *path.last().expect("split gives at least one part");
+        let (in_profile, in_phase, in_stream) = (keys_of("Profile"), keys_of("Phase"), keys_of("Stream"));
+        let known = |keys: &[String]| keys.iter().any(|k| k == leaf) && leaf != "phase" && leaf != "stream";
+        if path.len() == 1 && known(&in_profile) {
+            profile.insert(leaf.to_string(), self.value.clone());
+            return Ok(());
+        }
+        let mut changed = false;
+        for phase in tables(profile, "phase") {
+            let phase_named = path.len() > 1 && name_of(phase) == path[0];
+            if path.len() > 1 && !phase_named {
+                continue;
+            }
+            if path.len() < 3 && known(&in_phase) {
+                phase.insert(leaf.to_string(), self.value.clone());
+                changed = true;
+                continue;
+            }
+            for stream in tables(phase, "stream") {
+                if known(&in_stream) && (path.len() < 3 || name_of(stream) == path[1]) {
+                    stream.insert(leaf.to_string(), self.value.clone());
+                    changed = true;
+                }
+            }
+        }
+        if changed {
+            return Ok(());
+        }
+        let every = [in_profile, in_phase, in_stream].concat();
+        let near = every.iter().min_by_key(|k| distance(k, leaf)).filter(|k| distance(k, leaf) <= 2);
+        let hint = near.map(|k| format!("; did you mean `{k}`?")).unwrap_or_default();
+        Err(PlanError(format!("--set {}: this profile has no such key{hint}", self.key)))
+    }
+}
+
+impl Profile {
+    /// Parses and applies several `key=value` texts while reading a profile.
+    pub fn from_toml_with(text: &str, overrides: &[String]) -> Result<Profile, PlanError> {
+        let parsed = overrides.iter().map(|o| Override::parse(o)).collect::<Result<Vec<_>, _>>()?;
+        Profile::from_toml(text, &parsed)
+    }
+}
+
+fn tables<'a>(table: &'a mut Table, key: &str) -> Vec<&'a mut Table> {
+    match table.get_mut(key) {
+        Some(Value::Array(items)) => items.iter_mut().filter_map(Value::as_table_mut).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn name_of(table: &Table) -> &str {
+    table.get("name").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Levenshtein distance, for "did you mean".
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replace = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = replace.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}

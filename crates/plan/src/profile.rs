@@ -1,0 +1,533 @@
+//! The types of a profile. Field names are the keys of the TOML file.
+
+use crate::units::{Bytes, Duration, Percent, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, de};
+
+/// A load: ordered phases, and how requests reach the target.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    pub title: String,
+    /// Where the load comes from: a study, a tool, a trace.
+    #[serde(default)]
+    pub source: String,
+    /// What the load stands for and why its numbers are what they are.
+    #[serde(default)]
+    pub about: String,
+    #[serde(default = "one")]
+    pub seed: u64,
+    #[serde(default)]
+    pub engine: EngineChoice,
+    #[serde(default)]
+    pub io: IoMode,
+    /// State of the page cache before a buffered run.
+    #[serde(default)]
+    pub cache: CacheState,
+    /// How many completions a reap waits for. Above 1, requests wait for others of their own batch.
+    #[serde(default = "one_u32")]
+    pub reap: u32,
+    /// Length of an interval of the time series.
+    #[serde(default = "one_second")]
+    pub interval: Duration,
+    /// A request outstanding for longer than this is named while it hangs.
+    #[serde(default = "fifteen_seconds")]
+    pub hang_after: Duration,
+    /// End the run at the first failed request instead of counting it.
+    #[serde(default)]
+    pub stop_on_error: bool,
+    /// Whether never-written parts of a target that may be written are filled with data before the first phase.
+    #[serde(default)]
+    pub fill: FillChoice,
+    pub phase: Vec<Phase>,
+}
+
+/// Which device carries requests to a real target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EngineChoice {
+    /// io_uring, or psync where the kernel does not allow it.
+    #[default]
+    Auto,
+    IoUring,
+    Psync,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum IoMode {
+    /// O_DIRECT; falls back to buffered, and says so, where the file system has none.
+    #[default]
+    Direct,
+    Buffered,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CacheState {
+    /// The page cache of the target is dropped before the first phase.
+    #[default]
+    Cold,
+    /// The page cache stays as it is.
+    AsIs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FillChoice {
+    #[default]
+    Auto,
+    Never,
+}
+
+/// Streams that run at the same time, and what ends them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    #[serde(default)]
+    pub name: String,
+    /// Measured time, warm-up not included.
+    #[serde(default)]
+    pub duration: Option<Duration>,
+    /// Requests of all streams together, each stream by its share of the lanes.
+    #[serde(default)]
+    pub requests: Option<u64>,
+    /// Bytes of all streams together.
+    #[serde(default)]
+    pub bytes: Option<Bytes>,
+    /// How often each stream goes through its region.
+    #[serde(default)]
+    pub passes: Option<u64>,
+    /// Time at the start of the phase that is recorded apart and in no figure.
+    #[serde(default)]
+    pub warmup: Duration,
+    #[serde(default)]
+    pub stop: Option<Stop>,
+    #[serde(default)]
+    pub steady: Option<Steady>,
+    #[serde(default)]
+    pub ramp: Option<Ramp>,
+    pub stream: Vec<Stream>,
+}
+
+/// Ends a phase when a figure of one interval passes a limit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Stop {
+    /// Figure of the response times of all streams: `mean`, `p50`, `p90`, `p95`, `p99`, `p99.9` or `max`.
+    pub when: Figure,
+    pub above: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Figure {
+    #[serde(rename = "mean")]
+    Mean,
+    #[serde(rename = "p50")]
+    P50,
+    #[serde(rename = "p90")]
+    P90,
+    #[serde(rename = "p95")]
+    P95,
+    #[serde(rename = "p99")]
+    P99,
+    #[serde(rename = "p99.9")]
+    P999,
+    #[serde(rename = "max")]
+    Max,
+}
+
+/// Steady state after SNIA SSS PTS: over the last `rounds` rounds, range at most `range` of the mean and the fitted
+/// slope over the window at most `slope` of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Steady {
+    #[serde(default)]
+    pub measure: SteadyMeasure,
+    #[serde(default = "ten_seconds")]
+    pub round: Duration,
+    #[serde(default = "five")]
+    pub rounds: u32,
+    #[serde(default = "twenty_percent")]
+    pub range: Percent,
+    #[serde(default = "ten_percent")]
+    pub slope: Percent,
+    /// End the phase when the state is reached; otherwise it is only noted.
+    #[serde(default)]
+    pub stop: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SteadyMeasure {
+    #[default]
+    Iops,
+    Throughput,
+    MeanService,
+}
+
+/// Changes one knob of every stream of the phase at equal distances in time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ramp {
+    pub knob: Knob,
+    pub from: f64,
+    pub to: f64,
+    /// Added at each step; or else the knob is multiplied by `factor`.
+    #[serde(default)]
+    pub step: Option<f64>,
+    #[serde(default)]
+    pub factor: Option<f64>,
+    /// Time between steps.
+    pub every: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Knob {
+    /// Requests in flight a lane.
+    Depth,
+    /// Requests a second a stream.
+    Rate,
+    /// Lanes at work a stream.
+    Workers,
+}
+
+/// One source of operations. A stream has `workers` lanes, each with `depth` requests in flight.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Stream {
+    #[serde(default)]
+    pub name: String,
+    /// Which of the run's targets, counted from 0.
+    #[serde(default)]
+    pub target: usize,
+    #[serde(default)]
+    pub operations: Operations,
+    pub request: RequestSizes,
+    /// Offsets are multiples of this; the smallest request size unless set.
+    #[serde(default)]
+    pub align: Option<Bytes>,
+    #[serde(default)]
+    pub address: Address,
+    #[serde(default)]
+    pub region: Span,
+    #[serde(default = "one_u32")]
+    pub workers: u32,
+    #[serde(default = "one_u32")]
+    pub depth: u32,
+    #[serde(default)]
+    pub pace: Pace,
+    /// Pause between the end of a request and the next one of its slot (closed loop).
+    #[serde(default)]
+    pub think: Duration,
+    #[serde(default)]
+    pub sync: SyncMode,
+    /// A flush after every so many writes of a lane.
+    #[serde(default)]
+    pub flush_every: Option<FlushEvery>,
+    #[serde(default)]
+    pub data: Data,
+    /// Blocks are stamped when written and checked when read.
+    #[serde(default)]
+    pub verify: bool,
+}
+
+/// Shares of the operations; they sum to 100.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Operations {
+    #[serde(default)]
+    pub read: Percent,
+    #[serde(default)]
+    pub write: Percent,
+    #[serde(default)]
+    pub flush: Percent,
+    #[serde(default)]
+    pub trim: Percent,
+}
+
+impl Default for Operations {
+    fn default() -> Self {
+        Operations { read: Percent(100.0), write: Percent(0.0), flush: Percent(0.0), trim: Percent(0.0) }
+    }
+}
+
+/// One size, or a weighted mix.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(transparent)]
+pub struct RequestSizes(pub Vec<SizeShare>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SizeShare {
+    pub size: Bytes,
+    #[serde(default = "hundred_percent")]
+    pub share: Percent,
+}
+
+impl RequestSizes {
+    pub fn max_bytes(&self) -> u64 {
+        self.0.iter().map(|s| s.size.0).max().unwrap_or(0)
+    }
+    pub fn min_bytes(&self) -> u64 {
+        self.0.iter().map(|s| s.size.0).min().unwrap_or(0)
+    }
+}
+
+impl<'de> Deserialize<'de> for RequestSizes {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = RequestSizes;
+            fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+                f.write_str("a size such as \"8KiB\" or a list of { size, share }")
+            }
+            fn visit_str<E: de::Error>(self, v: &str) -> Result<RequestSizes, E> {
+                let size = crate::parse_bytes(v).map(Bytes).map_err(E::custom)?;
+                Ok(RequestSizes(vec![SizeShare { size, share: Percent(100.0) }]))
+            }
+            fn visit_i64<E: de::Error>(self, v: i64) -> Result<RequestSizes, E> {
+                self.visit_str(&v.to_string())
+            }
+            fn visit_u64<E: de::Error>(self, v: u64) -> Result<RequestSizes, E> {
+                self.visit_str(&v.to_string())
+            }
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut seq: A) -> Result<RequestSizes, A::Error> {
+                let mut sizes = Vec::new();
+                while let Some(size) = seq.next_element()? {
+                    sizes.push(size);
+                }
+                Ok(RequestSizes(sizes))
+            }
+        }
+        d.deserialize_any(Visitor)
+    }
+}
+
+/// The order in which a stream touches its region. Written as a word, or as a table with `kind` and parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Address {
+    /// One cursor for all lanes of the stream; with `apart`, each lane has its own part of the region.
+    Sequential { apart: bool },
+    /// Uniform and independent.
+    Random,
+    /// Every block once a pass, in random order.
+    Permutation,
+    /// Offsets `stride` apart, wrapping to the next block not yet touched.
+    Strided { stride: Bytes },
+    /// `random` per cent of requests uniform, the others continue a sequential cursor.
+    Mixed { random: Percent },
+    /// P(rank k) ∝ k^-theta over blocks in scattered order.
+    Zipf { theta: f64 },
+    /// Self-similar: a share `1 - skew` of blocks gets `skew` of the requests, again within each part.
+    Pareto { skew: Percent },
+    /// `requests` per cent fall into `spots` equal spots that together cover `space` per cent of the region; the rest
+    /// is uniform over the whole region.
+    HotSpots { requests: Percent, space: Percent, spots: u32 },
+}
+
+impl Default for Address {
+    fn default() -> Self {
+        Address::Sequential { apart: false }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+enum AddressTable {
+    Sequential {
+        #[serde(default)]
+        apart: bool,
+    },
+    Random {},
+    Permutation {},
+    Strided {
+        stride: Bytes,
+    },
+    Mixed {
+        random: Percent,
+    },
+    Zipf {
+        #[serde(default = "zipf_theta")]
+        theta: f64,
+    },
+    Pareto {
+        #[serde(default = "eighty_percent")]
+        skew: Percent,
+    },
+    HotSpots {
+        #[serde(default = "eighty_percent")]
+        requests: Percent,
+        #[serde(default = "twenty_percent")]
+        space: Percent,
+        #[serde(default = "one_u32")]
+        spots: u32,
+    },
+}
+
+impl From<AddressTable> for Address {
+    fn from(table: AddressTable) -> Address {
+        match table {
+            AddressTable::Sequential { apart } => Address::Sequential { apart },
+            AddressTable::Random {} => Address::Random,
+            AddressTable::Permutation {} => Address::Permutation,
+            AddressTable::Strided { stride } => Address::Strided { stride },
+            AddressTable::Mixed { random } => Address::Mixed { random },
+            AddressTable::Zipf { theta } => Address::Zipf { theta },
+            AddressTable::Pareto { skew } => Address::Pareto { skew },
+            AddressTable::HotSpots { requests, space, spots } => Address::HotSpots { requests, space, spots },
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Address {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        word_or_table::<AddressTable, D>(d, "kind", "an address pattern such as \"random\"").map(Address::from)
+    }
+}
+
+/// When requests are due.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, JsonSchema)]
+#[serde(tag = "loop", rename_all = "snake_case")]
+pub enum Pace {
+    /// A request is due when the one before it in its slot ended, plus think time.
+    #[default]
+    Closed,
+    /// Requests are due at `rate` a second for the whole stream, whatever the storage does.
+    Open { rate: f64, arrivals: Arrivals },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrivals {
+    #[default]
+    Constant,
+    Poisson,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "loop", rename_all = "snake_case", deny_unknown_fields)]
+enum PaceTable {
+    Closed {},
+    Open {
+        rate: f64,
+        #[serde(default)]
+        arrivals: Arrivals,
+    },
+}
+
+impl<'de> Deserialize<'de> for Pace {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let what = "\"closed\" or { loop = \"open\", rate = 1000, arrivals = \"poisson\" }";
+        Ok(match word_or_table::<PaceTable, D>(d, "loop", what)? {
+            PaceTable::Closed {} => Pace::Closed,
+            PaceTable::Open { rate, arrivals } => Pace::Open { rate, arrivals },
+        })
+    }
+}
+
+/// Durability of each write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SyncMode {
+    #[default]
+    None,
+    /// Data and metadata reach the medium before a write ends (RWF_SYNC).
+    Sync,
+    /// Data reaches the medium before a write ends (RWF_DSYNC).
+    Dsync,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FlushEvery {
+    pub writes: u32,
+    #[serde(default)]
+    pub call: FlushCall,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FlushCall {
+    #[default]
+    Fdatasync,
+    Fsync,
+}
+
+/// What is written. Incompressible and different in every block unless said otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Data {
+    /// Share of each block that a compressor can remove.
+    #[serde(default)]
+    pub compressible: Percent,
+    /// Share of blocks that repeat an earlier block.
+    #[serde(default)]
+    pub duplicate: Percent,
+}
+
+/// Lets a tagged table without parameters be written as its tag alone.
+fn word_or_table<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    d: D,
+    tag: &'static str,
+    expecting: &'static str,
+) -> Result<T, D::Error> {
+    struct Visitor<T>(&'static str, &'static str, std::marker::PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> de::Visitor<'de> for Visitor<T> {
+        type Value = T;
+        fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+            f.write_str(self.1)
+        }
+        fn visit_str<E: de::Error>(self, word: &str) -> Result<T, E> {
+            let entries = std::iter::once((self.0, word));
+            T::deserialize(de::value::MapDeserializer::new(entries))
+        }
+        fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+            T::deserialize(de::value::MapAccessDeserializer::new(map))
+        }
+    }
+    d.deserialize_any(Visitor(tag, expecting, std::marker::PhantomData))
+}
+
+impl Default for Span {
+    fn default() -> Self {
+        Span::WHOLE
+    }
+}
+
+fn one() -> u64 {
+    1
+}
+fn one_u32() -> u32 {
+    1
+}
+fn five() -> u32 {
+    5
+}
+fn one_second() -> Duration {
+    Duration { ns: 1_000_000_000 }
+}
+fn ten_seconds() -> Duration {
+    Duration { ns: 10_000_000_000 }
+}
+/// SQLIOSim warns after 15 s; so does the watchdog.
+fn fifteen_seconds() -> Duration {
+    Duration { ns: 15_000_000_000 }
+}
+fn zipf_theta() -> f64 {
+    1.1
+}
+fn ten_percent() -> Percent {
+    Percent(10.0)
+}
+fn twenty_percent() -> Percent {
+    Percent(20.0)
+}
+fn eighty_percent() -> Percent {
+    Percent(80.0)
+}
+fn hundred_percent() -> Percent {
+    Percent(100.0)
+}

@@ -1,0 +1,266 @@
+//! Sizes, durations and shares as people write them: `8K` is 8 KiB, as in every storage tool.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, de};
+
+/// A number of bytes. Text: `512`, `8K`, `8KiB`, `1.5 MiB`, `10MB` is still 10 MiB. Binary prefixes throughout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Default)]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+impl JsonSchema for Bytes {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Bytes".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"type": ["string", "integer"], "description": "512, 8KiB, 2GiB; prefixes are binary"})
+    }
+}
+
+/// A time span in ns. Text: `15s`, `250 ms`, `10us`, `2min`, `1h`; a bare number means seconds. Written back as `1500ns`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Duration {
+    pub ns: u64,
+}
+
+/// A share in per cent, 0 to 100.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, JsonSchema, Default)]
+#[serde(transparent)]
+pub struct Percent(pub f64);
+
+/// A place on a target: bytes from its start, or a share of its length.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Position {
+    Bytes(u64),
+    Percent(f64),
+}
+
+/// A part of a target, written `FROM..TO`, such as `0..50%` or `1GiB..3GiB`. Either end may be left out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Span {
+    pub from: Position,
+    pub to: Position,
+}
+
+const PREFIXES: [(char, u32); 6] = [('k', 10), ('m', 20), ('g', 30), ('t', 40), ('p', 50), ('e', 60)];
+
+/// Parses a size. Units are binary whatever their spelling (`K`, `KB`, `KiB`), case is ignored, a fraction is allowed
+/// where it gives whole bytes.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    let refuse = || format!("`{text}` is not a size; write for example 512, 8KiB or 2GiB");
+    let lower = text.trim().to_ascii_lowercase();
+    let split = lower.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(lower.len());
+    let (number, unit) = (lower[..split].trim(), lower[split..].trim());
+    let shift = match unit {
+        "" | "b" | "byte" | "bytes" => 0,
+        _ => {
+            let prefix = unit.chars().next().ok_or_else(refuse)?;
+            let (_, shift) = PREFIXES.iter().find(|(c, _)| *c == prefix).ok_or_else(refuse)?;
+            if !matches!(&unit[1..], "" | "b" | "ib") {
+                return Err(refuse());
+            }
+            *shift
+        }
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() || fraction.len() > 15 || (number.contains('.') && fraction.is_empty()) {
+        return Err(refuse());
+    }
+    let too_large = || format!("`{text}` is larger than 2^64 bytes");
+    let whole: u128 = whole.parse::<u64>().map_err(|_| too_large())?.into();
+    let scale = 10u128.pow(fraction.len() as u32);
+    let fraction: u128 = if fraction.is_empty() { 0 } else { fraction.parse::<u64>().map_err(|_| refuse())?.into() };
+    let scaled = (whole * scale + fraction) << shift;
+    if scaled % scale != 0 {
+        return Err(format!("`{text}` is not a whole number of bytes"));
+    }
+    u64::try_from(scaled / scale).map_err(|_| too_large())
+}
+
+/// Writes a size with the largest binary prefix that leaves a whole number, such as `8KiB`.
+pub fn format_bytes(bytes: u64) -> String {
+    for (prefix, shift) in PREFIXES.iter().rev() {
+        let unit = 1u64 << shift;
+        if bytes >= unit && bytes.is_multiple_of(unit) {
+            return format!("{}{}iB", bytes / unit, prefix.to_ascii_uppercase());
+        }
+    }
+    format!("{bytes}B")
+}
+
+/// Parses a time span into ns; a bare number means seconds.
+pub fn parse_duration_ns(text: &str) -> Result<u64, String> {
+    let refuse = || format!("`{text}` is not a time span; write for example 15s, 250ms or 2h");
+    let lower = text.trim().to_ascii_lowercase();
+    let split = lower.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(lower.len());
+    let unit_ns = match lower[split..].trim() {
+        "ns" => 1,
+        "us" | "µs" | "usec" => 1_000,
+        "ms" | "msec" => 1_000_000,
+        "" | "s" | "sec" | "second" | "seconds" => 1_000_000_000u64,
+        "m" | "min" | "minute" | "minutes" => 60_000_000_000,
+        "h" | "hour" | "hours" => 3_600_000_000_000,
+        "d" | "day" | "days" => 86_400_000_000_000,
+        "w" | "week" | "weeks" => 604_800_000_000_000,
+        _ => return Err(refuse()),
+    };
+    let number: f64 = lower[..split].trim().parse().map_err(|_| refuse())?;
+    let ns = number * unit_ns as f64;
+    if !(0.0..9.0e18).contains(&ns) {
+        return Err(format!("`{text}` is longer than 2^63 ns"));
+    }
+    Ok(ns.round() as u64)
+}
+
+/// Reads either the number or the text form of a unit.
+struct NumberOrText<T> {
+    expecting: &'static str,
+    from_integer: fn(u64) -> T,
+    from_float: fn(f64) -> Result<T, String>,
+    from_text: fn(&str) -> Result<T, String>,
+}
+
+impl<T> de::Visitor<'_> for NumberOrText<T> {
+    type Value = T;
+    fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str(self.expecting)
+    }
+    fn visit_u64<E: de::Error>(self, v: u64) -> Result<T, E> {
+        Ok((self.from_integer)(v))
+    }
+    fn visit_i64<E: de::Error>(self, v: i64) -> Result<T, E> {
+        let v = u64::try_from(v).map_err(|_| E::custom(format!("{v} is negative, expected {}", self.expecting)))?;
+        Ok((self.from_integer)(v))
+    }
+    fn visit_f64<E: de::Error>(self, v: f64) -> Result<T, E> {
+        (self.from_float)(v).map_err(E::custom)
+    }
+    fn visit_str<E: de::Error>(self, v: &str) -> Result<T, E> {
+        (self.from_text)(v).map_err(E::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        d.deserialize_any(NumberOrText {
+            expecting: "a size such as 8KiB",
+            from_integer: Bytes,
+            from_float: |v| Err(format!("{v} is not a whole number of bytes; write for example \"8KiB\"")),
+            from_text: |t| parse_bytes(t).map(Bytes),
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Duration {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        d.deserialize_any(NumberOrText {
+            expecting: "a time span such as 15s",
+            from_integer: |seconds| Duration { ns: seconds.saturating_mul(1_000_000_000) },
+            from_float: |seconds| parse_duration_ns(&seconds.to_string()).map(|ns| Duration { ns }),
+            from_text: |t| parse_duration_ns(t).map(|ns| Duration { ns }),
+        })
+    }
+}
+
+impl Serialize for Duration {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(&format_args!("{}ns", self.ns))
+    }
+}
+
+impl JsonSchema for Duration {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Duration".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"type": ["string", "number"], "description": "15s, 250ms, 2h; a bare number means seconds"})
+    }
+}
+
+impl<'de> Deserialize<'de> for Percent {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let percent = d.deserialize_any(NumberOrText {
+            expecting: "a percentage such as 67",
+            from_integer: |v| v as f64,
+            from_float: Ok,
+            from_text: |t| {
+                let number = t.trim().trim_end_matches('%').trim();
+                number.parse().map_err(|_| format!("`{t}` is not a percentage; write for example 67 or \"67%\""))
+            },
+        })?;
+        if (0.0..=100.0).contains(&percent) {
+            Ok(Percent(percent))
+        } else {
+            Err(de::Error::custom(format!("{percent} is not a percentage between 0 and 100")))
+        }
+    }
+}
+
+impl Position {
+    fn parse(text: &str) -> Result<Position, String> {
+        match text.trim().strip_suffix('%') {
+            Some(number) => match number.trim().parse::<f64>() {
+                Ok(p) if (0.0..=100.0).contains(&p) => Ok(Position::Percent(p)),
+                _ => Err(format!("`{text}` is not a percentage between 0% and 100%")),
+            },
+            None => parse_bytes(text).map(Position::Bytes),
+        }
+    }
+
+    /// The byte offset on a target of `length_bytes`; percentages round down.
+    pub fn offset_bytes(self, length_bytes: u64) -> u64 {
+        match self {
+            Position::Bytes(b) => b,
+            Position::Percent(p) => (length_bytes as f64 * p / 100.0) as u64,
+        }
+    }
+}
+
+impl Span {
+    pub const WHOLE: Span = Span { from: Position::Bytes(0), to: Position::Percent(100.0) };
+
+    pub fn parse(text: &str) -> Result<Span, String> {
+        let (from, to) =
+            text.split_once("..").ok_or_else(|| format!("`{text}` is not a region; write FROM..TO such as 0..50%"))?;
+        let end = |side: &str, otherwise| if side.trim().is_empty() { Ok(otherwise) } else { Position::parse(side) };
+        let span = Span { from: end(from, Span::WHOLE.from)?, to: end(to, Span::WHOLE.to)? };
+        let backwards = match (span.from, span.to) {
+            (Position::Bytes(a), Position::Bytes(b)) => a >= b,
+            (Position::Percent(a), Position::Percent(b)) => a >= b,
+            _ => false,
+        };
+        if backwards { Err(format!("region `{text}` is empty; its end must lie behind its start")) } else { Ok(span) }
+    }
+}
+
+impl std::fmt::Display for Span {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let side = |p: Position| match p {
+            Position::Bytes(b) => format_bytes(b),
+            Position::Percent(p) => format!("{p}%"),
+        };
+        write!(f, "{}..{}", side(self.from), side(self.to))
+    }
+}
+
+impl Serialize for Span {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(d)?;
+        Span::parse(&text).map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for Span {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Region".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"type": "string", "description": "FROM..TO, such as 0..50% or 1GiB..3GiB"})
+    }
+}

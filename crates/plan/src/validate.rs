@@ -1,0 +1,265 @@
+//! What a profile must satisfy before any target is opened.
+
+use crate::profile::*;
+use crate::units::{Position, Span, format_bytes};
+use crate::{PlanError, Profile};
+
+/// Depth of a lane at the most: an io_uring has at most 32,768 entries, and buffers of that many requests are rarely meant.
+pub const MAX_DEPTH: u32 = 4096;
+pub const MAX_WORKERS: u32 = 1024;
+pub const MAX_REQUEST_BYTES: u64 = 1 << 30;
+/// Requests are multiples of a sector.
+const SECTOR_BYTES: u64 = 512;
+
+type Check = Result<(), PlanError>;
+
+fn refuse<T>(message: String) -> Result<T, PlanError> {
+    Err(PlanError(message))
+}
+
+impl Profile {
+    /// Checks everything that can be known without a target.
+    pub fn validate(&self) -> Check {
+        if self.phase.is_empty() {
+            return refuse("phase: a profile needs at least one [[phase]]".into());
+        }
+        if self.interval.ns < 1_000_000 {
+            return refuse(format!("interval: {} ns is too short, at least 1ms", self.interval.ns));
+        }
+        if self.reap == 0 || self.reap > MAX_DEPTH {
+            return refuse(format!("reap: {} is not between 1 and {MAX_DEPTH}", self.reap));
+        }
+        if self.hang_after.ns == 0 {
+            return refuse("hang_after: must be longer than 0".into());
+        }
+        for (i, phase) in self.phase.iter().enumerate() {
+            let at = if phase.name.is_empty() { format!("phase {}", i + 1) } else { format!("phase {}", phase.name) };
+            phase.validate(&at)?;
+        }
+        Ok(())
+    }
+
+    /// How many targets the profile speaks of.
+    pub fn target_count(&self) -> usize {
+        self.phase.iter().flat_map(|p| &p.stream).map(|s| s.target + 1).max().unwrap_or(1)
+    }
+
+    pub fn writes(&self) -> bool {
+        self.phase.iter().flat_map(|p| &p.stream).any(|s| s.operations.write.0 > 0.0 || s.operations.trim.0 > 0.0)
+    }
+}
+
+impl Phase {
+    fn validate(&self, at: &str) -> Check {
+        if self.stream.is_empty() {
+            return refuse(format!("{at}: needs at least one [[phase.stream]]"));
+        }
+        if self.duration.is_none() && self.requests.is_none() && self.bytes.is_none() && self.passes.is_none() {
+            return refuse(format!("{at}: nothing ends it; set duration, requests, bytes or passes"));
+        }
+        let zero = [
+            ("duration", self.duration.map(|d| d.ns)),
+            ("requests", self.requests),
+            ("bytes", self.bytes.map(|b| b.0)),
+            ("passes", self.passes),
+        ];
+        for (key, value) in zero {
+            if value == Some(0) {
+                return refuse(format!("{at}: {key} is 0; leave it out or make it larger"));
+            }
+        }
+        if let Some(ramp) = &self.ramp {
+            ramp.validate(at)?;
+            if ramp.knob == Knob::Rate && self.stream.iter().any(|s| s.pace == Pace::Closed) {
+                return refuse(format!("{at}: ramp of the rate needs pace = {{ loop = \"open\", … }} in every stream"));
+            }
+        }
+        if let Some(steady) = &self.steady {
+            if steady.rounds < 3 || steady.rounds > 1000 {
+                return refuse(format!("{at}: steady.rounds is {}, must be 3 to 1000", steady.rounds));
+            }
+            if steady.round.ns == 0 {
+                return refuse(format!("{at}: steady.round must be longer than 0"));
+            }
+        }
+        for (i, stream) in self.stream.iter().enumerate() {
+            let at = if stream.name.is_empty() {
+                format!("{at}, stream {}", i + 1)
+            } else {
+                format!("{at}, stream {}", stream.name)
+            };
+            stream.validate(&at)?;
+        }
+        let lanes: u64 = self.stream.iter().map(|s| u64::from(s.workers)).sum();
+        if lanes > u64::from(MAX_WORKERS) {
+            return refuse(format!("{at}: {lanes} workers in all, at most {MAX_WORKERS}"));
+        }
+        self.refuse_overlaps(at)
+    }
+
+    /// Two verified streams on one target must not write over each other's region: neither could know what to expect.
+    fn refuse_overlaps(&self, at: &str) -> Check {
+        for (i, a) in self.stream.iter().enumerate() {
+            for b in &self.stream[i + 1..] {
+                let one_writes = a.operations.write.0 > 0.0 || b.operations.write.0 > 0.0;
+                let differ = a.verify != b.verify;
+                if a.target == b.target && one_writes && differ && overlap(&a.region, &b.region) {
+                    return refuse(format!(
+                        "{at}: regions {} and {} overlap, one with verify and one without; keep them apart",
+                        a.region, b.region
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn overlap(a: &Span, b: &Span) -> bool {
+    let before = |x: Position, y: Position| match (x, y) {
+        (Position::Bytes(x), Position::Bytes(y)) => x <= y,
+        (Position::Percent(x), Position::Percent(y)) => x <= y,
+        (Position::Bytes(0), _) => true,
+        (_, Position::Percent(y)) => y >= 100.0,
+        _ => false,
+    };
+    !(before(a.to, b.from) || before(b.to, a.from))
+}
+
+impl Ramp {
+    fn validate(&self, at: &str) -> Check {
+        if !(self.from > 0.0 && self.to > 0.0 && self.from.is_finite() && self.to.is_finite()) {
+            return refuse(format!("{at}: ramp.from and ramp.to must be larger than 0"));
+        }
+        match (self.step, self.factor) {
+            (Some(step), None) if step > 0.0 && step.is_finite() => {}
+            (None, Some(factor)) if factor > 1.0 && factor.is_finite() => {}
+            _ => return refuse(format!("{at}: ramp needs either step (above 0) or factor (above 1)")),
+        }
+        if self.every.ns == 0 {
+            return refuse(format!("{at}: ramp.every must be longer than 0"));
+        }
+        let limit = match self.knob {
+            Knob::Depth => f64::from(MAX_DEPTH),
+            Knob::Workers => f64::from(MAX_WORKERS),
+            Knob::Rate => 1e9,
+        };
+        if self.from.max(self.to) > limit {
+            return refuse(format!("{at}: ramp reaches {}, at most {limit}", self.from.max(self.to)));
+        }
+        Ok(())
+    }
+
+    /// The knob's value after `steps` steps, held at `to`.
+    pub fn value(&self, steps: u32) -> f64 {
+        let up = self.to >= self.from;
+        let value = match (self.step, self.factor) {
+            (Some(step), _) if up => self.from + step * f64::from(steps),
+            (Some(step), _) => self.from - step * f64::from(steps),
+            (None, factor) => {
+                let factor = factor.unwrap_or(2.0);
+                // Repeated multiplication, not powi: the same bits on every machine.
+                (0..steps.min(4096)).fold(self.from, |v, _| if up { v * factor } else { v / factor })
+            }
+        };
+        if up { value.min(self.to) } else { value.max(self.to) }
+    }
+
+    pub fn max(&self) -> f64 {
+        self.from.max(self.to)
+    }
+}
+
+impl Stream {
+    /// Offsets are multiples of this.
+    pub fn align_bytes(&self) -> u64 {
+        self.align.map_or_else(|| self.request.min_bytes(), |a| a.0)
+    }
+
+    fn validate(&self, at: &str) -> Check {
+        let ops = &self.operations;
+        let sum = ops.read.0 + ops.write.0 + ops.flush.0 + ops.trim.0;
+        if (sum - 100.0).abs() > 1e-6 {
+            return refuse(format!("{at}: operations sum to {sum} %, must be 100"));
+        }
+        if self.request.0.is_empty() {
+            return refuse(format!("{at}: request names no size"));
+        }
+        let shares: f64 = self.request.0.iter().map(|s| s.share.0).sum();
+        if (shares - 100.0).abs() > 1e-6 {
+            return refuse(format!("{at}: request shares sum to {shares} %, must be 100"));
+        }
+        for item in &self.request.0 {
+            let size = item.size.0;
+            if size == 0 || size % SECTOR_BYTES != 0 {
+                return refuse(format!("{at}: request size {size} is not a multiple of {SECTOR_BYTES} bytes"));
+            }
+            if size > MAX_REQUEST_BYTES {
+                return refuse(format!(
+                    "{at}: request size {} is above {}",
+                    format_bytes(size),
+                    format_bytes(MAX_REQUEST_BYTES)
+                ));
+            }
+        }
+        let align = self.align_bytes();
+        if align == 0 || align % SECTOR_BYTES != 0 {
+            return refuse(format!("{at}: align {align} is not a multiple of {SECTOR_BYTES} bytes"));
+        }
+        if self.workers == 0 || self.workers > MAX_WORKERS {
+            return refuse(format!("{at}: workers is {}, must be 1 to {MAX_WORKERS}", self.workers));
+        }
+        if self.depth == 0 || self.depth > MAX_DEPTH {
+            return refuse(format!("{at}: depth is {}, must be 1 to {MAX_DEPTH}", self.depth));
+        }
+        if let Pace::Open { rate, .. } = self.pace {
+            if !(rate > 0.0 && rate <= 1e9) {
+                return refuse(format!("{at}: rate {rate} is not between 0 and 1,000,000,000 requests a second"));
+            }
+            if self.think.ns > 0 {
+                return refuse(format!("{at}: think belongs to a closed loop; take it or the rate away"));
+            }
+        }
+        if self.flush_every.is_some_and(|f| f.writes == 0) {
+            return refuse(format!("{at}: flush_every.writes is 0; leave flush_every out or make it larger"));
+        }
+        if self.verify && (self.data.compressible.0 > 0.0 || self.data.duplicate.0 > 0.0) {
+            return refuse(format!(
+                "{at}: verify stamps every block, so data.compressible and data.duplicate must be 0"
+            ));
+        }
+        if self.verify && ops.trim.0 > 0.0 {
+            return refuse(format!("{at}: verify cannot know what a trimmed block reads as; take trim or verify away"));
+        }
+        self.validate_address(at)
+    }
+
+    fn validate_address(&self, at: &str) -> Check {
+        let one_size =
+            self.request.min_bytes() == self.request.max_bytes() && self.align_bytes() == self.request.min_bytes();
+        let misaligned = self.request.0.iter().find(|s| s.size.0 % self.align_bytes() != 0);
+        match self.address {
+            Address::Permutation if !one_size => {
+                refuse(format!("{at}: a permutation needs one request size and no other align"))
+            }
+            Address::Strided { stride } if stride.0 == 0 || stride.0 % self.align_bytes() != 0 => {
+                refuse(format!("{at}: stride {} is not a multiple of align {}", stride.0, self.align_bytes()))
+            }
+            Address::Sequential { .. } | Address::Mixed { .. } if misaligned.is_some() => refuse(format!(
+                "{at}: request size {} is not a multiple of align {}, as a sequential cursor needs",
+                misaligned.map_or(0, |s| s.size.0),
+                self.align_bytes()
+            )),
+            Address::Zipf { theta } if !(theta > 0.0 && theta <= 10.0) => {
+                refuse(format!("{at}: zipf theta {theta} is not between 0 and 10"))
+            }
+            Address::Pareto { skew } if !(50.0..100.0).contains(&skew.0) => {
+                refuse(format!("{at}: pareto skew {} is not between 50 and 100 (exclusive)", skew.0))
+            }
+            Address::HotSpots { space, spots, .. } if spots == 0 || space.0 <= 0.0 => {
+                refuse(format!("{at}: hot_spots needs spots of at least 1 and space above 0"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
