@@ -71,7 +71,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let scale = 10u128.pow(fraction.len() as u32);
     let fraction: u128 = if fraction.is_empty() { 0 } else { fraction.parse::<u64>().map_err(|_| refuse())?.into() };
     let scaled = (whole * scale + fraction) << shift;
-    if scaled % scale != 0 {
+    if !scaled.is_multiple_of(scale) {
         return Err(format!("`{text}` is not a whole number of bytes"));
     }
     u64::try_from(scaled / scale).map_err(|_| too_large())

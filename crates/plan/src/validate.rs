@@ -191,7 +191,7 @@ impl Stream {
         }
         for item in &self.request.0 {
             let size = item.size.0;
-            if size == 0 || size % SECTOR_BYTES != 0 {
+            if size == 0 || !size.is_multiple_of(SECTOR_BYTES) {
                 return refuse(format!("{at}: request size {size} is not a multiple of {SECTOR_BYTES} bytes"));
             }
             if size > MAX_REQUEST_BYTES {
@@ -203,7 +203,7 @@ impl Stream {
             }
         }
         let align = self.align_bytes();
-        if align == 0 || align % SECTOR_BYTES != 0 {
+        if align == 0 || !align.is_multiple_of(SECTOR_BYTES) {
             return refuse(format!("{at}: align {align} is not a multiple of {SECTOR_BYTES} bytes"));
         }
         if self.workers == 0 || self.workers > MAX_WORKERS {

@@ -1,1 +1,11 @@
+//! Duty: what happened. Histograms of every request's times, counts, bytes and errors, by stream, operation and interval.
+//!
+//! Refusal: it averages no percentile and drops no sample; it knows neither devices nor files, and prints nothing.
 
+mod cell;
+mod histogram;
+mod text;
+
+pub use cell::{Cell, CellSet, OPERATIONS};
+pub use histogram::{Histogram, MAX_TRACKED_NS};
+pub use text::{TextError, TextHistogram};

@@ -1,0 +1,90 @@
+//! Cells: what happened to one stream's requests of one operation within one interval.
+
+use crate::histogram::Histogram;
+
+/// Read, write, flush, trim, in this order everywhere.
+pub const OPERATIONS: usize = 4;
+
+/// Counts and times of one stream and operation. `requests` and `bytes` are successes; failures are `errors` alone.
+#[derive(Clone, Default)]
+pub struct Cell {
+    pub requests: u64,
+    pub bytes: u64,
+    pub errors: u64,
+    /// Requests of the stream in flight at the most.
+    pub depth_max: u32,
+    pub service: Histogram,
+    pub response: Histogram,
+    /// How late requests were issued; open loop only.
+    pub lateness: Option<Histogram>,
+}
+
+impl Cell {
+    pub fn merge(&mut self, other: &Cell) {
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+        // Cells of one stream come from its loops, which run at the same time: their depths add up.
+        self.depth_max += other.depth_max;
+        self.service.merge(&other.service);
+        self.response.merge(&other.response);
+        if let Some(theirs) = &other.lateness {
+            self.lateness.get_or_insert_default().merge(theirs);
+        }
+    }
+
+    pub fn clear(&mut self) {
+        (self.requests, self.bytes, self.errors, self.depth_max) = (0, 0, 0, 0);
+        self.service.clear();
+        self.response.clear();
+        if let Some(h) = &mut self.lateness {
+            h.clear();
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.requests == 0 && self.errors == 0
+    }
+}
+
+/// All cells of a loop or of a phase: one for each stream and operation that the stream can issue.
+#[derive(Clone, Default)]
+pub struct CellSet {
+    cells: Vec<Option<Cell>>,
+}
+
+impl CellSet {
+    pub fn new(streams: usize) -> Self {
+        CellSet { cells: vec![None; streams * OPERATIONS] }
+    }
+
+    /// Makes room for a stream's operation. Cells must exist before they are used in the measuring loop.
+    pub fn open(&mut self, stream: usize, operation: usize, with_lateness: bool) {
+        let cell = self.cells[stream * OPERATIONS + operation].get_or_insert_default();
+        if with_lateness {
+            cell.lateness.get_or_insert_default();
+        }
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, stream: usize, operation: usize) -> &mut Cell {
+        self.cells[stream * OPERATIONS + operation].get_or_insert_default()
+    }
+
+    pub fn merge(&mut self, other: &CellSet) {
+        for (mine, theirs) in self.cells.iter_mut().zip(&other.cells) {
+            if let Some(theirs) = theirs {
+                mine.get_or_insert_default().merge(theirs);
+            }
+        }
+    }
+
+    pub fn clear(&mut self) {
+        self.cells.iter_mut().flatten().for_each(Cell::clear);
+    }
+
+    /// (stream, operation, cell) of every cell that is open.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, usize, &Cell)> {
+        self.cells.iter().enumerate().filter_map(|(i, c)| c.as_ref().map(|c| (i / OPERATIONS, i % OPERATIONS, c)))
+    }
+}
