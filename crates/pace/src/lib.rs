@@ -38,6 +38,11 @@ impl Schedule {
         schedule
     }
 
+    /// Moves a schedule that has not begun to its start.
+    pub fn start_at(&mut self, start_ns: u64) {
+        self.anchor_ns = start_ns;
+    }
+
     /// Changes the rate from `now_ns` on. What was due before stays due.
     pub fn set_rate(&mut self, rate_per_s: f64, now_ns: u64) {
         let one = (1u128 << FRACTION_BITS) as f64;

@@ -66,6 +66,20 @@ impl CellSet {
         }
     }
 
+    /// An empty set with room for the same cells.
+    pub fn same_shape(&self) -> CellSet {
+        let empty = |c: &Cell| Cell { lateness: c.lateness.as_ref().map(|_| Histogram::default()), ..Cell::default() };
+        CellSet { cells: self.cells.iter().map(|c| c.as_ref().map(empty)).collect() }
+    }
+
+    pub fn streams(&self) -> usize {
+        self.cells.len() / OPERATIONS
+    }
+
+    pub fn is_open(&self, stream: usize, operation: usize) -> bool {
+        self.cells[stream * OPERATIONS + operation].is_some()
+    }
+
     #[inline]
     pub fn get_mut(&mut self, stream: usize, operation: usize) -> &mut Cell {
         self.cells[stream * OPERATIONS + operation].get_or_insert_default()

@@ -1,0 +1,269 @@
+//! io_uring: one ring a loop, registered files and buffers, submit and reap in one call.
+
+use std::os::fd::RawFd;
+
+use engine::device::{Completion, Device, Operation, Order, Setup, Until};
+use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
+use io_uring::{EnterFlags, IoUring, opcode, squeue};
+use plan::{FlushCall, SyncMode};
+
+use crate::clock::Clock;
+use crate::memory::Buffers;
+
+/// Sleeping until an instant ends some µs late; so much before it, a ring that must be punctual stops sleeping and looks.
+const SPIN_NS: u64 = 25_000;
+/// While looking, the kernel is asked to post completions at most so often.
+const LOOK_NS: u64 = 1_000;
+/// One registered buffer a request up to here, the kernel's limit on vectors; beyond, one for all.
+const BUFFERS_REGISTERED_MAX: u32 = 1024;
+/// A registered buffer is at most 1 GiB long.
+const BUFFER_REGISTERED_BYTES_MAX: usize = 1 << 30;
+/// `enter` is called again at most so often when it was interrupted before it submitted anything.
+const ENTER_TRIES: u32 = 1_000;
+
+/// What a ring was set up with.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Features {
+    pub single_issuer: bool,
+    pub fixed_buffers: bool,
+    pub iopoll: bool,
+    pub nop: bool,
+}
+
+impl Features {
+    pub fn names(&self) -> Vec<String> {
+        let mut names = vec!["registered_files".to_string()];
+        if self.single_issuer {
+            names.extend(["single_issuer".into(), "defer_taskrun".into(), "coop_taskrun".into()]);
+        }
+        if self.fixed_buffers {
+            names.push("registered_buffers".into());
+        }
+        if self.iopoll {
+            names.push("iopoll".into());
+        }
+        names
+    }
+}
+
+pub struct Uring {
+    ring: IoUring,
+    clock: Clock,
+    buffers: Buffers,
+    submitted_ns: Vec<u64>,
+    queued: Vec<u32>,
+    in_flight: u32,
+    reap: u32,
+    away_ns: u64,
+    one_buffer: bool,
+    pub features: Features,
+}
+
+/// A ring, with the newest features that the kernel grants.
+pub fn build_ring(entries: u32, iopoll: bool) -> std::io::Result<(IoUring, bool)> {
+    let mut builder = IoUring::builder();
+    builder.setup_single_issuer().setup_defer_taskrun().setup_coop_taskrun().setup_taskrun_flag();
+    if iopoll {
+        builder.setup_iopoll();
+    }
+    match builder.build(entries) {
+        Ok(ring) => Ok((ring, true)),
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            let mut plain = IoUring::builder();
+            if iopoll {
+                plain.setup_iopoll();
+            }
+            plain.build(entries).map(|ring| (ring, false))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+impl Uring {
+    pub fn open(setup: &Setup, files: &[RawFd], clock: Clock, iopoll: bool) -> Result<Uring, String> {
+        let entries = setup.slots.next_power_of_two().clamp(4, 32_768);
+        let (ring, single_issuer) = build_ring(entries, iopoll).map_err(|e| format!("io_uring could not be set up: {e}"))?;
+        ring.submitter().register_files(files).map_err(|e| format!("io_uring took no files: {e}"))?;
+        let buffers = Buffers::new(setup.slots as usize, setup.buffer_bytes as usize)?;
+        let mut uring = Uring {
+            ring,
+            clock,
+            buffers,
+            submitted_ns: vec![0; setup.slots as usize],
+            queued: Vec::with_capacity(setup.slots as usize),
+            in_flight: 0,
+            reap: setup.reap,
+            away_ns: 0,
+            one_buffer: setup.slots > BUFFERS_REGISTERED_MAX,
+            features: Features { single_issuer, fixed_buffers: false, iopoll, nop: false },
+        };
+        uring.features.fixed_buffers = uring.register_buffers(setup);
+        Ok(uring)
+    }
+
+    /// Where the limit on locked memory forbids it, requests carry plain addresses.
+    fn register_buffers(&self, setup: &Setup) -> bool {
+        let (start, bytes) = self.buffers.whole();
+        let vectors: Vec<libc::iovec> = if self.one_buffer {
+            vec![libc::iovec { iov_base: start.cast(), iov_len: bytes }]
+        } else {
+            let vector = |slot| libc::iovec {
+                iov_base: self.buffers.pointer(slot).cast(),
+                iov_len: setup.buffer_bytes.max(1) as usize,
+            };
+            (0..setup.slots).map(vector).collect()
+        };
+        if vectors.iter().any(|v| v.iov_len > BUFFER_REGISTERED_BYTES_MAX) {
+            return false;
+        }
+        // SAFETY: the buffers live as long as the ring; the kernel keeps the pages pinned even should it live longer.
+        unsafe { self.ring.submitter().register_buffers(&vectors) }.is_ok()
+    }
+
+    #[inline(always)]
+    fn entry(&self, order: &Order) -> squeue::Entry {
+        let file = Fixed(u32::from(order.target));
+        let pointer = self.buffers.pointer(order.slot);
+        let buffer = if self.one_buffer { 0 } else { order.slot as u16 };
+        let (bytes, offset) = (order.request_bytes, order.offset_bytes);
+        if self.features.nop {
+            return opcode::Nop::new().build();
+        }
+        match order.operation {
+            Operation::Read if self.features.fixed_buffers => {
+                opcode::ReadFixed::new(file, pointer, bytes, buffer).offset(offset).build()
+            }
+            Operation::Read => opcode::Read::new(file, pointer, bytes).offset(offset).build(),
+            Operation::Write if self.features.fixed_buffers => {
+                opcode::WriteFixed::new(file, pointer, bytes, buffer).offset(offset).rw_flags(rw_flags(order.sync)).build()
+            }
+            Operation::Write => opcode::Write::new(file, pointer, bytes).offset(offset).rw_flags(rw_flags(order.sync)).build(),
+            Operation::Flush => {
+                let flags = match order.flush_call {
+                    FlushCall::Fsync => FsyncFlags::empty(),
+                    FlushCall::Fdatasync => FsyncFlags::DATASYNC,
+                };
+                opcode::Fsync::new(file).flags(flags).build()
+            }
+            Operation::Trim => {
+                let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+                opcode::Fallocate::new(file, u64::from(bytes)).offset(offset).mode(mode).build()
+            }
+        }
+    }
+
+    /// Submits, and waits for `want` completions or `wait_ns`.
+    #[inline(always)]
+    fn enter(&mut self, want: u32, wait_ns: u64) -> Result<(), String> {
+        for _ in 0..ENTER_TRIES {
+            let result = if want == 0 && wait_ns == 0 {
+                // GETEVENTS makes a ring with deferred task work post what has ended.
+                let queued = self.ring.submission().len() as u32;
+                let flags = EnterFlags::GETEVENTS.bits();
+                // SAFETY: no argument but numbers.
+                unsafe { self.ring.submitter().enter::<libc::sigset_t>(queued, 0, flags, None) }
+            } else {
+                let time = Timespec::new().sec(wait_ns / 1_000_000_000).nsec((wait_ns % 1_000_000_000) as u32);
+                self.ring.submitter().submit_with_args(want.max(1) as usize, &SubmitArgs::new().timespec(&time))
+            };
+            match result.map_err(|e| e.raw_os_error().unwrap_or(0)) {
+                Ok(_) | Err(libc::ETIME | libc::EINTR | libc::EBUSY) => return Ok(()),
+                // The kernel is short of memory for requests: what is in flight must end first.
+                Err(libc::EAGAIN) if self.in_flight > self.queued.len() as u32 => return Ok(()),
+                Err(libc::EAGAIN) => std::thread::yield_now(),
+                Err(errno) => {
+                    let cause = std::io::Error::from_raw_os_error(errno);
+                    return Err(format!("io_uring failed: {cause}"));
+                }
+            }
+        }
+        Err("io_uring took no request in a thousand tries; the kernel is out of memory for it".into())
+    }
+
+    #[inline(always)]
+    fn collect(&mut self, ended_ns: u64, done: &mut Vec<Completion>) {
+        for entry in self.ring.completion() {
+            let slot = entry.user_data() as u32;
+            let submitted_ns = self.submitted_ns[slot as usize];
+            done.push(Completion { slot, result: entry.result(), submitted_ns, ended_ns });
+        }
+        self.in_flight -= done.len() as u32;
+    }
+
+    /// Looks for completions without sleeping until something is due.
+    fn spin(&mut self, until_ns: u64, done: &mut Vec<Completion>) -> Result<u64, String> {
+        let mut looked_ns = self.clock.now_ns();
+        loop {
+            let now_ns = self.clock.now_ns();
+            if self.in_flight > 0 {
+                if self.ring.submission().taskrun() || now_ns - looked_ns > LOOK_NS {
+                    looked_ns = now_ns;
+                    self.enter(0, 0)?;
+                }
+                if !self.ring.completion().is_empty() {
+                    let ended_ns = self.clock.now_ns();
+                    self.collect(ended_ns, done);
+                    return Ok(ended_ns);
+                }
+            }
+            if now_ns >= until_ns {
+                return Ok(now_ns);
+            }
+            std::hint::spin_loop();
+        }
+    }
+}
+
+fn rw_flags(sync: SyncMode) -> i32 {
+    match sync {
+        SyncMode::None => 0,
+        SyncMode::Sync => libc::RWF_SYNC,
+        SyncMode::Dsync => libc::RWF_DSYNC,
+    }
+}
+
+impl Device for Uring {
+    #[inline(always)]
+    fn now_ns(&mut self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    fn buffer(&mut self, slot: u32, request_bytes: u32) -> &mut [u8] {
+        self.buffers.slice(slot, request_bytes as usize)
+    }
+
+    #[inline(always)]
+    fn queue(&mut self, order: &Order) {
+        let entry = self.entry(order).user_data(u64::from(order.slot));
+        // SAFETY: the buffer belongs to the slot and lives as long as the ring. The queue has an entry for each slot.
+        unsafe { self.ring.submission().push(&entry) }.expect("a slot has at most one request");
+        self.queued.push(order.slot);
+        self.in_flight += 1;
+    }
+
+    #[inline(always)]
+    fn turn(&mut self, until: Until, done: &mut Vec<Completion>) -> Result<u64, String> {
+        let before_ns = self.clock.now_ns();
+        for slot in &self.queued {
+            self.submitted_ns[*slot as usize] = before_ns;
+        }
+        let ahead_ns = until.ns.saturating_sub(before_ns);
+        let sleep_ns = if until.precise { ahead_ns.saturating_sub(SPIN_NS) } else { ahead_ns };
+        let want = if sleep_ns == 0 { 0 } else { self.reap.min(self.in_flight) };
+        if want > 0 || sleep_ns > 0 || !self.queued.is_empty() || self.in_flight > 0 {
+            self.enter(want, sleep_ns)?;
+        }
+        self.queued.clear();
+        let mut now_ns = self.clock.now_ns();
+        self.collect(now_ns, done);
+        if done.is_empty() && until.precise && now_ns < until.ns && until.ns - now_ns <= SPIN_NS {
+            now_ns = self.spin(until.ns, done)?;
+        }
+        self.away_ns += now_ns - before_ns;
+        Ok(now_ns)
+    }
+
+    fn away_ns(&self) -> u64 {
+        self.away_ns
+    }
+}

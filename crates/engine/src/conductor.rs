@@ -1,0 +1,544 @@
+//! Conducts a run: phases in order, loops in their threads, intervals merged as they arrive, rules applied, events out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use plan::Profile;
+use record::CellSet;
+
+use crate::control::{Control, Knobs, State};
+use crate::device::{Device, Devices, Setup};
+use crate::event::{Cpu, Event, Interval, PhaseEnd, RunOutcome, SlowEvent, errno_name};
+use crate::lane::LaneSpec;
+use crate::measuring::{Loop, LoopSpec, Outcome, Report, Sink, needs};
+use crate::note::{FailureCounts, Note};
+use crate::referee::{Decision, Merged, Reason, Referee};
+use crate::slowest::Slowest;
+use crate::streams::{TargetArea, Verifiers, build_lanes};
+use crate::timeline::{Kind, Timeline};
+
+/// An interval is told this long after its end even if a loop has not reported, which then follows in one of its own.
+const PATIENCE_NS: u64 = 150_000_000;
+/// How often a conductor looks after its loops when nothing is reported.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Loops begin together, this long after the slowest of them is ready.
+const START_DELAY_NS: u64 = 1_000_000;
+/// Failures that a run describes one by one.
+const FAILURES_TOLD: usize = 1_000;
+/// A loop whose own work takes so much of its time, or whose thread is so busy, may be what limits the figures.
+const BOUND_OWN_SHARE: f64 = 0.5;
+const BOUND_CPU_SHARE: f64 = 0.97;
+
+/// Ctrl-C and its like: shared by a run and whoever may stop it.
+#[derive(Default)]
+pub struct RunControl {
+    user: Control,
+}
+
+impl RunControl {
+    /// Issues nothing more, lets what is in flight end.
+    pub fn stop(&self) {
+        self.user.set_state(State::Drain);
+    }
+
+    /// Ends at once; what is in flight is counted as outstanding.
+    pub fn abandon(&self) {
+        self.user.set_state(State::Abandon);
+    }
+
+    pub fn state(&self) -> State {
+        self.user.state()
+    }
+}
+
+/// Runs a whole profile. Events go to `emit`; the last one is [`Event::End`].
+pub fn run<D: Devices>(
+    profile: &Profile,
+    targets: &[TargetArea],
+    devices: Arc<D>,
+    run_id: u64,
+    control: &RunControl,
+    emit: &mut dyn FnMut(Event),
+) {
+    let verifiers = Verifiers::new(run_id);
+    let mut conductor = Conductor { profile, targets, devices, control, emit, verifiers, failures_told: 0 };
+    let mut outcome = RunOutcome::Done;
+    let mut message = String::new();
+    for phase in 0..profile.phase.len() {
+        match conductor.phase(phase) {
+            Ok("interrupted") => outcome = RunOutcome::Interrupted,
+            Ok("error") => {
+                outcome = RunOutcome::Failed;
+                message = "stopped at the first failed request, as asked".into();
+            }
+            Ok(_) => continue,
+            Err(text) => {
+                outcome = RunOutcome::Failed;
+                message = text;
+            }
+        }
+        break;
+    }
+    let end_ns = conductor.devices.now_ns();
+    emit(Event::End { end_ns, outcome, message });
+}
+
+/// Runs one phase quietly, telling only how many bytes are done: how a target is filled.
+pub fn fill<D: Devices>(
+    profile: &Profile,
+    targets: &[TargetArea],
+    devices: Arc<D>,
+    control: &RunControl,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(), String> {
+    let mut done_bytes = 0;
+    let mut failed = None;
+    let mut interrupted = false;
+    let mut listen = |event: Event| match event {
+        Event::Interval(interval) => {
+            done_bytes += interval.cells.iter().map(|c| c.bytes).sum::<u64>();
+            progress(done_bytes);
+        }
+        Event::Error(error) => failed = failed.take().or(Some(error.text)),
+        Event::PhaseEnd(end) => interrupted = end.reason == "interrupted",
+        Event::End { outcome: RunOutcome::Failed, message, .. } => failed = failed.take().or(Some(message)),
+        _ => {}
+    };
+    run(profile, targets, devices, 0, control, &mut listen);
+    match failed {
+        Some(text) => Err(text),
+        None if interrupted => Err("interrupted".into()),
+        None => Ok(()),
+    }
+}
+
+struct Conductor<'a, D: Devices> {
+    profile: &'a Profile,
+    targets: &'a [TargetArea],
+    devices: Arc<D>,
+    control: &'a RunControl,
+    emit: &'a mut dyn FnMut(Event),
+    verifiers: Verifiers,
+    failures_told: usize,
+}
+
+/// What a phase has come to so far.
+struct Progress {
+    phase: usize,
+    referee: Referee,
+    knobs: Knobs,
+    control: Arc<Control>,
+    reason: Option<&'static str>,
+    failures: FailureCounts,
+    cpu_before: Cpu,
+    cpu_start: Cpu,
+    own_ns: u64,
+    loop_ns: u64,
+    loops: usize,
+    stop_on_error: bool,
+}
+
+enum Message {
+    Report(Report),
+    Notes(Vec<Note>),
+    Ended(Result<Outcome, String>),
+}
+
+impl<D: Devices> Conductor<'_, D> {
+    /// Runs one phase and says why it ended.
+    fn phase(&mut self, phase: usize) -> Result<&'static str, String> {
+        let plan = &self.profile.phase[phase];
+        let lanes = build_lanes(self.profile, phase, self.targets, &mut self.verifiers)?;
+        let loops = self.devices.loops(lanes.len()).clamp(1, lanes.len().max(1));
+        let virtual_time = D::Device::VIRTUAL;
+        let start_ns = self.devices.now_ns() + if virtual_time { 0 } else { START_DELAY_NS + 500_000 * loops as u64 };
+        let duration_ns = plan.duration.map(|d| d.ns);
+        let timeline = Timeline::new(start_ns, plan.warmup.ns, duration_ns, self.profile.interval.ns);
+        let control = Arc::new(Control::default());
+        let referee = Referee::new(plan, timeline.measure_start_ns());
+        let knobs = referee.first_knobs().unwrap_or_default();
+        control.set_knobs(knobs);
+        let cpu = process_cpu();
+        let mut progress = Progress {
+            phase,
+            referee,
+            knobs,
+            control: control.clone(),
+            reason: None,
+            failures: FailureCounts::default(),
+            cpu_before: cpu,
+            cpu_start: cpu,
+            own_ns: 0,
+            loop_ns: 0,
+            loops,
+            stop_on_error: self.profile.stop_on_error,
+        };
+        (self.emit)(Event::Phase { phase, name: plan.name.clone(), start_ns });
+        let specs = |loop_index| LoopSpec {
+            loop_index,
+            streams: plan.stream.len(),
+            timeline: timeline.clone(),
+            hang_after_ns: self.profile.hang_after.ns,
+            stop_on_error: self.profile.stop_on_error,
+            control: control.clone(),
+        };
+        let outcomes = if virtual_time {
+            let setup = setup_for(0, 1, &lanes, self.profile.reap);
+            let device = self.devices.open(&setup)?;
+            let mut sink = VirtualSink { conductor: self, progress: &mut progress };
+            vec![Loop::new(device, &mut sink, lanes, specs(0)).run()]
+        } else {
+            let all = spread(lanes, loops);
+            self.conduct(all, specs, &mut progress)
+        };
+        self.finish(&mut progress, outcomes)
+    }
+
+    /// Starts a thread a loop and listens to them until all have ended, or have been abandoned.
+    fn conduct(
+        &mut self,
+        lanes: Vec<Vec<LaneSpec>>,
+        specs: impl Fn(usize) -> LoopSpec,
+        progress: &mut Progress,
+    ) -> Vec<Result<Outcome, String>> {
+        let loops = lanes.len();
+        let (send, receive) = channel();
+        for (index, lanes) in lanes.into_iter().enumerate() {
+            let (spec, send, devices) = (specs(index), send.clone(), self.devices.clone());
+            let setup = setup_for(index, loops, &lanes, self.profile.reap);
+            let thread = std::thread::Builder::new().name(format!("brickyard-{index}"));
+            let failed = send.clone();
+            let started = thread.spawn(move || {
+                let work = std::panic::AssertUnwindSafe(|| run_loop(&*devices, &setup, lanes, spec, &send));
+                let result = std::panic::catch_unwind(work)
+                    .unwrap_or_else(|_| Err("a measuring loop failed unexpectedly; please report this".into()));
+                // Nobody listens any more only when the run was abandoned.
+                let _ = send.send(Message::Ended(result));
+            });
+            if let Err(error) = started {
+                let _ = failed.send(Message::Ended(Err(format!("no thread could be started: {error}"))));
+            }
+        }
+        drop(send);
+        self.listen(&receive, loops, progress)
+    }
+
+    fn listen(&mut self, receive: &Receiver<Message>, loops: usize, progress: &mut Progress) -> Vec<Result<Outcome, String>> {
+        let mut merging: BTreeMap<u32, Merged> = BTreeMap::new();
+        let mut outcomes: Vec<Result<Outcome, String>> = Vec::new();
+        let mut blocked_named: Vec<u32> = Vec::new();
+        let mut told_below = 0;
+        while outcomes.len() < loops {
+            match receive.recv_timeout(LOOK_EVERY) {
+                Ok(Message::Report(report)) => merge(&mut merging, self.take_notes(report, progress)),
+                Ok(Message::Notes(notes)) => self.tell(notes, progress),
+                Ok(Message::Ended(result)) => {
+                    if result.is_err() {
+                        progress.control.set_state(State::Drain);
+                    }
+                    outcomes.push(result);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            let now_ns = self.devices.now_ns();
+            let at_work = loops - outcomes.len();
+            while let Some(entry) = merging.first_entry() {
+                let merged = entry.get();
+                let late = now_ns > merged.end_ns + PATIENCE_NS;
+                if merged.loops < loops && at_work > 0 && !late && merged.interval >= told_below {
+                    break;
+                }
+                told_below = told_below.max(merged.interval + 1);
+                let merged = entry.remove();
+                self.interval(&merged, progress);
+            }
+            self.heed_user(progress);
+            self.name_blocked(progress, now_ns, &mut blocked_named);
+            if self.control.state() == State::Abandon && at_work > 0 {
+                self.collect_abandoned(receive, &mut merging, &mut outcomes, loops, progress);
+                break;
+            }
+        }
+        while let Some((_, merged)) = merging.pop_first() {
+            self.interval(&merged, progress);
+        }
+        outcomes
+    }
+
+    /// Gives abandoned loops a moment to report; those that are blocked in the kernel are left behind.
+    fn collect_abandoned(
+        &mut self,
+        receive: &Receiver<Message>,
+        merging: &mut BTreeMap<u32, Merged>,
+        outcomes: &mut Vec<Result<Outcome, String>>,
+        loops: usize,
+        progress: &mut Progress,
+    ) {
+        while outcomes.len() < loops {
+            match receive.recv_timeout(Duration::from_millis(200)) {
+                Ok(Message::Report(report)) => merge(merging, self.take_notes(report, progress)),
+                Ok(Message::Notes(notes)) => self.tell(notes, progress),
+                Ok(Message::Ended(result)) => outcomes.push(result),
+                Err(_) => break,
+            }
+        }
+        let now_ns = self.devices.now_ns();
+        while outcomes.len() < loops {
+            let left_behind = Outcome { end_ns: now_ns, unsent: 0, outstanding: 1, slowest: Slowest::default(), exhausted: false };
+            outcomes.push(Ok(left_behind));
+        }
+    }
+
+    fn heed_user(&mut self, progress: &mut Progress) {
+        let state = self.control.state();
+        if state > progress.control.state() {
+            progress.control.set_state(state);
+        }
+        if state != State::Run {
+            progress.reason.get_or_insert("interrupted");
+        }
+    }
+
+    /// Names requests that a device's own thread is blocked in.
+    fn name_blocked(&mut self, progress: &Progress, now_ns: u64, named: &mut Vec<u32>) {
+        let hang_after_ns = self.profile.hang_after.ns;
+        let Some(since_ns) = now_ns.checked_sub(hang_after_ns) else { return };
+        for order in self.devices.blocked(since_ns) {
+            if !named.contains(&order.slot) {
+                named.push(order.slot);
+                (self.emit)(Event::Hang(crate::event::HangEvent {
+                    at_ns: now_ns,
+                    phase: progress.phase,
+                    stream: None,
+                    operation: order.operation.name(),
+                    offset_bytes: order.offset_bytes,
+                    request_bytes: order.request_bytes,
+                    outstanding_ns: hang_after_ns,
+                }));
+            }
+        }
+    }
+
+    fn take_notes(&mut self, mut report: Report, progress: &mut Progress) -> Report {
+        let notes = std::mem::take(&mut report.notes);
+        progress.failures.merge(std::mem::take(&mut report.failures));
+        self.tell(notes, progress);
+        report
+    }
+
+    fn tell(&mut self, notes: Vec<Note>, progress: &mut Progress) {
+        for note in notes {
+            if matches!(note, Note::Failed { .. }) {
+                self.failures_told += 1;
+                if progress.stop_on_error {
+                    progress.reason.get_or_insert("error");
+                    progress.control.set_state(State::Drain);
+                }
+                if self.failures_told > FAILURES_TOLD {
+                    continue;
+                }
+            }
+            (self.emit)(note.event(progress.phase));
+        }
+    }
+
+    /// An interval is complete: tell it, then let the referee decide.
+    fn interval(&mut self, merged: &Merged, progress: &mut Progress) {
+        let cpu = process_cpu();
+        let spent = Cpu {
+            user_ns: cpu.user_ns - progress.cpu_before.user_ns,
+            system_ns: cpu.system_ns - progress.cpu_before.system_ns,
+        };
+        progress.cpu_before = cpu;
+        let loop_ns = (merged.end_ns - merged.start_ns) * merged.loops as u64;
+        progress.own_ns += merged.own_ns;
+        progress.loop_ns += loop_ns;
+        let busy_share = merged.own_ns as f64 / loop_ns.max(1) as f64;
+        (self.emit)(Event::Interval(Box::new(Interval::new(progress.phase, merged, spent, busy_share, progress.knobs))));
+        for decision in progress.referee.judge(merged) {
+            match decision {
+                Decision::End(reason) => {
+                    progress.control.set_state(State::Drain);
+                    progress.reason.get_or_insert(match reason {
+                        Reason::Stop => "stop",
+                        Reason::Steady => "steady",
+                        Reason::Ramp => "ramp",
+                    });
+                }
+                Decision::Turn(knobs) => {
+                    progress.knobs = knobs;
+                    progress.control.set_knobs(knobs);
+                }
+                Decision::Steady { reached, at_ns, mean, range_percent, slope_percent } => {
+                    let phase = progress.phase;
+                    (self.emit)(Event::Steady { phase, at_ns, reached, mean, range_percent, slope_percent });
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, progress: &mut Progress, outcomes: Vec<Result<Outcome, String>>) -> Result<&'static str, String> {
+        self.heed_user(progress);
+        let plan = &self.profile.phase[progress.phase];
+        let mut slowest = Slowest::default();
+        let (mut end_ns, mut unsent, mut outstanding, mut exhausted) = (0, 0, 0, true);
+        let mut failed = None;
+        for outcome in outcomes {
+            match outcome {
+                Ok(outcome) => {
+                    end_ns = end_ns.max(outcome.end_ns);
+                    unsent += outcome.unsent;
+                    outstanding += outcome.outstanding;
+                    exhausted &= outcome.exhausted;
+                    slowest.merge(outcome.slowest);
+                }
+                Err(message) => failed = Some(message),
+            }
+        }
+        let limit = if plan.requests.is_some() {
+            "requests"
+        } else if plan.bytes.is_some() {
+            "bytes"
+        } else {
+            "passes"
+        };
+        let reason = match (&failed, progress.reason) {
+            (Some(_), _) => "error",
+            (None, Some(reason)) => reason,
+            (None, None) if exhausted => limit,
+            (None, None) => "duration",
+        };
+        let cpu = process_cpu();
+        let spent = Cpu {
+            user_ns: cpu.user_ns - progress.cpu_start.user_ns,
+            system_ns: cpu.system_ns - progress.cpu_start.system_ns,
+        };
+        let busy_share = progress.own_ns as f64 / progress.loop_ns.max(1) as f64;
+        let wall_ns = progress.loop_ns as f64 / progress.loops as f64;
+        let cpu_share = (spent.user_ns + spent.system_ns) as f64 / (wall_ns * progress.loops as f64).max(1.0);
+        let bound = !D::Device::VIRTUAL && (busy_share > BOUND_OWN_SHARE || cpu_share > BOUND_CPU_SHARE);
+        (self.emit)(Event::PhaseEnd(Box::new(PhaseEnd {
+            phase: progress.phase,
+            end_ns,
+            reason,
+            unsent,
+            outstanding,
+            errors_by_errno: progress.failures.by_errno.iter().map(|(e, n)| (errno_name(*e), *n)).collect(),
+            errors_by_kind: progress.failures.by_kind.iter().map(|(k, n)| (k.to_string(), *n)).collect(),
+            slowest: slowest.into_sorted().iter().map(SlowEvent::from).collect(),
+            cpu: spent,
+            generator_bound: bound,
+            loop_busy_share: busy_share,
+        })));
+        failed.map_or(Ok(reason), Err)
+    }
+}
+
+fn setup_for(loop_index: usize, loops: usize, lanes: &[LaneSpec], reap: u32) -> Setup {
+    let (slots, buffer_bytes) = needs(lanes);
+    Setup { loop_index, loops, slots, buffer_bytes, reap }
+}
+
+/// Deals lanes out to loops, one after the other, so that each stream's lanes are spread.
+fn spread(lanes: Vec<LaneSpec>, loops: usize) -> Vec<Vec<LaneSpec>> {
+    let mut all: Vec<Vec<LaneSpec>> = (0..loops).map(|_| Vec::new()).collect();
+    for (number, lane) in lanes.into_iter().enumerate() {
+        all[number % loops].push(lane);
+    }
+    all
+}
+
+fn run_loop<D: Devices>(
+    devices: &D,
+    setup: &Setup,
+    lanes: Vec<LaneSpec>,
+    spec: LoopSpec,
+    send: &Sender<Message>,
+) -> Result<Outcome, String> {
+    let device = devices.open(setup)?;
+    let mut sink = ThreadSink { send, streams: spec.streams };
+    Loop::new(device, &mut sink, lanes, spec).run()
+}
+
+fn merge(merging: &mut BTreeMap<u32, Merged>, report: Report) {
+    match merging.get_mut(&report.interval) {
+        Some(merged) => {
+            merged.cells.merge(&report.cells);
+            merged.start_ns = merged.start_ns.min(report.start_ns);
+            merged.end_ns = merged.end_ns.max(report.end_ns);
+            merged.own_ns += report.own_ns;
+            merged.loops += 1;
+        }
+        None => {
+            merging.insert(report.interval, first_of(report));
+        }
+    }
+}
+
+fn first_of(report: Report) -> Merged {
+    Merged {
+        interval: report.interval,
+        kind: report.kind,
+        start_ns: report.start_ns,
+        end_ns: report.end_ns,
+        cells: report.cells,
+        own_ns: report.own_ns,
+        loops: 1,
+    }
+}
+
+/// Sends reports out of a loop's thread.
+struct ThreadSink<'a> {
+    send: &'a Sender<Message>,
+    streams: usize,
+}
+
+impl Sink for ThreadSink<'_> {
+    fn report(&mut self, report: Report) -> CellSet {
+        let fresh = report.cells.same_shape();
+        debug_assert_eq!(fresh.streams(), self.streams);
+        // A listener that is gone has abandoned the run.
+        let _ = self.send.send(Message::Report(report));
+        fresh
+    }
+
+    fn tell(&mut self, notes: Vec<Note>) {
+        let _ = self.send.send(Message::Notes(notes));
+    }
+}
+
+/// Judges each interval before virtual time goes on.
+struct VirtualSink<'a, 'b, D: Devices> {
+    conductor: &'a mut Conductor<'b, D>,
+    progress: &'a mut Progress,
+}
+
+impl<D: Devices> Sink for VirtualSink<'_, '_, D> {
+    fn report(&mut self, report: Report) -> CellSet {
+        let report = self.conductor.take_notes(report, self.progress);
+        let mut merged = first_of(report);
+        self.conductor.interval(&merged, self.progress);
+        self.conductor.heed_user(self.progress);
+        merged.cells.clear();
+        merged.cells
+    }
+
+    fn tell(&mut self, notes: Vec<Note>) {
+        self.conductor.tell(notes, self.progress);
+    }
+}
+
+/// CPU time of this process so far.
+fn process_cpu() -> Cpu {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: getrusage fills the struct it is given; zeroes are a valid value of it should it fail.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1_000;
+    Cpu { user_ns: ns(usage.ru_utime), system_ns: ns(usage.ru_stime) }
+}

@@ -1,0 +1,104 @@
+//! What carries requests: real storage or a model of it. The loop knows nothing else of either.
+
+/// What a request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Operation {
+    Read,
+    Write,
+    Flush,
+    Trim,
+}
+
+impl Operation {
+    pub const ALL: [Operation; record::OPERATIONS] =
+        [Operation::Read, Operation::Write, Operation::Flush, Operation::Trim];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Operation::Read => "read",
+            Operation::Write => "write",
+            Operation::Flush => "flush",
+            Operation::Trim => "trim",
+        }
+    }
+}
+
+/// One request as a device gets it. `offset_bytes` counts from the start of the target.
+#[derive(Debug, Clone, Copy)]
+pub struct Order {
+    pub slot: u32,
+    pub target: u16,
+    pub operation: Operation,
+    pub sync: plan::SyncMode,
+    pub flush_call: plan::FlushCall,
+    pub request_bytes: u32,
+    pub offset_bytes: u64,
+}
+
+/// The end of a request. `result` is the number of bytes moved, or a negated errno.
+#[derive(Debug, Clone, Copy)]
+pub struct Completion {
+    pub slot: u32,
+    pub result: i32,
+    pub submitted_ns: u64,
+    pub ended_ns: u64,
+}
+
+/// How long a turn may last.
+#[derive(Debug, Clone, Copy)]
+pub struct Until {
+    pub ns: u64,
+    /// Whether something is due at that instant, so that waking up late would make it late.
+    pub precise: bool,
+}
+
+/// Storage, real or modelled, with `slots` requests in flight at the most and a buffer for each.
+pub trait Device {
+    /// Whether time is the model's own. Such a device is never waited for.
+    const VIRTUAL: bool = false;
+
+    /// The run's clock.
+    fn now_ns(&mut self) -> u64;
+
+    /// The bytes that the slot's request writes, or that its last read brought. Empty where a model carries no data.
+    fn buffer(&mut self, slot: u32, request_bytes: u32) -> &mut [u8];
+
+    /// Puts a request into the next batch. The slot must be free.
+    fn queue(&mut self, order: &Order);
+
+    /// Submits what is queued, reaps what has ended, and returns the clock. With nothing to reap it waits for one
+    /// completion or `until`, whichever comes first; with `reap` above 1 it waits for so many.
+    fn turn(&mut self, until: Until, done: &mut Vec<Completion>) -> Result<u64, String>;
+
+    /// Time spent in the kernel or in the model since the device was made, in ns; the rest of a loop's time is its own.
+    fn away_ns(&self) -> u64;
+}
+
+/// Makes one device a loop, in the loop's own thread.
+pub trait Devices: Send + Sync + 'static {
+    type Device: Device;
+
+    fn open(&self, setup: &Setup) -> Result<Self::Device, String>;
+
+    /// The clock of the devices, for whoever watches them. A virtual clock has no watcher.
+    fn now_ns(&self) -> u64;
+
+    /// How many threads to spread `lanes` over.
+    fn loops(&self, lanes: usize) -> usize;
+
+    /// Requests that a device's thread is blocked in since before `since_ns`, so that its loop cannot name them.
+    fn blocked(&self, _since_ns: u64) -> Vec<Order> {
+        Vec::new()
+    }
+}
+
+/// What a loop needs of its device.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    pub loop_index: usize,
+    pub loops: usize,
+    pub slots: u32,
+    pub buffer_bytes: u32,
+    pub reap: u32,
+}

@@ -1,0 +1,324 @@
+//! Events: what a run tells the world. The terminal, the store and the web page listen; the loop never prints.
+
+use std::collections::BTreeMap;
+
+use record::{Cell, Histogram, TextHistogram};
+use serde::Serialize;
+
+use crate::control::Knobs;
+use crate::device::Operation;
+use crate::note::{Failure, Note};
+use crate::referee::Merged;
+use crate::slowest::Slow;
+use crate::timeline::Kind;
+
+/// One event; as JSON its name stands in the field `event`. Times are on the run's own clock.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    Start(Box<Start>),
+    Fill { target: usize, done_bytes: u64, total_bytes: u64 },
+    Phase { phase: usize, name: String, start_ns: u64 },
+    Interval(Box<Interval>),
+    Error(Box<ErrorEvent>),
+    Hang(HangEvent),
+    Steady { phase: usize, at_ns: u64, reached: bool, mean: f64, range_percent: f64, slope_percent: f64 },
+    PhaseEnd(Box<PhaseEnd>),
+    End { end_ns: u64, outcome: RunOutcome, message: String },
+}
+
+/// How requests reach the targets, and on what clock they are timed.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Start {
+    pub start_unix_ns: u64,
+    pub engine: String,
+    pub engine_reason: String,
+    pub io: String,
+    pub io_reason: String,
+    pub clock: ClockFacts,
+    pub reap: u32,
+    pub features: Vec<String>,
+    pub loops: usize,
+    pub targets: Vec<TargetFacts>,
+    pub phases: Vec<PhaseFacts>,
+}
+
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct ClockFacts {
+    pub source: String,
+    pub read_cost_ns: f64,
+}
+
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct TargetFacts {
+    pub path: String,
+    pub kind: String,
+    pub size_bytes: u64,
+    pub data_start_bytes: u64,
+    pub data_bytes: u64,
+    pub align_bytes: u32,
+    /// `none`, `unknown`, or what is known of never-written parts.
+    pub unwritten: String,
+}
+
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct PhaseFacts {
+    pub name: String,
+    pub streams: Vec<StreamFacts>,
+}
+
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct StreamFacts {
+    pub name: String,
+    pub target: usize,
+    pub workers: u32,
+    pub depth: u32,
+    pub verify: bool,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Interval {
+    pub phase: usize,
+    pub index: u32,
+    pub start_ns: u64,
+    pub end_ns: u64,
+    pub warmup: bool,
+    /// Only requests that were in flight when the phase ended: in latencies, in no rate.
+    pub drain: bool,
+    pub cells: Vec<CellEvent>,
+    pub cpu: Cpu,
+    /// Share of the loops' time that was their own, neither in the kernel nor waiting.
+    pub loop_busy_share: f64,
+    pub knob: Option<KnobEvent>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct CellEvent {
+    pub stream: usize,
+    pub operation: &'static str,
+    pub requests: u64,
+    pub bytes: u64,
+    pub errors: u64,
+    pub depth_max: u32,
+    pub measures: BTreeMap<&'static str, Measure>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Measure {
+    pub mean_ns: f64,
+    pub p50_ns: u64,
+    pub p99_ns: u64,
+    pub max_ns: u64,
+    pub histogram: String,
+}
+
+/// CPU time of the whole process, kernel workers of its rings included.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Cpu {
+    pub user_ns: u64,
+    pub system_ns: u64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct KnobEvent {
+    pub depth: Option<u32>,
+    pub workers: Option<u32>,
+    pub rate_per_s: Option<f64>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct ErrorEvent {
+    pub at_ns: u64,
+    pub phase: usize,
+    pub stream: usize,
+    pub operation: &'static str,
+    pub offset_bytes: u64,
+    pub request_bytes: u32,
+    pub kind: String,
+    pub errno: Option<i32>,
+    pub text: String,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct HangEvent {
+    pub at_ns: u64,
+    pub phase: usize,
+    pub stream: Option<usize>,
+    pub operation: &'static str,
+    pub offset_bytes: u64,
+    pub request_bytes: u32,
+    pub outstanding_ns: u64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct PhaseEnd {
+    pub phase: usize,
+    pub end_ns: u64,
+    pub reason: &'static str,
+    pub unsent: u64,
+    pub outstanding: u64,
+    pub errors_by_errno: BTreeMap<String, u64>,
+    pub errors_by_kind: BTreeMap<String, u64>,
+    pub slowest: Vec<SlowEvent>,
+    pub cpu: Cpu,
+    pub generator_bound: bool,
+    pub loop_busy_share: f64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct SlowEvent {
+    pub at_ns: u64,
+    pub stream: u16,
+    pub operation: &'static str,
+    pub offset_bytes: u64,
+    pub request_bytes: u32,
+    pub service_ns: u64,
+    pub response_ns: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunOutcome {
+    Done,
+    Interrupted,
+    Failed,
+}
+
+impl Event {
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("an event holds nothing that JSON cannot carry")
+    }
+}
+
+impl Interval {
+    pub fn new(phase: usize, merged: &Merged, cpu: Cpu, loop_busy_share: f64, knobs: Knobs) -> Interval {
+        let given = knobs != Knobs::default();
+        Interval {
+            phase,
+            index: merged.interval,
+            start_ns: merged.start_ns,
+            end_ns: merged.end_ns,
+            warmup: merged.kind == Kind::Warmup,
+            drain: merged.kind == Kind::Drain,
+            cells: merged.cells.iter().map(|(stream, operation, cell)| CellEvent::new(stream, operation, cell)).collect(),
+            cpu,
+            loop_busy_share,
+            knob: given.then(|| KnobEvent {
+                depth: (knobs.depth > 0).then_some(knobs.depth),
+                workers: (knobs.workers > 0).then_some(knobs.workers),
+                rate_per_s: (knobs.rate_per_s > 0.0).then_some(knobs.rate_per_s),
+            }),
+        }
+    }
+}
+
+impl CellEvent {
+    fn new(stream: usize, operation: usize, cell: &Cell) -> CellEvent {
+        let mut measures = BTreeMap::from([("service", Measure::of(&cell.service)), ("response", Measure::of(&cell.response))]);
+        if let Some(lateness) = &cell.lateness {
+            measures.insert("lateness", Measure::of(lateness));
+        }
+        CellEvent {
+            stream,
+            operation: Operation::ALL[operation].name(),
+            requests: cell.requests,
+            bytes: cell.bytes,
+            errors: cell.errors,
+            depth_max: cell.depth_max,
+            measures,
+        }
+    }
+}
+
+impl Measure {
+    fn of(histogram: &Histogram) -> Measure {
+        Measure {
+            mean_ns: histogram.mean_ns(),
+            p50_ns: histogram.percentile_ns(50.0),
+            p99_ns: histogram.percentile_ns(99.0),
+            max_ns: histogram.max_ns(),
+            histogram: TextHistogram::from(histogram).to_text(),
+        }
+    }
+}
+
+impl From<&Slow> for SlowEvent {
+    fn from(slow: &Slow) -> SlowEvent {
+        SlowEvent {
+            at_ns: slow.at_ns,
+            stream: slow.stream,
+            operation: slow.operation().name(),
+            offset_bytes: slow.offset_bytes,
+            request_bytes: slow.request_bytes,
+            service_ns: slow.service_ns,
+            response_ns: slow.response_ns,
+        }
+    }
+}
+
+/// Name of an errno as C programs know it; the number where it has none.
+pub fn errno_name(errno: i32) -> String {
+    const NAMES: [(i32, &str); 18] = [
+        (1, "EPERM"),
+        (2, "ENOENT"),
+        (4, "EINTR"),
+        (5, "EIO"),
+        (6, "ENXIO"),
+        (9, "EBADF"),
+        (11, "EAGAIN"),
+        (12, "ENOMEM"),
+        (14, "EFAULT"),
+        (16, "EBUSY"),
+        (19, "ENODEV"),
+        (22, "EINVAL"),
+        (28, "ENOSPC"),
+        (30, "EROFS"),
+        (61, "ENODATA"),
+        (84, "EILSEQ"),
+        (95, "EOPNOTSUPP"),
+        (110, "ETIMEDOUT"),
+    ];
+    NAMES.iter().find(|(n, _)| *n == errno).map_or_else(|| format!("errno {errno}"), |(_, name)| name.to_string())
+}
+
+impl Note {
+    /// The event that tells of this note.
+    pub fn event(self, phase: usize) -> Event {
+        match self {
+            Note::Failed { at_ns, stream, operation, offset_bytes, request_bytes, failure } => {
+                let (kind, errno, text) = match &failure {
+                    Failure::Errno(errno) => {
+                        let cause = std::io::Error::from_raw_os_error(*errno);
+                        ("errno", Some(*errno), format!("{} failed: {cause}", operation.name()))
+                    }
+                    Failure::Short(moved) => {
+                        ("short", None, format!("{} moved {moved} of {request_bytes} bytes", operation.name()))
+                    }
+                    Failure::Damage(damage) => ("damage", None, damage.text.clone()),
+                };
+                Event::Error(Box::new(ErrorEvent {
+                    at_ns,
+                    phase,
+                    stream: usize::from(stream),
+                    operation: operation.name(),
+                    offset_bytes,
+                    request_bytes,
+                    kind: kind.into(),
+                    errno,
+                    text,
+                }))
+            }
+            Note::Hangs { at_ns, stream, operation, offset_bytes, request_bytes, outstanding_ns } => {
+                Event::Hang(HangEvent {
+                    at_ns,
+                    phase,
+                    stream: Some(usize::from(stream)),
+                    operation: operation.name(),
+                    offset_bytes,
+                    request_bytes,
+                    outstanding_ns,
+                })
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! A lane: a logical worker without a thread. A source of operations, a pacer, and slots for what is in flight.
+
+use std::sync::Arc;
+
+use pace::Schedule;
+use plan::{FlushCall, FlushEvery, SyncMode};
+
+use crate::control::Knobs;
+use crate::device::Operation;
+use crate::payload::Payload;
+use crate::source::Source;
+use crate::verify::Verifier;
+
+/// When a lane's operations are due.
+pub enum Pacer {
+    /// When the one before it in its slot ended, plus think time.
+    Closed { think_ns: u64 },
+    Open(Schedule),
+}
+
+/// What a lane is made of.
+pub struct LaneSpec {
+    pub stream: u16,
+    pub target: u16,
+    /// Which of its stream's lanes, counted from 0.
+    pub index: u32,
+    pub depth: u32,
+    /// The most slots a ramp may ask for.
+    pub depth_max: u32,
+    pub source: Box<dyn Source>,
+    pub pacer: Pacer,
+    pub buffer_bytes: u32,
+    pub operations: [bool; record::OPERATIONS],
+    pub sync: SyncMode,
+    pub flush_every: Option<FlushEvery>,
+    /// Requests and bytes that the lane may issue.
+    pub requests_left: u64,
+    pub bytes_left: u64,
+    pub payload: Option<Arc<Payload>>,
+    pub verifier: Option<Arc<Verifier>>,
+}
+
+/// A lane at work.
+pub(crate) struct Lane {
+    pub spec: LaneSpec,
+    /// Slots that are not in flight, as numbers of the loop.
+    pub free: Vec<u32>,
+    pub first_slot: u32,
+    pub in_flight: u32,
+    /// How many slots the knobs allow now.
+    pub depth_now: u32,
+    /// Sequence number of the next write, for its data.
+    pub writes: u64,
+    pub writes_since_flush: u32,
+    pub ended: bool,
+}
+
+/// A request in flight.
+#[derive(Clone, Copy)]
+pub(crate) struct Slot {
+    pub due_ns: u64,
+    pub queued_ns: u64,
+    pub offset_bytes: u64,
+    pub request_bytes: u32,
+    pub lane: u16,
+    pub stream: u16,
+    pub operation: Operation,
+    pub in_flight: bool,
+    pub hang_named: bool,
+}
+
+impl Lane {
+    pub fn new(mut spec: LaneSpec, first_slot: u32, start_ns: u64) -> Lane {
+        if let Pacer::Open(schedule) = &mut spec.pacer {
+            schedule.start_at(start_ns);
+        }
+        let free = (first_slot..first_slot + spec.depth_max).rev().collect();
+        let depth_now = spec.depth;
+        Lane { spec, free, first_slot, in_flight: 0, depth_now, writes: 0, writes_since_flush: 0, ended: false }
+    }
+
+    /// Adopts new knob values.
+    pub fn adopt(&mut self, knobs: Knobs, now_ns: u64) {
+        self.depth_now = if knobs.depth > 0 { knobs.depth.min(self.spec.depth_max) } else { self.spec.depth };
+        if knobs.workers > 0 && self.spec.index >= knobs.workers {
+            self.depth_now = 0;
+        }
+        if let (Pacer::Open(schedule), true) = (&mut self.spec.pacer, knobs.rate_per_s > 0.0) {
+            schedule.set_rate(knobs.rate_per_s, now_ns);
+        }
+    }
+
+    #[inline(always)]
+    pub fn may_issue(&self) -> bool {
+        self.in_flight < self.depth_now && !self.ended
+    }
+
+    /// The flush that is owed after so many writes, if it is owed now.
+    #[inline(always)]
+    pub fn owed_flush(&mut self) -> Option<FlushCall> {
+        let every = self.spec.flush_every?;
+        if self.writes_since_flush < every.writes {
+            return None;
+        }
+        self.writes_since_flush = 0;
+        Some(every.call)
+    }
+}

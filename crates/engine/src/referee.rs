@@ -1,0 +1,268 @@
+//! Decides at interval boundaries: ramps, limits on response times, steady state. A pure state machine, so that it
+//! decides the same in real and in virtual time.
+
+use plan::{Figure, Knob, Phase, Ramp, Steady, SteadyMeasure, Stop};
+use record::{CellSet, Histogram};
+
+use crate::control::Knobs;
+use crate::timeline::Kind;
+
+/// What a phase did in one interval, all loops together.
+pub struct Merged {
+    pub interval: u32,
+    pub kind: Kind,
+    pub start_ns: u64,
+    pub end_ns: u64,
+    pub cells: CellSet,
+    pub own_ns: u64,
+    /// Loops that have reported so far.
+    pub loops: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// A figure passed the limit of `stop`.
+    Stop,
+    Steady,
+    /// The ramp's last step is over.
+    Ramp,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Decision {
+    End(Reason),
+    Turn(Knobs),
+    /// The steady state was reached, or left again.
+    Steady {
+        reached: bool,
+        at_ns: u64,
+        mean: f64,
+        range_percent: f64,
+        slope_percent: f64,
+    },
+}
+
+pub struct Referee {
+    stop: Option<Stop>,
+    steady: Option<SteadyJudge>,
+    ramp: Option<Ramp>,
+    measure_start_ns: u64,
+    ramp_steps: u32,
+}
+
+impl Referee {
+    pub fn new(phase: &Phase, measure_start_ns: u64) -> Referee {
+        Referee {
+            stop: phase.stop.clone(),
+            steady: phase.steady.clone().map(SteadyJudge::new),
+            ramp: phase.ramp.clone(),
+            measure_start_ns,
+            ramp_steps: 0,
+        }
+    }
+
+    /// Knobs at the start of the phase.
+    pub fn first_knobs(&self) -> Option<Knobs> {
+        self.ramp.as_ref().map(|r| knobs(r.knob, r.value(0)))
+    }
+
+    /// Decisions after an interval that all loops have reported.
+    pub fn judge(&mut self, interval: &Merged) -> Vec<Decision> {
+        let mut decisions = Vec::new();
+        if interval.kind != Kind::Measure {
+            return decisions;
+        }
+        if let Some(stop) = &self.stop {
+            if figure_ns(stop.when, &interval.cells) > stop.above.ns {
+                decisions.push(Decision::End(Reason::Stop));
+            }
+        }
+        if let Some(steady) = &mut self.steady {
+            steady.judge(interval, &mut decisions);
+        }
+        if let Some(ramp) = &self.ramp {
+            let steps = ((interval.end_ns - self.measure_start_ns) / ramp.every.ns) as u32;
+            if steps > self.ramp_steps {
+                let over = ramp.value(self.ramp_steps) == ramp.value(steps);
+                self.ramp_steps = steps;
+                decisions.push(if over { Decision::End(Reason::Ramp) } else { Decision::Turn(knobs(ramp.knob, ramp.value(steps))) });
+            }
+        }
+        decisions
+    }
+}
+
+fn knobs(knob: Knob, value: f64) -> Knobs {
+    let whole = value.max(1.0) as u32;
+    match knob {
+        Knob::Depth => Knobs { depth: whole, ..Knobs::default() },
+        Knob::Workers => Knobs { workers: whole, ..Knobs::default() },
+        Knob::Rate => Knobs { rate_per_s: value, ..Knobs::default() },
+    }
+}
+
+/// A figure of the response times of all streams and operations together, in ns.
+pub fn figure_ns(figure: Figure, cells: &CellSet) -> u64 {
+    let mut all = Histogram::default();
+    cells.iter().for_each(|(_, _, cell)| all.merge(&cell.response));
+    let percentile = match figure {
+        Figure::Mean => return all.mean_ns() as u64,
+        Figure::Max => return all.max_ns(),
+        Figure::P50 => 50.0,
+        Figure::P90 => 90.0,
+        Figure::P95 => 95.0,
+        Figure::P99 => 99.0,
+        Figure::P999 => 99.9,
+    };
+    all.percentile_ns(percentile)
+}
+
+/// Both criteria of SNIA's Solid State Storage Performance Test Specification over a window of rounds.
+struct SteadyJudge {
+    rule: Steady,
+    rounds: Vec<f64>,
+    reached: bool,
+    round_ns: u64,
+    requests: u64,
+    bytes: u64,
+    service_ns: f64,
+}
+
+impl SteadyJudge {
+    fn new(rule: Steady) -> Self {
+        SteadyJudge { rule, rounds: Vec::new(), reached: false, round_ns: 0, requests: 0, bytes: 0, service_ns: 0.0 }
+    }
+
+    fn judge(&mut self, interval: &Merged, decisions: &mut Vec<Decision>) {
+        self.round_ns += interval.end_ns - interval.start_ns;
+        for (_, _, cell) in interval.cells.iter() {
+            self.requests += cell.requests;
+            self.bytes += cell.bytes;
+            self.service_ns += cell.service.mean_ns() * cell.requests as f64;
+        }
+        if self.round_ns < self.rule.round.ns {
+            return;
+        }
+        let seconds = self.round_ns as f64 / 1e9;
+        self.rounds.push(match self.rule.measure {
+            SteadyMeasure::Iops => self.requests as f64 / seconds,
+            SteadyMeasure::Throughput => self.bytes as f64 / seconds,
+            SteadyMeasure::MeanService => self.service_ns / (self.requests.max(1)) as f64,
+        });
+        (self.round_ns, self.requests, self.bytes, self.service_ns) = (0, 0, 0, 0.0);
+        let window = self.rule.rounds as usize;
+        if self.rounds.len() > window {
+            self.rounds.remove(0);
+        }
+        if self.rounds.len() < window {
+            return;
+        }
+        let (mean, range_percent, slope_percent) = spread(&self.rounds);
+        let steady = mean > 0.0 && range_percent <= self.rule.range.0 && slope_percent <= self.rule.slope.0;
+        if steady != self.reached {
+            self.reached = steady;
+            let at_ns = interval.end_ns;
+            decisions.push(Decision::Steady { reached: steady, at_ns, mean, range_percent, slope_percent });
+        }
+        if steady && self.rule.stop {
+            decisions.push(Decision::End(Reason::Steady));
+        }
+    }
+}
+
+/// Mean, range and rise of the fitted line over the window, the latter two in per cent of the mean.
+fn spread(rounds: &[f64]) -> (f64, f64, f64) {
+    let n = rounds.len() as f64;
+    let mean = rounds.iter().sum::<f64>() / n;
+    if mean == 0.0 {
+        return (0.0, f64::INFINITY, f64::INFINITY);
+    }
+    let (low, high) = rounds.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), r| (l.min(*r), h.max(*r)));
+    let middle = (n - 1.0) / 2.0;
+    let (mut up, mut down) = (0.0, 0.0);
+    for (i, round) in rounds.iter().enumerate() {
+        let x = i as f64 - middle;
+        up += x * (round - mean);
+        down += x * x;
+    }
+    let rise = (up / down * (n - 1.0)).abs();
+    (mean, (high - low) / mean * 100.0, rise / mean * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plan::Profile;
+
+    fn referee(rules: &str) -> Referee {
+        let text = format!("title = 't'\n[[phase]]\nduration = '1h'\n{rules}\n[[phase.stream]]\nrequest = '4K'\npace = {{ loop = 'open', rate = 10 }}\n");
+        Referee::new(&Profile::from_toml(&text, &[]).expect("valid").phase[0], 0)
+    }
+
+    fn interval(number: u32, requests: u64, response_ns: u64) -> Merged {
+        let mut cells = CellSet::new(1);
+        let cell = cells.get_mut(0, 0);
+        cell.requests = requests;
+        cell.response.record(response_ns, requests);
+        let second = 1_000_000_000;
+        let start_ns = u64::from(number) * second;
+        Merged { interval: number, kind: Kind::Measure, start_ns, end_ns: start_ns + second, cells, own_ns: 0, loops: 1 }
+    }
+
+    fn steady_changes(rounds: &[u64]) -> Vec<(usize, bool)> {
+        let mut referee = referee("steady = { round = '1s' }");
+        let mut changes = Vec::new();
+        for (i, requests) in rounds.iter().enumerate() {
+            for decision in referee.judge(&interval(i as u32, *requests, 1000)) {
+                if let Decision::Steady { reached, .. } = decision {
+                    changes.push((i, reached));
+                }
+            }
+        }
+        changes
+    }
+
+    #[test]
+    fn steady_needs_five_flat_rounds() {
+        assert_eq!(steady_changes(&[100, 101, 99, 100]), []);
+        assert_eq!(steady_changes(&[300, 200, 100, 101, 99, 100, 100]), [(6, true)]);
+    }
+
+    #[test]
+    fn a_slow_slide_within_the_range_is_not_steady() {
+        // Range 15 % (allowed), but the fitted line falls by 15 % over the window (10 % allowed).
+        assert_eq!(steady_changes(&[1150, 1110, 1070, 1035, 1000]), []);
+    }
+
+    #[test]
+    fn leaving_the_steady_state_is_told() {
+        assert_eq!(steady_changes(&[100, 100, 100, 100, 100, 100, 40]), [(4, true), (6, false)]);
+    }
+
+    #[test]
+    fn the_slope_is_that_of_the_fitted_line() {
+        let (mean, range, slope) = spread(&[90.0, 95.0, 100.0, 105.0, 110.0]);
+        assert_eq!((mean, range, slope), (100.0, 20.0, 20.0));
+    }
+
+    #[test]
+    fn a_limit_ends_the_phase() {
+        let mut referee = referee("stop = { when = 'mean', above = '100ms' }");
+        assert_eq!(referee.judge(&interval(0, 10, 99_000_000)), []);
+        assert_eq!(referee.judge(&interval(1, 10, 101_000_000)), [Decision::End(Reason::Stop)]);
+    }
+
+    #[test]
+    fn a_ramp_steps_and_ends_after_its_last_step() {
+        let mut referee = referee("ramp = { knob = 'depth', from = 1, to = 4, factor = 2, every = '2s' }");
+        assert_eq!(referee.first_knobs().map(|k| k.depth), Some(1));
+        let mut seen = Vec::new();
+        for i in 0..6 {
+            seen.push(referee.judge(&interval(i, 1, 1)));
+        }
+        assert_eq!(seen[0], []);
+        assert!(matches!(seen[1][..], [Decision::Turn(Knobs { depth: 2, .. })]));
+        assert!(matches!(seen[3][..], [Decision::Turn(Knobs { depth: 4, .. })]));
+        assert_eq!(seen[5], [Decision::End(Reason::Ramp)]);
+    }
+}

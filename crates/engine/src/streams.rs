@@ -1,0 +1,243 @@
+//! Turns the streams of a phase into lanes on the areas of real or modelled targets.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pace::Schedule;
+use plan::{Knob, Pace, Phase, Profile, Stream};
+
+use crate::address::Region;
+use crate::device::Operation;
+use crate::lane::{LaneSpec, Pacer};
+use crate::pattern::{Pattern, StreamShared};
+use crate::payload::Payload;
+use crate::verify::{MapChoice, Verifier};
+
+/// The part of a target that streams may touch, and what it demands of requests.
+#[derive(Debug, Clone, Default)]
+pub struct TargetArea {
+    pub path: String,
+    pub start_bytes: u64,
+    pub length_bytes: u64,
+    /// Offsets and sizes of requests must be multiples of this; 1 where nothing is demanded.
+    pub align_bytes: u64,
+    /// Requests may write.
+    pub writable: bool,
+    /// Whether reads bring what writes left; a model doesn't.
+    pub carries_data: bool,
+    /// Where maps of generations are kept while the run lasts.
+    pub scratch_dir: PathBuf,
+}
+
+/// A verifier's map of generations takes at most so much disk: 2^28 blocks, 1 TiB of 4 KiB blocks.
+const MAP_LIMIT_BYTES: u64 = 1 << 30;
+
+/// All lanes of a phase, in the order of its streams.
+pub fn build_lanes(
+    profile: &Profile,
+    phase_index: usize,
+    targets: &[TargetArea],
+    verifiers: &mut Verifiers,
+) -> Result<Vec<LaneSpec>, String> {
+    let phase = &profile.phase[phase_index];
+    let mut lanes = Vec::new();
+    let weights = Weights::of(phase);
+    for (index, stream) in phase.stream.iter().enumerate() {
+        let at = if stream.name.is_empty() { format!("stream {}", index + 1) } else { format!("stream {}", stream.name) };
+        let target = targets.get(stream.target).ok_or_else(|| {
+            format!("{at}: speaks of target {}, but {} given; name one path for each", stream.target, count(targets.len()))
+        })?;
+        let region = region_of(stream, target).map_err(|e| format!("{at}: {e}"))?;
+        demand_alignment(stream, target).map_err(|e| format!("{at}: {e}"))?;
+        let verifier = match stream.verify {
+            true => Some(verifiers.obtain(stream, region, target, profile.seed).map_err(|e| format!("{at}: {e}"))?),
+            false => None,
+        };
+        let builder = StreamBuilder { profile, phase, phase_index, index, stream, region, verifier, weights: &weights };
+        lanes.extend(builder.lanes().map_err(|e| format!("{at}: {e}"))?);
+    }
+    Ok(lanes)
+}
+
+fn count(targets: usize) -> String {
+    if targets == 1 { "1 target was".into() } else { format!("{targets} targets were") }
+}
+
+fn region_of(stream: &Stream, target: &TargetArea) -> Result<Region, String> {
+    let align = target.align_bytes.max(1).max(stream.align_bytes());
+    let from = stream.region.from.offset_bytes(target.length_bytes).next_multiple_of(align);
+    let to = stream.region.to.offset_bytes(target.length_bytes);
+    if to > target.length_bytes {
+        let length = plan::format_bytes(target.length_bytes);
+        return Err(format!("region {} ends behind the target's {length}", stream.region));
+    }
+    let length_bytes = to.saturating_sub(from);
+    if length_bytes < stream.request.max_bytes() {
+        return Err(format!(
+            "region {} of {} holds {length_bytes} bytes, too few for a request of {}",
+            stream.region,
+            target.path,
+            plan::format_bytes(stream.request.max_bytes())
+        ));
+    }
+    Ok(Region { start_bytes: target.start_bytes + from, length_bytes })
+}
+
+fn demand_alignment(stream: &Stream, target: &TargetArea) -> Result<(), String> {
+    let demand = target.align_bytes.max(1);
+    let sizes = stream.request.0.iter().map(|s| s.size.0);
+    for bytes in sizes.chain([stream.align_bytes()]) {
+        if bytes % demand != 0 {
+            return Err(format!(
+                "{bytes} bytes is not a multiple of the {demand} that {} demands with O_DIRECT; use io = \"buffered\" or another size",
+                target.path
+            ));
+        }
+    }
+    if !target.writable && (stream.operations.write.0 > 0.0 || stream.operations.trim.0 > 0.0) {
+        return Err(format!("writes, but {} is open for reading only", target.path));
+    }
+    Ok(())
+}
+
+/// The verifiers of a run: one a region, shared by the streams that touch it and kept from phase to phase.
+pub struct Verifiers {
+    run_id: u64,
+    known: Vec<Known>,
+}
+
+struct Known {
+    target: usize,
+    region: Region,
+    block_bytes: u64,
+    verifier: Arc<Verifier>,
+}
+
+impl Verifiers {
+    /// `run_id` stands in every stamp, so that blocks of other runs are told apart.
+    pub fn new(run_id: u64) -> Verifiers {
+        Verifiers { run_id, known: Vec::new() }
+    }
+
+    fn obtain(&mut self, stream: &Stream, region: Region, target: &TargetArea, seed: u64) -> Result<Arc<Verifier>, String> {
+        if !target.carries_data {
+            return Err("a model carries no data, so there is nothing to verify; take verify away".into());
+        }
+        let block_bytes = stream.align_bytes();
+        let same = |k: &&Known| {
+            k.target == stream.target
+                && (k.region.start_bytes, k.region.length_bytes) == (region.start_bytes, region.length_bytes)
+        };
+        if let Some(known) = self.known.iter().find(same) {
+            if known.block_bytes != block_bytes {
+                let blocks = known.block_bytes;
+                return Err(format!("verifies blocks of {block_bytes} bytes where {blocks} were written; use one align"));
+            }
+            return Ok(known.verifier.clone());
+        }
+        let end = |r: &Region| r.start_bytes + r.length_bytes;
+        let overlaps = |k: &Known| {
+            k.target == stream.target && k.region.start_bytes < end(&region) && region.start_bytes < end(&k.region)
+        };
+        if self.known.iter().any(overlaps) {
+            let span = stream.region;
+            return Err(format!("region {span} overlaps another verified region; make them equal or keep them apart"));
+        }
+        let map = MapChoice::Map { directory: target.scratch_dir.clone(), limit_bytes: MAP_LIMIT_BYTES };
+        let area = (region.start_bytes, region.length_bytes);
+        let verifier = Arc::new(Verifier::new(area, block_bytes, self.run_id, seed, map)?);
+        self.known.push(Known { target: stream.target, region, block_bytes, verifier: verifier.clone() });
+        Ok(verifier)
+    }
+}
+
+/// How limits of a phase are shared out: each stream gets its share by its number of lanes.
+struct Weights {
+    lanes: u64,
+}
+
+impl Weights {
+    fn of(phase: &Phase) -> Weights {
+        Weights { lanes: phase.stream.iter().map(|s| u64::from(s.workers)).sum() }
+    }
+
+    /// Lane `number` of the phase gets this much of `total`.
+    fn share(&self, total: u64, number: u64) -> u64 {
+        total / self.lanes + u64::from(number < total % self.lanes)
+    }
+}
+
+struct StreamBuilder<'a> {
+    profile: &'a Profile,
+    phase: &'a Phase,
+    phase_index: usize,
+    index: usize,
+    stream: &'a Stream,
+    region: Region,
+    verifier: Option<Arc<Verifier>>,
+    weights: &'a Weights,
+}
+
+impl StreamBuilder<'_> {
+    fn lanes(&self) -> Result<Vec<LaneSpec>, String> {
+        let shared = Arc::new(StreamShared::default());
+        let payload = Arc::new(Payload::new(self.profile.seed, self.stream.data));
+        let lanes_before: u64 = self.phase.stream[..self.index].iter().map(|s| u64::from(s.workers)).sum();
+        let workers = self.max_of(Knob::Workers).unwrap_or(self.stream.workers);
+        (0..workers)
+            .map(|lane| {
+                let (phase, index) = (self.phase_index as u32, self.index as u32);
+                let source =
+                    Pattern::new(self.stream, self.region, self.profile.seed, phase, index, lane, workers, shared.clone())?;
+                Ok(self.lane(source, lane, workers, lanes_before + u64::from(lane), &payload))
+            })
+            .collect()
+    }
+
+    /// The largest value that a ramp gives a knob.
+    fn max_of(&self, knob: Knob) -> Option<u32> {
+        self.phase.ramp.as_ref().filter(|r| r.knob == knob).map(|r| r.max().ceil() as u32)
+    }
+
+    fn lane(&self, source: Pattern, lane: u32, lanes: u32, number: u64, payload: &Arc<Payload>) -> LaneSpec {
+        let (phase, stream) = (self.phase, self.stream);
+        let ops = stream.operations;
+        let requests = phase.requests.map_or(u64::MAX, |total| self.weights.share(total, number));
+        let passes = phase.passes.map_or(u64::MAX, |passes| passes.saturating_mul(source.pass_requests()));
+        let bytes_left = phase.bytes.map_or(u64::MAX, |total| self.weights.share(total.0, number));
+        let pacer = match stream.pace {
+            Pace::Closed => Pacer::Closed { think_ns: stream.think.ns },
+            Pace::Open { rate, arrivals } => {
+                let seed = self.profile.seed ^ (self.phase_index as u64) << 48 ^ (self.index as u64) << 32;
+                // Lanes learn the start of the phase when they begin; until then the schedule starts at 0.
+                Pacer::Open(Schedule::new(rate, arrivals, lane, lanes, 0, seed))
+            }
+        };
+        LaneSpec {
+            stream: self.index as u16,
+            target: stream.target as u16,
+            index: lane,
+            depth: stream.depth,
+            depth_max: self.max_of(Knob::Depth).unwrap_or(stream.depth).max(stream.depth),
+            buffer_bytes: stream.request.max_bytes() as u32,
+            operations: [ops.read.0, ops.write.0, ops.flush.0, ops.trim.0].map(|share| share > 0.0),
+            source: Box::new(source),
+            pacer,
+            sync: stream.sync,
+            flush_every: stream.flush_every,
+            requests_left: requests.min(passes),
+            bytes_left,
+            payload: (ops.write.0 > 0.0 && self.verifier.is_none()).then(|| payload.clone()),
+            verifier: self.verifier.clone(),
+        }
+    }
+}
+
+/// Whether any stream of the profile does this operation.
+pub fn does(profile: &Profile, operation: Operation) -> bool {
+    profile.phase.iter().flat_map(|p| &p.stream).any(|s| {
+        let ops = s.operations;
+        [ops.read.0, ops.write.0, ops.flush.0, ops.trim.0][operation as usize] > 0.0
+            || (operation == Operation::Flush && s.flush_every.is_some())
+    })
+}

@@ -1,0 +1,112 @@
+//! Where the intervals of a phase begin and end. All loops of a phase compute the same boundaries.
+
+/// Intervals a run keeps at the most.
+const INTERVALS_MAX: u64 = 3_600;
+/// Where nothing limits a phase's time, intervals double in length after so many: a week then takes 3,400 of them.
+const INTERVALS_PER_LENGTH: u64 = 360;
+
+/// What an interval's requests are counted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Warmup,
+    Measure,
+    /// After the end of the phase: only requests that were in flight then. In latencies, in no rate.
+    Drain,
+}
+
+#[derive(Debug, Clone)]
+pub struct Timeline {
+    pub start_ns: u64,
+    warmup_ns: u64,
+    duration_ns: Option<u64>,
+    interval_ns: u64,
+}
+
+impl Timeline {
+    pub fn new(start_ns: u64, warmup_ns: u64, duration_ns: Option<u64>, interval_ns: u64) -> Timeline {
+        let total_ns = warmup_ns + duration_ns.unwrap_or(0);
+        let interval_ns = interval_ns.max(total_ns.div_ceil(INTERVALS_MAX - 2)).max(1);
+        Timeline { start_ns, warmup_ns, duration_ns, interval_ns }
+    }
+
+    pub fn measure_start_ns(&self) -> u64 {
+        self.start_ns + self.warmup_ns
+    }
+
+    /// When the phase ends by time; `u64::MAX` where it doesn't.
+    pub fn end_ns(&self) -> u64 {
+        self.duration_ns.map_or(u64::MAX, |d| self.measure_start_ns() + d)
+    }
+
+    /// Length of the interval that begins at `from_ns`, and what it counts for.
+    pub fn next(&self, from_ns: u64) -> (u64, Kind) {
+        let measure_ns = self.measure_start_ns();
+        if from_ns < measure_ns {
+            return ((from_ns + self.interval_ns).min(measure_ns), Kind::Warmup);
+        }
+        if from_ns >= self.end_ns() {
+            return (u64::MAX, Kind::Drain);
+        }
+        let mut length_ns = self.interval_ns;
+        if self.duration_ns.is_none() {
+            let mut level_end_ns = measure_ns + length_ns * INTERVALS_PER_LENGTH;
+            while from_ns >= level_end_ns {
+                length_ns *= 2;
+                level_end_ns += length_ns * INTERVALS_PER_LENGTH;
+            }
+        }
+        let end_ns = self.end_ns();
+        let boundary_ns = from_ns + length_ns;
+        // A rest shorter than a tenth of an interval joins the one before it: too little for figures of its own.
+        let joined = end_ns.saturating_sub(boundary_ns) < length_ns / 10;
+        (if joined { end_ns } else { boundary_ns.min(end_ns) }, Kind::Measure)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn intervals(timeline: &Timeline, count: usize) -> Vec<(u64, Kind)> {
+        let mut at = timeline.start_ns;
+        (0..count)
+            .map(|_| {
+                let next = timeline.next(at);
+                at = next.0;
+                next
+            })
+            .collect()
+    }
+
+    #[test]
+    fn warmup_is_apart_and_the_end_is_exact() {
+        let t = Timeline::new(100, 25, Some(30), 10);
+        let got = intervals(&t, 6);
+        let expected = [110, 120, 125, 135, 145, 155];
+        assert_eq!(got.iter().map(|g| g.0).collect::<Vec<_>>(), expected);
+        assert_eq!(got[2].1, Kind::Warmup);
+        assert_eq!(got[3].1, Kind::Measure);
+        assert_eq!(t.next(155), (u64::MAX, Kind::Drain));
+    }
+
+    #[test]
+    fn a_long_run_keeps_at_most_3600_intervals() {
+        let second = 1_000_000_000;
+        let t = Timeline::new(0, 60 * second, Some(14 * 86_400 * second), second);
+        let (mut at, mut count) = (0, 0);
+        while at < t.end_ns() {
+            at = t.next(at).0;
+            count += 1;
+        }
+        assert!(count <= 3_600, "{count}");
+        let open = Timeline::new(0, 0, None, second);
+        let week = intervals(&open, 3_600).last().expect("some").0;
+        assert!(week >= 7 * 86_400 * second, "{week}");
+    }
+
+    #[test]
+    fn a_short_rest_joins_the_interval_before() {
+        let t = Timeline::new(0, 0, Some(2_050), 1_000);
+        assert_eq!(intervals(&t, 2), [(1_000, Kind::Measure), (2_050, Kind::Measure)]);
+    }
+}
