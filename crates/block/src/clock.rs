@@ -20,8 +20,13 @@ pub struct Clock {
 #[derive(Debug, Clone, Copy)]
 enum Source {
     #[cfg(target_arch = "x86_64")]
-    Tsc { epoch_ticks: u64, ns_per_tick: u64 },
-    Monotonic { epoch_ns: u64 },
+    Tsc {
+        epoch_ticks: u64,
+        ns_per_tick: u64,
+    },
+    Monotonic {
+        epoch_ns: u64,
+    },
 }
 
 impl Clock {

@@ -1,1 +1,9 @@
+//! Duty: devices on real storage, io_uring and pread/pwrite threads; opening targets without destroying anything.
+//!
+//! Refusal: it decides nothing about what is measured or when.
 
+pub mod clock;
+pub mod memory;
+pub mod psync;
+pub mod uring;
+pub mod storage;

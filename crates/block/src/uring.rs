@@ -82,7 +82,8 @@ pub fn build_ring(entries: u32, iopoll: bool) -> std::io::Result<(IoUring, bool)
 impl Uring {
     pub fn open(setup: &Setup, files: &[RawFd], clock: Clock, iopoll: bool) -> Result<Uring, String> {
         let entries = setup.slots.next_power_of_two().clamp(4, 32_768);
-        let (ring, single_issuer) = build_ring(entries, iopoll).map_err(|e| format!("io_uring could not be set up: {e}"))?;
+        let (ring, single_issuer) =
+            build_ring(entries, iopoll).map_err(|e| format!("io_uring could not be set up: {e}"))?;
         ring.submitter().register_files(files).map_err(|e| format!("io_uring took no files: {e}"))?;
         let buffers = Buffers::new(setup.slots as usize, setup.buffer_bytes as usize)?;
         let mut uring = Uring {
@@ -134,10 +135,13 @@ impl Uring {
                 opcode::ReadFixed::new(file, pointer, bytes, buffer).offset(offset).build()
             }
             Operation::Read => opcode::Read::new(file, pointer, bytes).offset(offset).build(),
-            Operation::Write if self.features.fixed_buffers => {
-                opcode::WriteFixed::new(file, pointer, bytes, buffer).offset(offset).rw_flags(rw_flags(order.sync)).build()
+            Operation::Write if self.features.fixed_buffers => opcode::WriteFixed::new(file, pointer, bytes, buffer)
+                .offset(offset)
+                .rw_flags(rw_flags(order.sync))
+                .build(),
+            Operation::Write => {
+                opcode::Write::new(file, pointer, bytes).offset(offset).rw_flags(rw_flags(order.sync)).build()
             }
-            Operation::Write => opcode::Write::new(file, pointer, bytes).offset(offset).rw_flags(rw_flags(order.sync)).build(),
             Operation::Flush => {
                 let flags = match order.flush_call {
                     FlushCall::Fsync => FsyncFlags::empty(),

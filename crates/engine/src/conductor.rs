@@ -17,7 +17,7 @@ use crate::note::{FailureCounts, Note};
 use crate::referee::{Decision, Merged, Reason, Referee};
 use crate::slowest::Slowest;
 use crate::streams::{TargetArea, Verifiers, build_lanes};
-use crate::timeline::{Kind, Timeline};
+use crate::timeline::Timeline;
 
 /// An interval is told this long after its end even if a loop has not reported, which then follows in one of its own.
 const PATIENCE_NS: u64 = 150_000_000;
@@ -225,7 +225,12 @@ impl<D: Devices> Conductor<'_, D> {
         self.listen(&receive, loops, progress)
     }
 
-    fn listen(&mut self, receive: &Receiver<Message>, loops: usize, progress: &mut Progress) -> Vec<Result<Outcome, String>> {
+    fn listen(
+        &mut self,
+        receive: &Receiver<Message>,
+        loops: usize,
+        progress: &mut Progress,
+    ) -> Vec<Result<Outcome, String>> {
         let mut merging: BTreeMap<u32, Merged> = BTreeMap::new();
         let mut outcomes: Vec<Result<Outcome, String>> = Vec::new();
         let mut blocked_named: Vec<u32> = Vec::new();
@@ -287,7 +292,8 @@ impl<D: Devices> Conductor<'_, D> {
         }
         let now_ns = self.devices.now_ns();
         while outcomes.len() < loops {
-            let left_behind = Outcome { end_ns: now_ns, unsent: 0, outstanding: 1, slowest: Slowest::default(), exhausted: false };
+            let left_behind =
+                Outcome { end_ns: now_ns, unsent: 0, outstanding: 1, slowest: Slowest::default(), exhausted: false };
             outcomes.push(Ok(left_behind));
         }
     }
@@ -357,7 +363,13 @@ impl<D: Devices> Conductor<'_, D> {
         progress.own_ns += merged.own_ns;
         progress.loop_ns += loop_ns;
         let busy_share = merged.own_ns as f64 / loop_ns.max(1) as f64;
-        (self.emit)(Event::Interval(Box::new(Interval::new(progress.phase, merged, spent, busy_share, progress.knobs))));
+        (self.emit)(Event::Interval(Box::new(Interval::new(
+            progress.phase,
+            merged,
+            spent,
+            busy_share,
+            progress.knobs,
+        ))));
         for decision in progress.referee.judge(merged) {
             match decision {
                 Decision::End(reason) => {
@@ -380,7 +392,11 @@ impl<D: Devices> Conductor<'_, D> {
         }
     }
 
-    fn finish(&mut self, progress: &mut Progress, outcomes: Vec<Result<Outcome, String>>) -> Result<&'static str, String> {
+    fn finish(
+        &mut self,
+        progress: &mut Progress,
+        outcomes: Vec<Result<Outcome, String>>,
+    ) -> Result<&'static str, String> {
         self.heed_user(progress);
         let plan = &self.profile.phase[progress.phase];
         let mut slowest = Slowest::default();

@@ -200,7 +200,11 @@ impl Interval {
             end_ns: merged.end_ns,
             warmup: merged.kind == Kind::Warmup,
             drain: merged.kind == Kind::Drain,
-            cells: merged.cells.iter().map(|(stream, operation, cell)| CellEvent::new(stream, operation, cell)).collect(),
+            cells: merged
+                .cells
+                .iter()
+                .map(|(stream, operation, cell)| CellEvent::new(stream, operation, cell))
+                .collect(),
             cpu,
             loop_busy_share,
             knob: given.then(|| KnobEvent {
@@ -214,7 +218,8 @@ impl Interval {
 
 impl CellEvent {
     fn new(stream: usize, operation: usize, cell: &Cell) -> CellEvent {
-        let mut measures = BTreeMap::from([("service", Measure::of(&cell.service)), ("response", Measure::of(&cell.response))]);
+        let mut measures =
+            BTreeMap::from([("service", Measure::of(&cell.service)), ("response", Measure::of(&cell.response))]);
         if let Some(lateness) = &cell.lateness {
             measures.insert("lateness", Measure::of(lateness));
         }

@@ -14,7 +14,9 @@ use crate::verify::Verifier;
 /// When a lane's operations are due.
 pub enum Pacer {
     /// When the one before it in its slot ended, plus think time.
-    Closed { think_ns: u64 },
+    Closed {
+        think_ns: u64,
+    },
     Open(Schedule),
 }
 

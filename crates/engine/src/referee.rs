@@ -85,7 +85,11 @@ impl Referee {
             if steps > self.ramp_steps {
                 let over = ramp.value(self.ramp_steps) == ramp.value(steps);
                 self.ramp_steps = steps;
-                decisions.push(if over { Decision::End(Reason::Ramp) } else { Decision::Turn(knobs(ramp.knob, ramp.value(steps))) });
+                decisions.push(if over {
+                    Decision::End(Reason::Ramp)
+                } else {
+                    Decision::Turn(knobs(ramp.knob, ramp.value(steps)))
+                });
             }
         }
         decisions
@@ -195,7 +199,9 @@ mod tests {
     use plan::Profile;
 
     fn referee(rules: &str) -> Referee {
-        let text = format!("title = 't'\n[[phase]]\nduration = '1h'\n{rules}\n[[phase.stream]]\nrequest = '4K'\npace = {{ loop = 'open', rate = 10 }}\n");
+        let text = format!(
+            "title = 't'\n[[phase]]\nduration = '1h'\n{rules}\n[[phase.stream]]\nrequest = '4K'\npace = {{ loop = 'open', rate = 10 }}\n"
+        );
         Referee::new(&Profile::from_toml(&text, &[]).expect("valid").phase[0], 0)
     }
 
@@ -206,7 +212,15 @@ mod tests {
         cell.response.record(response_ns, requests);
         let second = 1_000_000_000;
         let start_ns = u64::from(number) * second;
-        Merged { interval: number, kind: Kind::Measure, start_ns, end_ns: start_ns + second, cells, own_ns: 0, loops: 1 }
+        Merged {
+            interval: number,
+            kind: Kind::Measure,
+            start_ns,
+            end_ns: start_ns + second,
+            cells,
+            own_ns: 0,
+            loops: 1,
+        }
     }
 
     fn steady_changes(rounds: &[u64]) -> Vec<(usize, bool)> {

@@ -26,9 +26,4 @@ pub enum Next {
 pub trait Source: Send {
     /// The next operation of a slot, `last` being the end of the one before it in that slot.
     fn next(&mut self, slot: u32, now_ns: u64, last: Option<&Completion>) -> Next;
-
-    /// Requests in one pass over the lane's part of its region, where passes mean something.
-    fn pass_requests(&self) -> Option<u64> {
-        None
-    }
 }

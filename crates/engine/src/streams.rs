@@ -6,10 +6,10 @@ use std::sync::Arc;
 use pace::Schedule;
 use plan::{Knob, Pace, Phase, Profile, Stream};
 
-use crate::address::Region;
+use crate::address::{Region, StreamShared};
 use crate::device::Operation;
 use crate::lane::{LaneSpec, Pacer};
-use crate::pattern::{Pattern, StreamShared};
+use crate::pattern::Pattern;
 use crate::payload::Payload;
 use crate::verify::{MapChoice, Verifier};
 
@@ -43,9 +43,14 @@ pub fn build_lanes(
     let mut lanes = Vec::new();
     let weights = Weights::of(phase);
     for (index, stream) in phase.stream.iter().enumerate() {
-        let at = if stream.name.is_empty() { format!("stream {}", index + 1) } else { format!("stream {}", stream.name) };
+        let at =
+            if stream.name.is_empty() { format!("stream {}", index + 1) } else { format!("stream {}", stream.name) };
         let target = targets.get(stream.target).ok_or_else(|| {
-            format!("{at}: speaks of target {}, but {} given; name one path for each", stream.target, count(targets.len()))
+            format!(
+                "{at}: speaks of target {}, but {} given; name one path for each",
+                stream.target,
+                count(targets.len())
+            )
         })?;
         let region = region_of(stream, target).map_err(|e| format!("{at}: {e}"))?;
         demand_alignment(stream, target).map_err(|e| format!("{at}: {e}"))?;
@@ -119,7 +124,13 @@ impl Verifiers {
         Verifiers { run_id, known: Vec::new() }
     }
 
-    fn obtain(&mut self, stream: &Stream, region: Region, target: &TargetArea, seed: u64) -> Result<Arc<Verifier>, String> {
+    fn obtain(
+        &mut self,
+        stream: &Stream,
+        region: Region,
+        target: &TargetArea,
+        seed: u64,
+    ) -> Result<Arc<Verifier>, String> {
         if !target.carries_data {
             return Err("a model carries no data, so there is nothing to verify; take verify away".into());
         }
@@ -131,7 +142,9 @@ impl Verifiers {
         if let Some(known) = self.known.iter().find(same) {
             if known.block_bytes != block_bytes {
                 let blocks = known.block_bytes;
-                return Err(format!("verifies blocks of {block_bytes} bytes where {blocks} were written; use one align"));
+                return Err(format!(
+                    "verifies blocks of {block_bytes} bytes where {blocks} were written; use one align"
+                ));
             }
             return Ok(known.verifier.clone());
         }
@@ -187,8 +200,16 @@ impl StreamBuilder<'_> {
         (0..workers)
             .map(|lane| {
                 let (phase, index) = (self.phase_index as u32, self.index as u32);
-                let source =
-                    Pattern::new(self.stream, self.region, self.profile.seed, phase, index, lane, workers, shared.clone())?;
+                let source = Pattern::new(
+                    self.stream,
+                    self.region,
+                    self.profile.seed,
+                    phase,
+                    index,
+                    lane,
+                    workers,
+                    shared.clone(),
+                )?;
                 Ok(self.lane(source, lane, workers, lanes_before + u64::from(lane), &payload))
             })
             .collect()

@@ -1,0 +1,223 @@
+//! Targets on real storage: which device carries their requests, and why.
+
+use std::fs::File;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::{Arc, Mutex};
+
+use engine::device::{Completion, Device, Devices, Operation, Order, Setup, Until};
+use engine::streams::does;
+use plan::{EngineChoice, Profile};
+
+use crate::clock::Clock;
+use crate::memory::Buffers;
+use crate::psync::{Beacon, Handle, Psync};
+use crate::uring::{Features, Uring, build_ring};
+
+/// Loops are pinned only where kernel workers, interrupts and the rest of the host keep so many cores for each of them:
+/// on two cores a pinned loop halved the rate of a device that the kernel serves by workers.
+const CORES_A_LOOP: usize = 4;
+
+/// An open target.
+pub struct Opened {
+    pub file: File,
+    pub block: bool,
+    /// The device below says that it polls (queue/io_poll).
+    pub polls: bool,
+    pub direct: bool,
+    pub memory_align_bytes: u32,
+}
+
+/// The engine of a run, chosen once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Choice {
+    pub uring: bool,
+    pub iopoll: bool,
+    pub reason: String,
+    pub features: Vec<String>,
+}
+
+/// Makes devices over the targets of a run.
+pub struct Storage {
+    // The descriptors that the handles speak of.
+    _files: Vec<File>,
+    raw: Vec<RawFd>,
+    handles: Arc<Vec<Handle>>,
+    clock: Clock,
+    choice: Choice,
+    nop: bool,
+    beacons: Mutex<Vec<Arc<Beacon>>>,
+    cores: usize,
+}
+
+impl Storage {
+    pub fn new(targets: Vec<Opened>, profile: &Profile, clock: Clock) -> Result<Storage, String> {
+        let choice = choose(&targets, profile)?;
+        let raw = targets.iter().map(|t| t.file.as_raw_fd()).collect();
+        let handles = targets.iter().map(|t| Handle { fd: t.file.as_raw_fd(), block: t.block }).collect();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Ok(Storage {
+            _files: targets.into_iter().map(|t| t.file).collect(),
+            raw,
+            handles: Arc::new(handles),
+            clock,
+            choice,
+            nop: false,
+            beacons: Mutex::default(),
+            cores,
+        })
+    }
+
+    /// Requests become no-operations: what the loop and the ring cost by themselves.
+    pub fn nop(mut self) -> Storage {
+        self.nop = true;
+        self
+    }
+
+    pub fn choice(&self) -> &Choice {
+        &self.choice
+    }
+
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+}
+
+/// io_uring where the kernel grants it and has all operations, else psync, with the reason in words.
+fn choose(targets: &[Opened], profile: &Profile) -> Result<Choice, String> {
+    let psync = |reason: &str| Choice { uring: false, iopoll: false, reason: reason.into(), features: Vec::new() };
+    if profile.engine == EngineChoice::Psync {
+        return Ok(psync("asked for"));
+    }
+    let forced = profile.engine == EngineChoice::IoUring;
+    if let Err(error) = build_ring(4, false) {
+        let why = match error.raw_os_error() {
+            Some(libc::ENOSYS) => "this kernel has no io_uring".to_string(),
+            Some(libc::EPERM | libc::EACCES) => {
+                "io_uring is forbidden here (kernel.io_uring_disabled, a container or seccomp)".to_string()
+            }
+            _ => format!("io_uring could not be set up: {error}"),
+        };
+        return if forced { Err(format!("{why}; use engine = \"psync\" or \"auto\"")) } else { Ok(psync(&why)) };
+    }
+    if does(profile, Operation::Trim) && targets.iter().any(|t| t.block) {
+        let why = "io_uring has no trim for block devices";
+        return if forced { Err(format!("{why}; use engine = \"psync\" or \"auto\"")) } else { Ok(psync(why)) };
+    }
+    let only_transfers = !does(profile, Operation::Trim) && !does(profile, Operation::Flush);
+    let polls = only_transfers && targets.iter().all(|t| t.direct && t.polls && really_polls(t));
+    let features = Features { single_issuer: build_ring(4, false).is_ok_and(|r| r.1), iopoll: polls, ..Features::default() };
+    let reason = if forced { "asked for" } else { "the kernel offers it" };
+    Ok(Choice { uring: true, iopoll: polls, reason: reason.into(), features: features.names() })
+}
+
+/// Whether a read through a polling ring succeeds: set-up does on devices that then answer EOPNOTSUPP.
+fn really_polls(target: &Opened) -> bool {
+    let bytes = target.memory_align_bytes.max(4096);
+    let attempt = || -> Option<i32> {
+        let (mut ring, _) = build_ring(4, true).ok()?;
+        let buffer = Buffers::new(1, bytes as usize).ok()?;
+        let fd = io_uring::types::Fd(target.file.as_raw_fd());
+        let read = io_uring::opcode::Read::new(fd, buffer.pointer(0), bytes).build();
+        // SAFETY: the buffer outlives the request, which is waited for.
+        unsafe { ring.submission().push(&read) }.ok()?;
+        ring.submit_and_wait(1).ok()?;
+        let entry = ring.completion().next()?;
+        Some(entry.result())
+    };
+    attempt().is_some_and(|moved| moved > 0)
+}
+
+/// A device of either kind; the branch is always the same within a run.
+pub enum Either {
+    Uring(Box<Uring>),
+    Psync(Psync),
+}
+
+impl Devices for Storage {
+    type Device = Either;
+
+    fn open(&self, setup: &Setup) -> Result<Either, String> {
+        // Punctual sleeps: the default slack of 50 µs would end each of them so late.
+        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        if setup.loops * CORES_A_LOOP <= self.cores {
+            pin(setup.loop_index);
+        }
+        if self.choice.uring {
+            let mut uring = Uring::open(setup, &self.raw, self.clock, self.choice.iopoll)?;
+            uring.features.nop = self.nop;
+            return Ok(Either::Uring(Box::new(uring)));
+        }
+        let beacon = Arc::new(Beacon::default());
+        self.beacons.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(beacon.clone());
+        Psync::open(setup, self.handles.clone(), self.clock, beacon).map(Either::Psync)
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    fn loops(&self, lanes: usize) -> usize {
+        // A blocking call stops its whole loop, so each lane has one of its own; a ring serves many lanes.
+        if self.choice.uring { lanes.min(self.cores) } else { lanes }
+    }
+
+    fn blocked(&self, since_ns: u64) -> Vec<Order> {
+        let beacons = self.beacons.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        beacons.iter().enumerate().filter_map(|(slot, b)| b.blocked(slot as u32, since_ns)).collect()
+    }
+}
+
+/// Keeps the calling thread on one of the cores that it may use. Refusal costs steadiness, not correctness.
+fn pin(loop_index: usize) {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    let Ok(allowed) = sched_getaffinity(None) else { return };
+    let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|c| allowed.is_set(*c)).collect();
+    // From the last core down: the first one serves most interrupts.
+    if let Some(core) = cores.iter().rev().nth(loop_index) {
+        let mut one = CpuSet::new();
+        one.set(*core);
+        let _ = sched_setaffinity(None, &one);
+    }
+}
+
+impl Device for Either {
+    #[inline(always)]
+    fn now_ns(&mut self) -> u64 {
+        match self {
+            Either::Uring(d) => d.now_ns(),
+            Either::Psync(d) => d.now_ns(),
+        }
+    }
+
+    #[inline(always)]
+    fn buffer(&mut self, slot: u32, request_bytes: u32) -> &mut [u8] {
+        match self {
+            Either::Uring(d) => d.buffer(slot, request_bytes),
+            Either::Psync(d) => d.buffer(slot, request_bytes),
+        }
+    }
+
+    #[inline(always)]
+    fn queue(&mut self, order: &Order) {
+        match self {
+            Either::Uring(d) => d.queue(order),
+            Either::Psync(d) => d.queue(order),
+        }
+    }
+
+    #[inline(always)]
+    fn turn(&mut self, until: Until, done: &mut Vec<Completion>) -> Result<u64, String> {
+        match self {
+            Either::Uring(d) => d.turn(until, done),
+            Either::Psync(d) => d.turn(until, done),
+        }
+    }
+
+    #[inline(always)]
+    fn away_ns(&self) -> u64 {
+        match self {
+            Either::Uring(d) => d.away_ns(),
+            Either::Psync(d) => d.away_ns(),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Duty: where on a target the requests of a stream go: one file a family of address patterns.
+//!
+//! Refusal: no operations, no limits, no time; and no allocation once a pattern is made.
+
+mod pareto;
+mod scatter;
+mod sequential;
+mod strided;
+mod uniform;
+mod zipf;
+
+pub use pareto::Pareto;
+pub use scatter::Scatter;
+pub use sequential::Sequential;
+pub use strided::Strided;
+pub use uniform::{HotSpots, Uniform};
+pub use zipf::Zipf;
+
+use crate::rng::SplitMix64;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The part of a target that a stream may touch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Region {
+    pub start_bytes: u64,
+    pub length_bytes: u64,
+}
+
+/// What the lanes of a stream have in common. Made once a stream and phase.
+#[derive(Debug, Default)]
+// 128: lines are fetched in pairs on current x86, so anything nearer would be dragged along by each step of the cursor.
+#[repr(align(128))]
+pub struct StreamShared {
+    cursor: AtomicU64,
+}
+
+impl StreamShared {
+    pub fn new() -> StreamShared {
+        StreamShared::default()
+    }
+
+    /// The next number of the stream, each given out once.
+    #[inline]
+    fn take(&self) -> u64 {
+        // Relaxed: the number is all that lanes exchange.
+        self.cursor.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Replaces the cursor by what `step` makes of it; `step` also says what to return.
+    #[inline]
+    fn advance<T>(&self, mut step: impl FnMut(u64) -> (u64, T)) -> T {
+        let mut seen = self.cursor.load(Ordering::Relaxed);
+        loop {
+            let (next, result) = step(seen);
+            match self.cursor.compare_exchange_weak(seen, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return result,
+                Err(other) => seen = other,
+            }
+        }
+    }
+}
+
+/// A region as the patterns see it: it begins at a multiple of the alignment and holds at least one largest request.
+#[derive(Debug, Clone)]
+pub struct Space {
+    pub start_bytes: u64,
+    pub length_bytes: u64,
+    pub align_bytes: u64,
+    /// Sizes of the mix, in its order.
+    pub sizes: Box<[u32]>,
+}
+
+impl Space {
+    pub fn new(region: Region, align_bytes: u64, sizes: &[u64]) -> Result<Space, String> {
+        let max_bytes = sizes.iter().copied().max().unwrap_or(0);
+        if align_bytes == 0 || sizes.contains(&0) || sizes.is_empty() {
+            return Err("request: sizes and align must be larger than 0".into());
+        }
+        let sizes: Result<Box<[u32]>, _> = sizes.iter().map(|s| u32::try_from(*s)).collect();
+        let Ok(sizes) = sizes else {
+            return Err(format!("request size {} is above 4GiB; make it smaller", plan::format_bytes(max_bytes)));
+        };
+        let too_small = || {
+            format!(
+                "region of {} at {} has no room for a request of {} at a multiple of {}; enlarge the region or target",
+                plan::format_bytes(region.length_bytes),
+                plan::format_bytes(region.start_bytes),
+                plan::format_bytes(max_bytes),
+                plan::format_bytes(align_bytes)
+            )
+        };
+        let end_bytes = region.start_bytes.checked_add(region.length_bytes).ok_or_else(too_small)?;
+        let start_bytes = region.start_bytes.checked_next_multiple_of(align_bytes).ok_or_else(too_small)?;
+        let length_bytes = end_bytes.checked_sub(start_bytes).ok_or_else(too_small)?;
+        if length_bytes < max_bytes {
+            return Err(too_small());
+        }
+        Ok(Space { start_bytes, length_bytes, align_bytes, sizes })
+    }
+
+    pub fn max_bytes(&self) -> u64 {
+        self.sizes.iter().copied().max().map_or(0, u64::from)
+    }
+
+    /// The one size of the stream, if it has no mix.
+    pub fn one_size(&self) -> Option<u64> {
+        self.sizes.iter().all(|s| *s == self.sizes[0]).then(|| u64::from(self.sizes[0]))
+    }
+
+    /// Aligned places at which any request of the mix still fits.
+    pub fn places(&self) -> u64 {
+        places(self.length_bytes, self.max_bytes(), self.align_bytes)
+    }
+}
+
+/// Multiples of `align_bytes` at which a request of `size_bytes` ends within `length_bytes`.
+fn places(length_bytes: u64, size_bytes: u64, align_bytes: u64) -> u64 {
+    length_bytes.checked_sub(size_bytes).map_or(0, |last| last / align_bytes + 1)
+}
+
+/// What a random order hangs on besides its pass: all lanes of a stream agree on it.
+#[derive(Debug, Clone, Copy)]
+pub struct OrderSeed {
+    pub seed: u64,
+    pub phase: u32,
+    pub stream: u32,
+}
+
+impl OrderSeed {
+    /// Key of the order in one pass.
+    pub fn pass(self, pass: u64) -> SplitMix64 {
+        // A fifth word keeps these apart from the four words of a lane's generator.
+        SplitMix64::new(&[self.seed, self.phase.into(), self.stream.into(), pass, u64::from_be_bytes(*b"scatter\0")])
+    }
+}
+
+/// Lane `lane` of `lanes` gets this many of `total`, so that all shares together are the total.
+pub fn lane_share(total: u64, lane: u32, lanes: u32) -> u64 {
+    let (lane, lanes) = (u64::from(lane), u64::from(lanes.max(1)));
+    total / lanes + u64::from(lane < total % lanes)
+}
