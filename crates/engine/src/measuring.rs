@@ -507,7 +507,6 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
             Operation::Read => {
                 let Some(ticket) = self.tickets[completion.slot as usize].take() else { return true };
                 if !good {
-                    verifier.abandon_read(ticket);
                     return true;
                 }
                 self.damage.clear();
