@@ -44,7 +44,8 @@ pub struct Storage {
     handles: Arc<Vec<Handle>>,
     clock: Clock,
     choice: Choice,
-    nop: bool,
+    /// Requests become no-operations.
+    pub(crate) nop: bool,
     beacons: Mutex<Vec<Arc<Beacon>>>,
     cores: usize,
 }
@@ -65,12 +66,6 @@ impl Storage {
             beacons: Mutex::default(),
             cores,
         })
-    }
-
-    /// Requests become no-operations: what the loop and the ring cost by themselves.
-    pub fn nop(mut self) -> Storage {
-        self.nop = true;
-        self
     }
 
     pub fn choice(&self) -> &Choice {

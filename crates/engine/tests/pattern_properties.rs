@@ -3,7 +3,7 @@
 mod common;
 
 use common::{lanes, region, stream};
-use engine::pattern::Operation;
+use engine::device::Operation;
 use plan::{Address, Bytes, Percent};
 use proptest::prelude::*;
 

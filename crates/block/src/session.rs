@@ -1,0 +1,330 @@
+//! A run on real storage from its first check to its last event: opens the targets, chooses the engine, fills what was
+//! never written, and hands over to the conductor.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::linux::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use engine::conductor::{self, RunControl};
+use engine::control::State;
+use engine::device::Operation;
+use engine::event::{ClockFacts, Event, PhaseFacts, RunOutcome, Start, StreamFacts, TargetFacts};
+use engine::streams::{TargetArea, Verifiers, build_lanes, does};
+use plan::{CacheState, FillChoice, IoMode, Profile};
+use serde::Deserialize;
+
+use crate::clock::Clock;
+use crate::guard::{Access, Consent, DATA_START_BYTES, GuardError, Guarded, Header, TargetKind};
+use crate::guard::{claim, new_uuid, open, read_header, write_header};
+use crate::storage::{Opened, Storage};
+
+/// What the user allows and wishes, beside the profile.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Options {
+    /// Room for data in a target file that doesn't exist yet.
+    pub create_bytes: Option<u64>,
+    /// Targets that `--overwrite` names.
+    pub overwrite: Vec<PathBuf>,
+    pub destroys_data: bool,
+    /// Where maps of a verified run are kept; the system's directory for temporary files unless set.
+    pub scratch_dir: Option<PathBuf>,
+}
+
+/// A target that is open and ready.
+struct Target {
+    path: PathBuf,
+    guarded: Guarded,
+    area: TargetArea,
+    created: bool,
+}
+
+/// A run that may begin.
+pub struct Session {
+    profile: Profile,
+    targets: Vec<Target>,
+    storage: Arc<Storage>,
+    start: Start,
+    clock: Clock,
+    run_id: u64,
+}
+
+fn refuse(message: String) -> GuardError {
+    GuardError { message, bad_input: true }
+}
+
+/// Opens everything that a run needs and checks that it can run. A file that this created is removed if it can't.
+pub fn prepare(profile: Profile, paths: &[String], options: &Options) -> Result<Session, GuardError> {
+    let wanted = profile.target_count();
+    if paths.len() != wanted {
+        return Err(refuse(format!("the profile speaks of {wanted} target(s), {} given; name one path for each", paths.len())));
+    }
+    let mut targets: Vec<Target> = Vec::new();
+    let mut ready = || -> Result<(Arc<Storage>, Clock), GuardError> {
+        for path in paths {
+            targets.push(open_target(&profile, Path::new(path), options)?);
+        }
+        let areas: Vec<TargetArea> = targets.iter().map(|t| t.area.clone()).collect();
+        for phase in 0..profile.phase.len() {
+            build_lanes(&profile, phase, &areas, &mut Verifiers::new(0)).map_err(refuse)?;
+        }
+        let clock = Clock::start();
+        let opened: Vec<Opened> = targets.iter().map(Target::opened).collect::<Result<_, _>>()?;
+        let storage = Storage::new(opened, &profile, clock).map_err(refuse)?;
+        Ok((Arc::new(storage), clock))
+    };
+    match ready() {
+        Ok((storage, clock)) => {
+            let start = start_facts(&profile, &targets, &storage, clock);
+            let run_id = start.start_unix_ns;
+            Ok(Session { profile, targets, storage, start, clock, run_id })
+        }
+        Err(error) => {
+            for target in targets.iter().filter(|t| t.created) {
+                // It holds nothing yet; the error that is told matters more than one of the removal.
+                let _ = std::fs::remove_file(&target.path);
+            }
+            Err(error)
+        }
+    }
+}
+
+fn open_target(profile: &Profile, path: &Path, options: &Options) -> Result<Target, GuardError> {
+    let named = options.overwrite.iter().any(|o| same_path(o, path));
+    let consent = Consent { overwrite: named, destroys_data: options.destroys_data };
+    let created = options.create_bytes.is_some() && !path.exists();
+    // What is ours or given to us may be filled, so it is opened for writing even where the load only reads.
+    let unfilled = !profile.writes() && profile.fill == FillChoice::Auto && (named || ours_unfilled(path));
+    let access = if profile.writes() || created || unfilled { Access::Write } else { Access::Read };
+    let direct = profile.io == IoMode::Direct;
+    let create_bytes = options.create_bytes.map(|b| b.next_multiple_of(DATA_START_BYTES));
+    let mut guarded = open(path, access, direct, create_bytes, &consent)?;
+    if access == Access::Write && guarded.header.is_none() {
+        guarded.header = Some(claim_device(path, &guarded)?);
+    }
+    let (start_bytes, length_bytes) = match &guarded.header {
+        Some(header) => (DATA_START_BYTES, header.data_bytes.min(guarded.size_bytes.saturating_sub(DATA_START_BYTES))),
+        None => (0, guarded.size_bytes),
+    };
+    let area = TargetArea {
+        path: path.display().to_string(),
+        start_bytes,
+        length_bytes,
+        align_bytes: if guarded.direct { u64::from(guarded.offset_align_bytes) } else { 1 },
+        writable: access == Access::Write,
+        carries_data: true,
+        scratch_dir: options.scratch_dir.clone().unwrap_or_else(std::env::temp_dir),
+    };
+    Ok(Target { path: path.to_path_buf(), guarded, area, created })
+}
+
+fn same_path(a: &Path, b: &Path) -> bool {
+    a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
+}
+
+fn ours_unfilled(path: &Path) -> bool {
+    let regular = std::fs::metadata(path).is_ok_and(|m| m.is_file());
+    let header = regular.then(|| File::open(path).ok()).flatten().and_then(|f| read_header(&f).ok().flatten());
+    header.is_some_and(|h| h.filled_bytes < h.data_bytes)
+}
+
+/// A device that was given to us becomes ours, so that its filled share is known next time.
+fn claim_device(path: &Path, guarded: &Guarded) -> Result<Header, GuardError> {
+    let run_failure = |e: std::io::Error| GuardError {
+        message: format!("{}: its header could not be written: {e}", path.display()),
+        bad_input: false,
+    };
+    let data_bytes = guarded.size_bytes.saturating_sub(DATA_START_BYTES) / DATA_START_BYTES * DATA_START_BYTES;
+    if data_bytes == 0 {
+        return Err(refuse(format!("{}: holds only {} bytes; at least 2MiB are needed", path.display(), guarded.size_bytes)));
+    }
+    let header = Header { uuid: new_uuid().map_err(run_failure)?, data_bytes, seed: 0, filled_bytes: 0 };
+    claim(&guarded.file, guarded.size_bytes, &header).map_err(run_failure)?;
+    Ok(header)
+}
+
+impl Target {
+    fn opened(&self) -> Result<Opened, GuardError> {
+        let file = self.guarded.file.try_clone().map_err(|e| refuse(format!("{}: {e}", self.path.display())))?;
+        Ok(Opened {
+            file,
+            block: self.guarded.kind == TargetKind::Block,
+            polls: polls(&self.guarded),
+            direct: self.guarded.direct,
+            memory_align_bytes: self.guarded.memory_align_bytes,
+        })
+    }
+
+    /// Bytes of the data region that were never written, where that is known and may be mended.
+    fn unfilled_bytes(&self) -> u64 {
+        match &self.guarded.header {
+            Some(header) if self.area.writable => self.area.length_bytes.saturating_sub(header.filled_bytes),
+            _ => 0,
+        }
+    }
+}
+
+/// Whether the device below says that it polls for completions.
+fn polls(guarded: &Guarded) -> bool {
+    let Ok(meta) = guarded.file.metadata() else { return false };
+    let device = if guarded.kind == TargetKind::Block { meta.st_rdev() } else { meta.st_dev() };
+    let base = format!("/sys/dev/block/{}:{}", libc::major(device), libc::minor(device));
+    let read = |path: String| std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1");
+    read(format!("{base}/queue/io_poll")) || read(format!("{base}/../queue/io_poll"))
+}
+
+fn start_facts(profile: &Profile, targets: &[Target], storage: &Storage, clock: Clock) -> Start {
+    let choice = storage.choice();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let buffered = targets.iter().find(|t| !t.guarded.direct);
+    let target_facts = |t: &Target| TargetFacts {
+        path: t.area.path.clone(),
+        kind: if t.guarded.kind == TargetKind::Block { "block".into() } else { "file".into() },
+        size_bytes: t.guarded.size_bytes,
+        data_start_bytes: t.area.start_bytes,
+        data_bytes: t.area.length_bytes,
+        align_bytes: t.guarded.offset_align_bytes,
+        unwritten: match &t.guarded.header {
+            _ if t.area.writable && profile.fill == FillChoice::Auto => "none".into(),
+            Some(h) if h.filled_bytes >= t.area.length_bytes => "none".into(),
+            Some(h) => format!("{}", t.area.length_bytes - h.filled_bytes),
+            None => "unknown".into(),
+        },
+    };
+    let phase_facts = |p: &plan::Phase| PhaseFacts {
+        name: p.name.clone(),
+        streams: p.stream.iter().map(stream_facts).collect(),
+    };
+    Start {
+        start_unix_ns: now.as_nanos() as u64,
+        engine: if choice.uring { "io_uring".into() } else { "psync".into() },
+        engine_reason: choice.reason.clone(),
+        io: if buffered.is_some() { "buffered".into() } else { "direct".into() },
+        io_reason: buffered.map_or_else(String::new, |t| match t.guarded.direct_reason.as_str() {
+            "" => "asked for".into(),
+            reason => reason.to_string(),
+        }),
+        clock: ClockFacts { source: clock.name().into(), read_cost_ns: clock.read_cost_ns },
+        reap: profile.reap,
+        features: choice.features.clone(),
+        loops: 0,
+        targets: targets.iter().map(target_facts).collect(),
+        phases: profile.phase.iter().map(phase_facts).collect(),
+    }
+}
+
+fn stream_facts(s: &plan::Stream) -> StreamFacts {
+    StreamFacts { name: s.name.clone(), target: s.target, workers: s.workers, depth: s.depth, verify: s.verify }
+}
+
+impl Session {
+    /// Requests become no-operations of the ring: the run shows what the loop and the ring cost by themselves.
+    pub fn nop(mut self) -> Session {
+        if let Some(storage) = Arc::get_mut(&mut self.storage) {
+            storage.nop = true;
+        }
+        self.start.features.push("nop".into());
+        self
+    }
+
+    /// Runs to the end. Events go to `emit`; the last one is [`Event::End`].
+    pub fn run(mut self, control: &RunControl, emit: &mut dyn FnMut(Event)) {
+        emit(Event::Start(Box::new(self.start.clone())));
+        if let Err(message) = self.ready_targets(control, emit) {
+            let interrupted = control.state() != State::Run;
+            let outcome = if interrupted { RunOutcome::Interrupted } else { RunOutcome::Failed };
+            emit(Event::End { end_ns: self.clock.now_ns(), outcome, message });
+            return;
+        }
+        let areas: Vec<TargetArea> = self.targets.iter().map(|t| t.area.clone()).collect();
+        conductor::run(&self.profile, &areas, self.storage.clone(), self.run_id, control, emit);
+    }
+
+    fn ready_targets(&mut self, control: &RunControl, emit: &mut dyn FnMut(Event)) -> Result<(), String> {
+        for number in 0..self.targets.len() {
+            if self.profile.fill == FillChoice::Auto && self.targets[number].unfilled_bytes() > 0 {
+                self.fill(number, control, emit)?;
+            }
+        }
+        for target in &mut self.targets {
+            if does(&self.profile, Operation::Trim) && target.area.writable {
+                // Trimmed blocks answer like never-written ones, so the next run has to fill again.
+                record_filled(target, 0)?;
+            }
+            if self.profile.io == IoMode::Buffered && self.profile.cache == CacheState::Cold {
+                drop_cache(&target.guarded).map_err(|e| {
+                    format!("{}: its page cache could not be dropped ({e}); use cache = \"as_is\"", target.path.display())
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes data where none was ever written: holes and never-written blocks answer too fast.
+    fn fill(&mut self, number: usize, control: &RunControl, emit: &mut dyn FnMut(Event)) -> Result<(), String> {
+        let target = &mut self.targets[number];
+        let before_bytes = target.area.length_bytes - target.unfilled_bytes();
+        let total_bytes = target.area.length_bytes;
+        let mut area = target.area.clone();
+        area.start_bytes += before_bytes;
+        area.length_bytes -= before_bytes;
+        let profile = Profile::from_toml(FILL, &[]).map_err(|e| e.to_string())?;
+        let opened = target.opened().map_err(|e| e.message)?;
+        let storage = Storage::new(vec![opened], &profile, self.clock)?;
+        let mut done_bytes = 0;
+        let mut progress = |bytes: u64| {
+            done_bytes = bytes;
+            emit(Event::Fill { target: number, done_bytes: before_bytes + bytes, total_bytes });
+        };
+        progress(0);
+        let result = conductor::fill(&profile, &[area], Arc::new(storage), control, &mut progress);
+        // Requests are issued in order and all that were issued have ended, so without a failure what was done is a
+        // prefix.
+        if result.is_ok() || control.state() != State::Run {
+            target.guarded.file.sync_data().map_err(|e| format!("{}: {e}", target.path.display()))?;
+            record_filled(target, before_bytes + done_bytes)?;
+        }
+        result.map_err(|e| if control.state() == State::Run { format!("filling {}: {e}", target.path.display()) } else { String::new() })
+    }
+}
+
+/// The load that fills a target.
+const FILL: &str = r#"
+title = "fill"
+interval = "200ms"
+stop_on_error = true
+[[phase]]
+passes = 1
+[[phase.stream]]
+operations = { read = 0, write = 100 }
+request = "1MiB"
+depth = 8
+"#;
+
+fn record_filled(target: &mut Target, filled_bytes: u64) -> Result<(), String> {
+    if let Some(header) = &mut target.guarded.header {
+        header.filled_bytes = filled_bytes;
+        write_header(&target.guarded.file, header)
+            .map_err(|e| format!("{}: its header could not be written: {e}", target.path.display()))?;
+    }
+    Ok(())
+}
+
+/// linux/fs.h: `_IO(0x12, 97)`.
+const BLKFLSBUF: libc::c_ulong = 0x1261;
+
+fn drop_cache(guarded: &Guarded) -> std::io::Result<()> {
+    // A target that is open for reading only has nothing to write back through this descriptor.
+    let _ = guarded.file.sync_data();
+    if guarded.kind == TargetKind::Block {
+        // SAFETY: takes no argument.
+        if unsafe { libc::ioctl(guarded.file.as_raw_fd(), BLKFLSBUF) } == 0 {
+            return Ok(());
+        }
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(rustix::fs::fadvise(&guarded.file, 0, None, rustix::fs::Advice::DontNeed)?)
+}
