@@ -3,7 +3,9 @@
 //! Refusal: it decides nothing about what is measured or when.
 
 pub mod clock;
+pub mod guard;
 pub mod memory;
 pub mod psync;
-pub mod uring;
+pub mod session;
 pub mod storage;
+pub mod uring;

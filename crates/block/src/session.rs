@@ -60,7 +60,10 @@ fn refuse(message: String) -> GuardError {
 pub fn prepare(profile: Profile, paths: &[String], options: &Options) -> Result<Session, GuardError> {
     let wanted = profile.target_count();
     if paths.len() != wanted {
-        return Err(refuse(format!("the profile speaks of {wanted} target(s), {} given; name one path for each", paths.len())));
+        return Err(refuse(format!(
+            "the profile speaks of {wanted} target(s), {} given; name one path for each",
+            paths.len()
+        )));
     }
     let mut targets: Vec<Target> = Vec::new();
     let mut ready = || -> Result<(Arc<Storage>, Clock), GuardError> {
@@ -139,7 +142,11 @@ fn claim_device(path: &Path, guarded: &Guarded) -> Result<Header, GuardError> {
     };
     let data_bytes = guarded.size_bytes.saturating_sub(DATA_START_BYTES) / DATA_START_BYTES * DATA_START_BYTES;
     if data_bytes == 0 {
-        return Err(refuse(format!("{}: holds only {} bytes; at least 2MiB are needed", path.display(), guarded.size_bytes)));
+        return Err(refuse(format!(
+            "{}: holds only {} bytes; at least 2MiB are needed",
+            path.display(),
+            guarded.size_bytes
+        )));
     }
     let header = Header { uuid: new_uuid().map_err(run_failure)?, data_bytes, seed: 0, filled_bytes: 0 };
     claim(&guarded.file, guarded.size_bytes, &header).map_err(run_failure)?;
@@ -194,10 +201,8 @@ fn start_facts(profile: &Profile, targets: &[Target], storage: &Storage, clock: 
             None => "unknown".into(),
         },
     };
-    let phase_facts = |p: &plan::Phase| PhaseFacts {
-        name: p.name.clone(),
-        streams: p.stream.iter().map(stream_facts).collect(),
-    };
+    let phase_facts =
+        |p: &plan::Phase| PhaseFacts { name: p.name.clone(), streams: p.stream.iter().map(stream_facts).collect() };
     Start {
         start_unix_ns: now.as_nanos() as u64,
         engine: if choice.uring { "io_uring".into() } else { "psync".into() },
@@ -256,7 +261,10 @@ impl Session {
             }
             if self.profile.io == IoMode::Buffered && self.profile.cache == CacheState::Cold {
                 drop_cache(&target.guarded).map_err(|e| {
-                    format!("{}: its page cache could not be dropped ({e}); use cache = \"as_is\"", target.path.display())
+                    format!(
+                        "{}: its page cache could not be dropped ({e}); use cache = \"as_is\"",
+                        target.path.display()
+                    )
                 })?;
             }
         }
@@ -287,7 +295,13 @@ impl Session {
             target.guarded.file.sync_data().map_err(|e| format!("{}: {e}", target.path.display()))?;
             record_filled(target, before_bytes + done_bytes)?;
         }
-        result.map_err(|e| if control.state() == State::Run { format!("filling {}: {e}", target.path.display()) } else { String::new() })
+        result.map_err(|e| {
+            if control.state() == State::Run {
+                format!("filling {}: {e}", target.path.display())
+            } else {
+                String::new()
+            }
+        })
     }
 }
 

@@ -100,7 +100,8 @@ fn choose(targets: &[Opened], profile: &Profile) -> Result<Choice, String> {
     }
     let only_transfers = !does(profile, Operation::Trim) && !does(profile, Operation::Flush);
     let polls = only_transfers && targets.iter().all(|t| t.direct && t.polls && really_polls(t));
-    let features = Features { single_issuer: build_ring(4, false).is_ok_and(|r| r.1), iopoll: polls, ..Features::default() };
+    let features =
+        Features { single_issuer: build_ring(4, false).is_ok_and(|r| r.1), iopoll: polls, ..Features::default() };
     let reason = if forced { "asked for" } else { "the kernel offers it" };
     Ok(Choice { uring: true, iopoll: polls, reason: reason.into(), features: features.names() })
 }

@@ -49,8 +49,13 @@ fn main() -> ExitCode {
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, (u8, String)> {
     let bad = |message: String| (BAD_INPUT, message);
     let mut given = Vec::new();
-    let mut arguments =
-        Arguments { plan: String::new(), targets: Vec::new(), overrides: Vec::new(), options: Options::default(), nop: false };
+    let mut arguments = Arguments {
+        plan: String::new(),
+        targets: Vec::new(),
+        overrides: Vec::new(),
+        options: Options::default(),
+        nop: false,
+    };
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| bad(format!("{word} needs a value\n{USAGE}")));
         match word.as_str() {
@@ -116,7 +121,11 @@ fn watch_signals(control: Arc<RunControl>, over: Arc<AtomicBool>) -> std::io::Re
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         let seen = seen.clone();
         // SAFETY: the handler touches an atomic only.
-        unsafe { signal_hook::low_level::register(signal, move || drop(seen.fetch_add(1, Ordering::Relaxed))) }?;
+        unsafe {
+            signal_hook::low_level::register(signal, move || {
+                seen.fetch_add(1, Ordering::Relaxed);
+            })
+        }?;
     }
     std::thread::spawn(move || {
         while !over.load(Ordering::Relaxed) {

@@ -1,0 +1,326 @@
+//! Who uses a block device or a file at this moment.
+
+use rustix::fs::Stat;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A block device by its number, which unlike a path does not change its meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Device {
+    major: u32,
+    minor: u32,
+}
+
+#[derive(Debug)]
+pub struct Partition {
+    pub name: String,
+    pub start_bytes: u64,
+    pub length_bytes: u64,
+    device: Device,
+}
+
+/// Units of `start` and `size` in sysfs, whatever the device's block size.
+const SYSFS_SECTOR_BYTES: u64 = 512;
+
+impl Device {
+    pub fn of(stat: &Stat) -> Device {
+        Device::from_number(stat.st_rdev)
+    }
+
+    fn from_number(number: u64) -> Device {
+        Device { major: rustix::fs::major(number), minor: rustix::fs::minor(number) }
+    }
+
+    /// From text such as `259:1`.
+    fn parse(text: &str) -> Option<Device> {
+        let (major, minor) = text.trim().split_once(':')?;
+        Some(Device { major: major.parse().ok()?, minor: minor.parse().ok()? })
+    }
+
+    fn sysfs(self) -> PathBuf {
+        PathBuf::from(format!("/sys/dev/block/{}:{}", self.major, self.minor))
+    }
+
+    pub fn is_read_only(self) -> bool {
+        fs::read_to_string(self.sysfs().join("ro")).is_ok_and(|ro| ro.trim() == "1")
+    }
+
+    /// The partitions that the kernel knows, whatever stands on the device.
+    pub fn partitions(self) -> io::Result<Vec<Partition>> {
+        let mut partitions = Vec::new();
+        for entry in list(&self.sysfs())? {
+            if !entry.join("partition").exists() {
+                continue;
+            }
+            let number = |file: &str| -> Option<u64> { fs::read_to_string(entry.join(file)).ok()?.trim().parse().ok() };
+            let device = fs::read_to_string(entry.join("dev")).ok().and_then(|d| Device::parse(&d));
+            let (Some(start), Some(size), Some(device)) = (number("start"), number("size"), device) else {
+                return Err(io::Error::other(format!("{} cannot be read", entry.display())));
+            };
+            partitions.push(Partition {
+                name: name_of(&entry),
+                start_bytes: start * SYSFS_SECTOR_BYTES,
+                length_bytes: size * SYSFS_SECTOR_BYTES,
+                device,
+            });
+        }
+        Ok(partitions)
+    }
+
+    /// What uses the device or one of its partitions, such as "is mounted at /srv".
+    pub fn user(self) -> io::Result<Option<String>> {
+        let mut devices = vec![(self, String::new())];
+        devices.extend(self.partitions()?.into_iter().map(|p| (p.device, format!("its partition {} ", p.name))));
+        for (device, who) in &devices {
+            if let Some(user) = device.own_user()? {
+                return Ok(Some(format!("{who}{user}")));
+            }
+        }
+        // A whole disk can be held while the partition itself is not.
+        let disk = fs::canonicalize(self.sysfs())?;
+        if disk.join("partition").exists()
+            && let Some(holder) = disk.parent().and_then(holder)
+        {
+            return Ok(Some(format!("the disk it is a part of is held by {holder}")));
+        }
+        let numbers: Vec<Device> = devices.iter().map(|(device, _)| *device).collect();
+        Ok(writer(&numbers))
+    }
+
+    fn own_user(self) -> io::Result<Option<String>> {
+        if let Some(place) = mounted_at(self)? {
+            return Ok(Some(format!("is mounted at {}", place.display())));
+        }
+        if swap_areas()?.iter().any(|swap| is_device(swap, self)) {
+            return Ok(Some("is in use as swap".into()));
+        }
+        if let Some(holder) = holder(&self.sysfs()) {
+            return Ok(Some(format!("is held by {holder}")));
+        }
+        if let Some(uuid) = btrfs_member(self) {
+            return Ok(Some(format!("belongs to the mounted btrfs {uuid}")));
+        }
+        let backing = |backing: &Backing| backing.device == self;
+        Ok(loop_over(backing)?.map(|name| format!("is in use by {name}")))
+    }
+}
+
+/// What uses a regular file in ways that the kernel does not refuse by itself.
+pub fn file_user(stat: &Stat) -> io::Result<Option<String>> {
+    let same = |other: &Path| fs::metadata(other).is_ok_and(|m| m.ino() == stat.st_ino && m.dev() == stat.st_dev);
+    if swap_areas()?.iter().any(|swap| same(swap)) {
+        return Ok(Some("is in use as swap".into()));
+    }
+    let home = Device::from_number(stat.st_dev);
+    let user = loop_over(|backing| backing.inode == stat.st_ino && backing.file_system == home)?;
+    Ok(user.map(|name| format!("is in use by {name}")))
+}
+
+fn mounted_at(device: Device) -> io::Result<Option<PathBuf>> {
+    // Mount points and sources need not be UTF-8.
+    let table = fs::read("/proc/self/mountinfo")?;
+    for line in table.split(|byte| *byte == b'\n') {
+        let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+        let dash = fields.iter().position(|field| *field == b"-");
+        let (Some(number), Some(place), Some(dash)) = (fields.get(2), fields.get(4), dash) else { continue };
+        let number = Device::parse(&String::from_utf8_lossy(number));
+        // btrfs and overlays have numbers of their own; their source names the device.
+        let source = fields.get(dash + 2).map(|source| unescape(source));
+        if number == Some(device) || source.is_some_and(|s| s.is_absolute() && is_device(&s, device)) {
+            return Ok(Some(unescape(place)));
+        }
+    }
+    Ok(None)
+}
+
+fn swap_areas() -> io::Result<Vec<PathBuf>> {
+    let table = match fs::read("/proc/swaps") {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()), // a kernel without swap
+        other => other?,
+    };
+    let areas = table.split(|byte| *byte == b'\n').skip(1);
+    Ok(areas
+        .filter(|line| line.starts_with(b"/"))
+        .filter_map(|l| l.split(u8::is_ascii_whitespace).next())
+        .map(unescape)
+        .collect())
+}
+
+/// Undoes the octal escapes of /proc, such as `\040` for a space.
+fn unescape(field: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let [first, tail @ ..] = rest {
+        let code = tail.get(..3).filter(|_| *first == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &tail[3..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    PathBuf::from(std::ffi::OsString::from_vec(bytes))
+}
+
+fn is_device(path: &Path, device: Device) -> bool {
+    fs::metadata(path).is_ok_and(|m| m.file_type().is_block_device() && Device::from_number(m.rdev()) == device)
+}
+
+/// Device mapper, md, bcache and their like.
+fn holder(sysfs: &Path) -> Option<String> {
+    list(&sysfs.join("holders")).ok()?.first().map(|path| name_of(path))
+}
+
+fn btrfs_member(device: Device) -> Option<String> {
+    list(Path::new("/sys/fs/btrfs")).ok()?.into_iter().find_map(|file_system| {
+        let members = list(&file_system.join("devices")).ok()?;
+        let number = |member: &PathBuf| Device::parse(&fs::read_to_string(member.join("dev")).ok()?);
+        members.iter().any(|member| number(member) == Some(device)).then(|| name_of(&file_system))
+    })
+}
+
+struct Backing {
+    /// What the loop device stands on, where that is a block device.
+    device: Device,
+    /// What it stands on, where that is a file.
+    file_system: Device,
+    inode: u64,
+}
+
+/// The first loop device whose backing is the one looked for.
+fn loop_over(wanted: impl Fn(&Backing) -> bool) -> io::Result<Option<String>> {
+    for entry in list(Path::new("/sys/block"))? {
+        if !entry.join("loop").exists() {
+            continue; // not a loop device, or nothing behind it
+        }
+        let name = name_of(&entry);
+        if backing(&entry, &name).is_some_and(|backing| wanted(&backing)) {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
+/// linux/loop.h.
+#[repr(C)]
+#[derive(Default)]
+struct LoopInfo64 {
+    device: u64,
+    inode: u64,
+    backing_device: u64,
+    offset: u64,
+    size_limit: u64,
+    number: u32,
+    encrypt_type: u32,
+    encrypt_key_size: u32,
+    flags: u32,
+    names: [[u64; 8]; 2],
+    encrypt_key: [u64; 4],
+    init: [u64; 2],
+}
+
+const LOOP_GET_STATUS64: libc::c_ulong = 0x4C05;
+
+/// By the driver's own account, else by the path in sysfs: that may lie in another mount namespace.
+fn backing(sysfs: &Path, name: &str) -> Option<Backing> {
+    let mut info = LoopInfo64::default();
+    if let Ok(file) = File::open(Path::new("/dev").join(name)) {
+        // SAFETY: the request fills a loop_info64, whose layout LoopInfo64 has, and keeps no pointer.
+        if unsafe { libc::ioctl(file.as_raw_fd(), LOOP_GET_STATUS64, &mut info) } == 0 {
+            let (device, file_system) = (decode(info.backing_device), decode(info.device));
+            return Some(Backing { device, file_system, inode: info.inode });
+        }
+    }
+    let path = fs::read(sysfs.join("loop/backing_file")).ok()?;
+    let path = PathBuf::from(std::ffi::OsString::from_vec(path.trim_ascii_end().to_vec()));
+    let found = fs::metadata(path).ok()?;
+    Some(Backing {
+        device: Device::from_number(found.rdev()),
+        file_system: Device::from_number(found.dev()),
+        inode: found.ino(),
+    })
+}
+
+/// The kernel's own 32-bit form of a device number (`new_encode_dev` in linux/kdev_t.h).
+fn decode(number: u64) -> Device {
+    Device { major: ((number >> 8) & 0xfff) as u32, minor: ((number & 0xff) | ((number >> 12) & 0xf_ff00)) as u32 }
+}
+
+/// How long a process must keep a device open to count: tools that set up or probe devices pass within milliseconds.
+const PASSING_LOOKS: u32 = 5;
+const PASSING_PAUSE: Duration = Duration::from_millis(40);
+
+/// Another process with one of the devices open for writing: virtual machines and databases use disks without a claim
+/// that the kernel would know of. Processes that may not be looked into are passed over.
+fn writer(devices: &[Device]) -> Option<String> {
+    let own = std::process::id().to_string();
+    let mut processes = list(Path::new("/proc")).ok()?;
+    processes.retain(|process| {
+        let id = name_of(process);
+        id != own && id.bytes().all(|b| b.is_ascii_digit()) && writes(process, devices)
+    });
+    for _ in 1..PASSING_LOOKS {
+        if processes.is_empty() {
+            return None;
+        }
+        std::thread::sleep(PASSING_PAUSE);
+        processes.retain(|process| writes(process, devices));
+    }
+    let process = processes.first()?;
+    let name = fs::read_to_string(process.join("comm")).unwrap_or_default();
+    Some(format!("process {} ({}) has it open for writing", name_of(process), name.trim()))
+}
+
+fn writes(process: &Path, devices: &[Device]) -> bool {
+    list(&process.join("fd")).unwrap_or_default().iter().any(|fd| {
+        // Asking only about what looks like a device node keeps a hung network file system out of it.
+        let target = fs::read_link(fd).unwrap_or_default();
+        target.as_os_str().as_bytes().windows(5).any(|part| part == b"/dev/")
+            && devices.iter().any(|device| is_device(fd, *device))
+            && opened_for_writing(process, fd)
+    })
+}
+
+fn opened_for_writing(process: &Path, fd: &Path) -> bool {
+    let info = fs::read_to_string(process.join("fdinfo").join(name_of(fd))).unwrap_or_default();
+    let flags = info.lines().find_map(|line| i32::from_str_radix(line.strip_prefix("flags:")?.trim(), 8).ok());
+    flags.is_some_and(|flags| flags & libc::O_ACCMODE != libc::O_RDONLY)
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The paths in a directory, in the order of their names.
+fn list(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut paths = fs::read_dir(directory)?.map(|entry| entry.map(|e| e.path())).collect::<io::Result<Vec<_>>>()?;
+    paths.sort();
+    Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_of_proc_are_undone() {
+        assert_eq!(unescape(br"/mnt/a\040b\134c"), PathBuf::from(r"/mnt/a b\c"));
+        assert_eq!(unescape(br"/mnt/\9\04"), PathBuf::from(r"/mnt/\9\04"));
+    }
+
+    #[test]
+    fn device_numbers_of_the_kernel_are_decoded() {
+        assert_eq!(decode(0x0010_0701), Device { major: 7, minor: 0x101 });
+        assert_eq!(decode(0x0000_fe00), Device { major: 254, minor: 0 });
+        assert_eq!(std::mem::size_of::<LoopInfo64>(), 232);
+    }
+}
