@@ -287,10 +287,10 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
                     }
                 }
             }
-            if let Some(Reverse((due_ns, _))) = self.sleeping.peek() {
-                if *due_ns < ns {
-                    (ns, precise) = (*due_ns, true);
-                }
+            if let Some(Reverse((due_ns, _))) = self.sleeping.peek()
+                && *due_ns < ns
+            {
+                (ns, precise) = (*due_ns, true);
             }
         }
         Until { ns, precise }

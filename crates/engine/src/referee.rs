@@ -72,10 +72,10 @@ impl Referee {
         if interval.kind != Kind::Measure {
             return decisions;
         }
-        if let Some(stop) = &self.stop {
-            if figure_ns(stop.when, &interval.cells) > stop.above.ns {
-                decisions.push(Decision::End(Reason::Stop));
-            }
+        if let Some(stop) = &self.stop
+            && figure_ns(stop.when, &interval.cells) > stop.above.ns
+        {
+            decisions.push(Decision::End(Reason::Stop));
         }
         if let Some(steady) = &mut self.steady {
             steady.judge(interval, &mut decisions);

@@ -1,7 +1,8 @@
 //! Streams for the tests of patterns, and a yardstick for shares.
 
 use engine::address::{Region, StreamShared};
-use engine::pattern::{Pattern, Request};
+use engine::pattern::Pattern;
+use engine::source::Request;
 use plan::{Address, Bytes, Operations, Percent, RequestSizes, SizeShare};
 use std::sync::Arc;
 
