@@ -72,11 +72,17 @@ impl std::fmt::Display for GuardError {
 impl std::error::Error for GuardError {}
 
 fn refuse(message: String) -> GuardError {
-    GuardError { message, bad_input: true }
+    GuardError { message: one_line(&message), bad_input: true }
+}
+
+/// Paths may hold anything, line breaks too.
+fn one_line(message: &str) -> String {
+    message.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 fn failed(path: &Path, what: &str, error: impl Into<io::Error>) -> GuardError {
-    GuardError { message: format!("{}: {what} failed: {}", path.display(), error.into()), bad_input: false }
+    let message = format!("{}: {what} failed: {}", path.display(), error.into());
+    GuardError { message: one_line(&message), bad_input: false }
 }
 
 /// Opens a target.
@@ -202,9 +208,6 @@ fn check_block(path: &Path, file: &File, stat: &Stat, consent: &Consent) -> Resu
         return Err(refuse(format!("{name}: is read-only; choose another device")));
     }
     let size_bytes = size_bytes(file).map_err(|e| failed(path, "asking for its size", e))?;
-    if size_bytes == 0 {
-        return Err(refuse(format!("{name}: has no medium or no size; check the device")));
-    }
     let header = match read_header(file) {
         Ok(header) => header.filter(|h| h.end_bytes() <= size_bytes),
         Err(e) if e.kind() == io::ErrorKind::InvalidData => None,
@@ -257,6 +260,9 @@ fn create(path: &Path, data_bytes: u64) -> Result<(File, Header), GuardError> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOCTTY;
     let file = match rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR) {
         Ok(file) => File::from(file),
+        Err(Errno::EXIST) if path.exists() => {
+            return Err(refuse(format!("{name}: was made by another process meanwhile; try again")));
+        }
         Err(Errno::EXIST) => {
             return Err(refuse(format!("{name}: is a symbolic link to nothing; name a file, or remove the link")));
         }
@@ -293,9 +299,12 @@ fn allocate(file: &File, size_bytes: u64) -> io::Result<()> {
 fn no_space(path: &Path, size_bytes: u64, room_bytes: Option<u64>) -> GuardError {
     // Whole MiB are enough to choose another size by.
     let mib = |bytes: u64| bytes >> 20;
-    let room = room_bytes.map_or("not that much".into(), |room| format!("{} MiB", mib(room)));
+    let room = match room_bytes {
+        Some(room) => format!("and its file system has {} MiB free", mib(room)),
+        None => "which its file system or the quota does not grant".into(),
+    };
     refuse(format!(
-        "{}: needs {} MiB and its file system has {room} free; choose a smaller size or another path",
+        "{}: needs {} MiB, {room}; choose a smaller size or another path",
         path.display(),
         mib(size_bytes.saturating_add((1 << 20) - 1))
     ))
@@ -314,6 +323,9 @@ fn finish(
     header: Option<Header>,
 ) -> Result<Guarded, GuardError> {
     let size_bytes = size_bytes(&file).map_err(|e| failed(path, "asking for its size", e))?;
+    if kind == TargetKind::Block && size_bytes == 0 {
+        return Err(refuse(format!("{}: has no medium or no size; check the device", path.display())));
+    }
     let io = direct::set_up(&file, kind, want_direct).map_err(|e| failed(path, "setting up O_DIRECT", e))?;
     Ok(Guarded {
         file,

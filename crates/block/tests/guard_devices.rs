@@ -74,7 +74,7 @@ fn an_lvm_physical_volume_needs_both_consents() {
 #[test]
 fn marks_at_the_places_of_their_formats_count() {
     let _turn = turn();
-    let size = 64 * MIB + 12_288;
+    let size = 16 * MIB + 12_288;
     let md = 0xa92b_4efc_u32.to_le_bytes();
     let md_big_endian = 0xa92b_4efc_u32.to_be_bytes();
     let uberblock = 0x00ba_b10c_u64.to_le_bytes();
@@ -82,16 +82,16 @@ fn marks_at_the_places_of_their_formats_count() {
         ("md RAID member (1.1)", 0, &md),
         ("md RAID member (1.2)", 4096, &md),
         // (size - 8 KiB) rounded down to 4 KiB; the last 64 KiB boundary, less 64 KiB.
-        ("md RAID member (1.0)", 64 * MIB + 4096, &md),
-        ("md RAID member (0.90)", 64 * MIB - 65536, &md),
-        ("md RAID member (0.90)", 64 * MIB - 65536, &md_big_endian),
+        ("md RAID member (1.0)", 16 * MIB + 4096, &md),
+        ("md RAID member (0.90)", 16 * MIB - 65536, &md),
+        ("md RAID member (0.90)", 16 * MIB - 65536, &md_big_endian),
         ("LUKS", 0, b"LUKS\xba\xbe\x00\x01"),
         ("LUKS", 0, b"LUKS\xba\xbe\x00\x02"),
         ("LUKS2", 0x4000, b"SKUL\xba\xbe\x00\x02"),
         ("ZFS", 128 << 10, &uberblock),
         ("ZFS", (384 << 10) + 5 * 1024, &uberblock),
-        ("ZFS", 64 * MIB - (128 << 10), &uberblock),
-        ("ZFS", 64 * MIB - (384 << 10), &0x00ba_b10c_u64.to_be_bytes()),
+        ("ZFS", 16 * MIB - (128 << 10), &uberblock),
+        ("ZFS", 16 * MIB - (384 << 10), &0x00ba_b10c_u64.to_be_bytes()),
         ("bcache", 4096 + 24, b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81"),
         ("DDF RAID member", size - 512, b"\xde\x11\xde\x11"),
         ("Intel RAID member", size - 1024, b"Intel Raid ISM Cfg Sig. 1.1.00"),
@@ -269,6 +269,41 @@ fn a_device_that_another_process_writes_is_refused() {
     assert!(message.contains(&format!("process {} (sh) has it open for writing", shell.0.id())), "{message}");
     drop(shell);
     device.try_write(OVERWRITE).expect("idle again");
+}
+
+#[test]
+fn a_partition_is_refused_while_its_disk_is_used() {
+    let _turn = turn();
+    let device = Loop::new(64 * MIB);
+    run("addpart", &[device.name(), "1", "2048", "65536"]);
+    let partition = format!("{}p1", device.name());
+    let path = Path::new(&partition);
+    let try_write = || open(path, Access::Write, true, None, &BOTH);
+    let upper = Attached(attach(&device.path, &[]));
+    let message = refusal(try_write(), path);
+    assert!(message.contains("the disk it is a part of is in use by loop"), "{message}");
+    drop(upper);
+    drop(try_write().expect("idle again"));
+    let whole = device.try_write(BOTH).expect("idle");
+    refusal(try_write(), path);
+    drop(whole);
+}
+
+#[test]
+fn claiming_touches_the_edges_only() {
+    let _turn = turn();
+    let size_bytes = 8 * MIB + 512;
+    let device = Loop::new(size_bytes);
+    device.write(0, &vec![0xEE; size_bytes as usize]);
+    let guarded = device.try_write(OVERWRITE).expect("nothing that is known");
+    claim(&guarded.file, guarded.size_bytes, &header(&device)).expect("the device becomes ours");
+    drop(guarded);
+    let bytes = std::fs::read(&device.backing).expect("the backing file");
+    let (mib, tail) = (MIB as usize, 7 * MIB as usize);
+    assert!(bytes.starts_with(b"BRICKYARD SCRATCH"));
+    assert!(bytes[4096..mib].iter().all(|byte| *byte == 0));
+    assert!(bytes[mib..tail].iter().all(|byte| *byte == 0xEE));
+    assert!(bytes[tail + 4096..].iter().all(|byte| *byte == 0));
 }
 
 #[test]

@@ -144,24 +144,29 @@ fn a_full_file_system_is_one_clear_line_and_leaves_nothing() {
     let mount = Mount::new(&["-t", "tmpfs", "-o", "size=4m", "brickyard-test"], scratch.path("small"));
     let path = mount.0.join("scratch");
     let message = refusal(open(&path, Access::Write, true, Some(8 * MIB), &NONE), &path);
-    assert!(message.contains("needs 9 MiB and its file system has 4 MiB free; choose a smaller size"), "{message}");
+    assert!(message.contains("needs 9 MiB, and its file system has 4 MiB free; choose a smaller size"), "{message}");
     assert!(!path.exists());
 }
 
 #[test]
-fn a_limit_that_only_shows_while_making_the_file_leaves_nothing() {
+fn a_file_system_without_inodes_is_one_clear_line_and_leaves_nothing() {
     let scratch = Scratch::new();
     let device = Loop::new(64 * MIB);
-    // 4 KiB blocks without extents hold 4 TiB a file; a sparse device shows more room than that to no one, so the
-    // limit tested is the number of inodes.
     run("mkfs.ext4", &["-q", "-F", "-N", "16", device.name()]);
     let mount = Mount::new(&[device.name()], scratch.path("mnt"));
     let taken = (0..100).take_while(|i| File::create(mount.0.join(i.to_string())).is_ok()).count();
     assert!(taken < 100, "the inodes run out");
     let path = mount.0.join("scratch");
     let message = refusal(open(&path, Access::Write, true, Some(MIB), &NONE), &path);
-    assert!(message.contains("choose a smaller size or another path"), "{message}");
+    assert!(message.contains("does not grant; choose a smaller size or another path"), "{message}");
     assert!(!path.exists());
+}
+
+#[test]
+fn a_line_break_in_a_path_does_not_break_the_line() {
+    let scratch = Scratch::new();
+    let error = open(&scratch.path("two\nlines"), Access::Write, true, None, &NONE).expect_err("does not exist");
+    assert!(error.bad_input && !error.message.contains('\n'), "{error}");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The header block that marks a target as ours.
 
+use super::in_use::Device;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
 /// One page: the largest logical block in use, so that it can be written directly.
@@ -37,6 +37,12 @@ pub struct Header {
 /// Direct transfers need aligned memory.
 #[repr(C, align(4096))]
 struct Block([u8; HEADER_BYTES]);
+
+/// A MiB is erased in few transfers.
+const ERASE_BYTES: usize = 1 << 16;
+
+#[repr(C, align(4096))]
+struct Zeros([u8; ERASE_BYTES]);
 
 impl Header {
     /// Where the data region ends.
@@ -112,30 +118,26 @@ pub fn write_header(file: &File, header: &Header) -> io::Result<()> {
 /// Makes a block device ours: erases its first and last MiB, where every known signature has its place, so that none
 /// is left that no longer means anything; then writes the header and lets the kernel forget the partitions.
 pub fn claim(file: &File, size_bytes: u64, header: &Header) -> io::Result<()> {
-    let zeros = Block([0; HEADER_BYTES]);
-    let step = HEADER_BYTES as u64;
-    let edge = DATA_START_BYTES;
-    let erase = |from: u64, to: u64| -> io::Result<()> {
-        let mut at = from;
-        while at < to {
-            let length = step.min(to - at) as usize;
-            file.write_all_at(&zeros.0[..length], at)?;
-            at += length as u64;
-        }
-        Ok(())
-    };
+    let block = HEADER_BYTES as u64;
     // The tail first: while the head stands, an interrupted claim leaves a device that is still known for what it was.
-    erase(size_bytes.saturating_sub(edge) / step * step, size_bytes)?;
+    erase(file, size_bytes.saturating_sub(DATA_START_BYTES) / block * block, size_bytes)?;
     file.sync_data()?;
-    erase(step.min(size_bytes), edge.min(size_bytes))?;
+    erase(file, block, DATA_START_BYTES.min(size_bytes))?;
     write_header(file, header)?;
-    // SAFETY: BLKRRPART takes no argument. It fails where the device cannot have partitions; nothing hangs on it.
-    unsafe { libc::ioctl(file.as_raw_fd(), BLKRRPART) };
-    Ok(())
+    // Without the privilege for it the partitions stay, and the next opening names them.
+    Device::of(&rustix::fs::fstat(file)?).forget_partitions(file)
 }
 
-/// linux/fs.h: `_IO(0x12, 95)`.
-const BLKRRPART: libc::c_ulong = 0x125F;
+fn erase(file: &File, from: u64, to: u64) -> io::Result<()> {
+    let zeros = Box::new(Zeros([0; ERASE_BYTES]));
+    let mut at = from;
+    while at < to {
+        let length = (ERASE_BYTES as u64).min(to - at);
+        file.write_all_at(&zeros.0[..length as usize], at)?;
+        at += length;
+    }
+    Ok(())
+}
 
 /// A random (version 4) UUID.
 pub fn new_uuid() -> io::Result<[u8; 16]> {

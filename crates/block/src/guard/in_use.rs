@@ -21,8 +21,30 @@ pub struct Partition {
     pub name: String,
     pub start_bytes: u64,
     pub length_bytes: u64,
+    number: i32,
     device: Device,
 }
+
+/// linux/blkpg.h.
+#[repr(C)]
+struct BlkpgArgument {
+    operation: libc::c_int,
+    flags: libc::c_int,
+    length: libc::c_int,
+    partition: *mut BlkpgPartition,
+}
+
+#[repr(C)]
+struct BlkpgPartition {
+    start: i64,
+    length: i64,
+    number: libc::c_int,
+    names: [[u8; 64]; 2],
+}
+
+/// `_IO(0x12, 105)`
+const BLKPG: libc::Ioctl = 0x1269;
+const BLKPG_DEL_PARTITION: libc::c_int = 2;
 
 /// Units of `start` and `size` in sysfs, whatever the device's block size.
 const SYSFS_SECTOR_BYTES: u64 = 512;
@@ -59,37 +81,60 @@ impl Device {
             }
             let number = |file: &str| -> Option<u64> { fs::read_to_string(entry.join(file)).ok()?.trim().parse().ok() };
             let device = fs::read_to_string(entry.join("dev")).ok().and_then(|d| Device::parse(&d));
-            let (Some(start), Some(size), Some(device)) = (number("start"), number("size"), device) else {
+            let index = number("partition").and_then(|index| i32::try_from(index).ok());
+            let (Some(start), Some(size), Some(index), Some(device)) = (number("start"), number("size"), index, device)
+            else {
                 return Err(io::Error::other(format!("{} cannot be read", entry.display())));
             };
             partitions.push(Partition {
                 name: name_of(&entry),
                 start_bytes: start * SYSFS_SECTOR_BYTES,
                 length_bytes: size * SYSFS_SECTOR_BYTES,
+                number: index,
                 device,
             });
         }
         Ok(partitions)
     }
 
-    /// What uses the device or one of its partitions, such as "is mounted at /srv".
+    /// Lets the kernel forget the partitions of the device that `file` is, those in use excepted. Unlike a new look at
+    /// the partition table, this also works on loop devices.
+    pub fn forget_partitions(self, file: &File) -> io::Result<()> {
+        for partition in self.partitions()? {
+            let mut removed = BlkpgPartition { start: 0, length: 0, number: partition.number, names: [[0; 64]; 2] };
+            let length = std::mem::size_of::<BlkpgPartition>() as libc::c_int;
+            let argument =
+                BlkpgArgument { operation: BLKPG_DEL_PARTITION, flags: 0, length, partition: &raw mut removed };
+            // SAFETY: both structures have the kernel's layout and outlive the call, which keeps no pointer.
+            unsafe { libc::ioctl(file.as_raw_fd(), BLKPG, &argument) };
+        }
+        Ok(())
+    }
+
+    /// What uses the device, one of its partitions or the disk it is a part of, such as "is mounted at /srv".
     pub fn user(self) -> io::Result<Option<String>> {
         let mut devices = vec![(self, String::new())];
         devices.extend(self.partitions()?.into_iter().map(|p| (p.device, format!("its partition {} ", p.name))));
+        if let Some(disk) = self.disk()? {
+            devices.push((disk, "the disk it is a part of ".into()));
+        }
         for (device, who) in &devices {
             if let Some(user) = device.own_user()? {
                 return Ok(Some(format!("{who}{user}")));
             }
         }
-        // A whole disk can be held while the partition itself is not.
-        let disk = fs::canonicalize(self.sysfs())?;
-        if disk.join("partition").exists()
-            && let Some(holder) = disk.parent().and_then(holder)
-        {
-            return Ok(Some(format!("the disk it is a part of is held by {holder}")));
-        }
         let numbers: Vec<Device> = devices.iter().map(|(device, _)| *device).collect();
         Ok(writer(&numbers))
+    }
+
+    /// The disk that this partition is a part of.
+    fn disk(self) -> io::Result<Option<Device>> {
+        let sysfs = fs::canonicalize(self.sysfs())?;
+        if !sysfs.join("partition").exists() {
+            return Ok(None);
+        }
+        let number = fs::read_to_string(sysfs.join("../dev"))?;
+        Ok(Device::parse(&number))
     }
 
     fn own_user(self) -> io::Result<Option<String>> {
@@ -228,7 +273,7 @@ struct LoopInfo64 {
     init: [u64; 2],
 }
 
-const LOOP_GET_STATUS64: libc::c_ulong = 0x4C05;
+const LOOP_GET_STATUS64: libc::Ioctl = 0x4C05;
 
 /// By the driver's own account, else by the path in sysfs: that may lie in another mount namespace.
 fn backing(sysfs: &Path, name: &str) -> Option<Backing> {
