@@ -140,7 +140,9 @@ impl Devices for Storage {
         }
         if self.choice.uring {
             let mut uring = Uring::open(setup, &self.raw, self.clock, self.choice.iopoll)?;
-            uring.features.nop = self.nop;
+            if self.nop {
+                uring.set_nop();
+            }
             return Ok(Either::Uring(Box::new(uring)));
         }
         let beacon = Arc::new(Beacon::default());
