@@ -430,17 +430,19 @@ impl PassTable {
         if record.in_flight > 0 {
             return;
         }
-        // A block whose write failed counts too: its record says more than the pass does. A cluster of several passes
-        // counts for none, since it cannot be told which of them it ended.
-        let pass = (record.writes == 1 || record.first == record.newest).then_some(record.first);
+        // A pass writes a block once, so a cluster of as many writes as passes lie between its ends was written in each
+        // of them. A block whose write failed counts too: its record says more than the pass does.
+        let first = record.first;
+        let last = if record.writes == 1 { first } else { record.newest };
+        let in_each = u64::from(record.writes) == last - first + 1;
         if settled.is_some() || self.uncertain == UNCERTAIN_BLOCKS_MOST {
             self.overflowed |= settled.is_none();
             self.records.remove(&block);
         } else {
             self.uncertain += 1;
         }
-        if let Some(pass) = pass {
-            self.count(pass);
+        if in_each {
+            (first..=last).for_each(|pass| self.count(pass));
         }
     }
 
