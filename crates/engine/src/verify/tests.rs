@@ -360,8 +360,13 @@ fn generations_wrap_without_inventing_damage() {
     let mut disk = Disk::new(map_choice(), 8, BLOCK);
     disk.write_all(|_| true);
     for wraps in 1..4u64 {
-        *disk.verifier.lock().blocks.map_for_test().unwrap().0 = (wraps << 31) - 4;
-        (0..4).for_each(|block| disk.write(block, Some(block)));
+        // Not a whole round later, which is what cannot be told.
+        *disk.verifier.lock().blocks.map_for_test().unwrap().0 = (wraps << 31) - 3 - wraps;
+        for block in 0..4 {
+            let old = disk.block(block).to_vec();
+            disk.write(block, Some(block));
+            assert_only(&disk, &disk.judge(block, &old), DamageKind::Stale, block);
+        }
         assert_eq!(disk.read_all(), []);
         // In flight and failed over the wrap, with old data that are older than a whole round.
         let mut buffer = vec![0; BLOCK];
@@ -372,6 +377,30 @@ fn generations_wrap_without_inventing_damage() {
         disk.write(3, None);
         assert_only(&disk, &disk.read_all(), DamageKind::Stale, 3);
         disk.write(3, Some(3));
+    }
+}
+
+#[test]
+fn a_tear_is_named_where_the_tags_generation_wraps() {
+    let mut disk = Disk::written(map_choice());
+    *disk.verifier.lock().blocks.map_for_test().unwrap().0 = (1 << 24) - 2;
+    disk.write(2, Some(2));
+    let old = disk.block(2).to_vec();
+    disk.write(2, Some(2));
+    disk.block(2)[2048..].copy_from_slice(&old[2048..]);
+    let damage = assert_only(&disk, &disk.read_all(), DamageKind::Torn, 2);
+    let text = "sectors 0..4 of generation 16777216, sectors 4..8 of generation 16777215";
+    assert!(damage.text.contains(text), "{}", damage.text);
+}
+
+#[test]
+fn pass_numbers_that_start_again_invent_no_damage() {
+    let mut disk = Disk::written(MapChoice::Passes);
+    disk.write_all(|_| true);
+    disk.pass = 1;
+    for block in 0..8 {
+        disk.write(block, Some(block));
+        assert_eq!(disk.read_all(), []);
     }
 }
 
