@@ -21,6 +21,8 @@
 
 mod expect;
 mod map_file;
+mod map_table;
+mod pass_table;
 mod stamp;
 #[cfg(test)]
 mod tests;

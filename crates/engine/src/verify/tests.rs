@@ -314,6 +314,23 @@ fn overlapped_writes_leave_either_until_a_lone_one() {
 }
 
 #[test]
+fn passes_that_overlap_in_a_block_still_become_complete() {
+    let mut disk = Disk::written(MapChoice::Passes);
+    let (offset_bytes, length_bytes) = (disk.offset(0), BLOCK as u64);
+    let mut buffer = vec![0; BLOCK];
+    disk.pass += 1;
+    (1..8).for_each(|block| disk.write(block, (block != 3).then_some(block)));
+    disk.verifier.begin_write(offset_bytes, disk.pass, &mut buffer);
+    assert_eq!(disk.read_all(), [], "the pass may not have reached the lost block");
+    disk.verifier.begin_write(offset_bytes, disk.pass + 1, &mut buffer);
+    disk.verifier.end_write(offset_bytes, length_bytes, WriteOutcome::Done);
+    disk.verifier.end_write(offset_bytes, length_bytes, WriteOutcome::Done);
+    disk.block(0).copy_from_slice(&buffer);
+    let damage = assert_only(&disk, &disk.read_all(), DamageKind::Stale, 3);
+    assert_eq!((damage.expected_generation, damage.found_generation), (disk.pass, Some(disk.pass - 1)));
+}
+
+#[test]
 fn a_read_during_a_write_may_find_old_and_new_and_nothing_older() {
     for map in both() {
         let mut disk = Disk::written(map);
@@ -343,8 +360,13 @@ fn generations_wrap_without_inventing_damage() {
     let mut disk = Disk::new(map_choice(), 8, BLOCK);
     disk.write_all(|_| true);
     for wraps in 1..4u64 {
-        *disk.verifier.lock().blocks.map_for_test().unwrap().0 = (wraps << 31) - 4;
-        (0..4).for_each(|block| disk.write(block, Some(block)));
+        // Not a whole round later, which is what cannot be told.
+        *disk.verifier.lock().blocks.map_for_test().unwrap().0 = (wraps << 31) - 3 - wraps;
+        for block in 0..4 {
+            let old = disk.block(block).to_vec();
+            disk.write(block, Some(block));
+            assert_only(&disk, &disk.judge(block, &old), DamageKind::Stale, block);
+        }
         assert_eq!(disk.read_all(), []);
         // In flight and failed over the wrap, with old data that are older than a whole round.
         let mut buffer = vec![0; BLOCK];
@@ -355,6 +377,30 @@ fn generations_wrap_without_inventing_damage() {
         disk.write(3, None);
         assert_only(&disk, &disk.read_all(), DamageKind::Stale, 3);
         disk.write(3, Some(3));
+    }
+}
+
+#[test]
+fn a_tear_is_named_where_the_tags_generation_wraps() {
+    let mut disk = Disk::written(map_choice());
+    *disk.verifier.lock().blocks.map_for_test().unwrap().0 = (1 << 24) - 2;
+    disk.write(2, Some(2));
+    let old = disk.block(2).to_vec();
+    disk.write(2, Some(2));
+    disk.block(2)[2048..].copy_from_slice(&old[2048..]);
+    let damage = assert_only(&disk, &disk.read_all(), DamageKind::Torn, 2);
+    let text = "sectors 0..4 of generation 16777216, sectors 4..8 of generation 16777215";
+    assert!(damage.text.contains(text), "{}", damage.text);
+}
+
+#[test]
+fn pass_numbers_that_start_again_invent_no_damage() {
+    let mut disk = Disk::written(MapChoice::Passes);
+    disk.write_all(|_| true);
+    disk.pass = 1;
+    for block in 0..8 {
+        disk.write(block, Some(block));
+        assert_eq!(disk.read_all(), []);
     }
 }
 
@@ -573,5 +619,27 @@ proptest! {
         prop_assert_eq!(model.disk.verifier.counts().checked_blocks - checked, MODEL_BLOCKS as u64);
         prop_assert_eq!(found.len(), 1);
         prop_assert_eq!((found[0].kind, found[0].offset_bytes), (DamageKind::Stale, model.disk.offset(lost)));
+    }
+}
+
+#[test]
+fn lanes_on_threads_share_one_verifier() {
+    for map in both() {
+        let disk = Disk::new(map, 64, BLOCK);
+        let verifier = &disk.verifier;
+        let lane = |lane: u64| {
+            let (mut buffer, mut found) = (vec![0; 2 * BLOCK], Vec::new());
+            for step in 0..400 {
+                let (pass, offset_bytes) = (step / 8, START + (lane * 16 + step % 8 * 2) * BLOCK as u64);
+                verifier.begin_write(offset_bytes, pass, &mut buffer);
+                verifier.end_write(offset_bytes, buffer.len() as u64, WriteOutcome::Done);
+                let ticket = verifier.begin_read(offset_bytes, buffer.len() as u64);
+                verifier.end_read(ticket, &buffer, &mut found);
+            }
+            assert_eq!(found, []);
+        };
+        std::thread::scope(|scope| (0..4).for_each(|number| drop(scope.spawn(move || lane(number)))));
+        assert_eq!(disk.verifier.counts().damaged_blocks, 0);
+        assert!(disk.verifier.counts().checked_blocks > 0);
     }
 }
