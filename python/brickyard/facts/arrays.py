@@ -122,5 +122,3 @@ def under_way(md: Json) -> str | None:
     """What an array is doing beside its work: resync, recover, check, repair, reshape; None for nothing."""
     action = md.get("sync_action")
     return None if action in (None, "idle", "frozen") else str(action)
-
-

@@ -12,7 +12,7 @@ import re
 from . import bus
 from .roots import Json, Known, Roots, as_number, binary, flag, number, text
 
-# The kernel counts a device's size in units of 512 bytes whatever its block size (Documentation/ABI/stable/sysfs-block).
+# The kernel counts a device's size in 512 bytes whatever its block size (Documentation/ABI/stable/sysfs-block).
 SECTOR_BYTES = 512
 
 QUEUE_NUMBERS = {
@@ -40,7 +40,7 @@ QUEUE_FLAGS = ("rotational", "fua", "io_poll", "iostats", "add_random", "stable_
 
 
 def salt(roots: Roots) -> tuple[str, str]:
-    """The salt for serial numbers and its name: it stays the same on one host, so that records of a drive still match."""
+    """The salt for serial numbers and its name: it stays the same on one host, so that a drive's records still match."""
     for name, path in (
         ("machine-id", os.path.join(roots.etc, "machine-id")),
         ("DMI product UUID", roots.at_sys("class", "dmi", "id", "product_uuid")),
@@ -117,7 +117,9 @@ def identity(roots: Roots, name: str) -> Json:
         # virtio gives a PCI vendor number here, which names no maker.
         "vendor": None if (vendor or "").startswith("0x") else vendor,
         "model": text(device, "model") or text(device, "name"),
-        "serial": parse_vpd_serial(binary(os.path.join(device, "vpd_pg80"))) or text(device, "serial") or text(base, "serial"),
+        "serial": parse_vpd_serial(binary(os.path.join(device, "vpd_pg80")))
+        or text(device, "serial")
+        or text(base, "serial"),
         "firmware": text(device, "rev") or text(device, "fwrev"),
     }
 
@@ -129,7 +131,9 @@ def attached(roots: Roots, name: str, show_serial: bool) -> Json:
     serial = told.pop("serial")
     for key, value in told.items():
         known.put(key, value, "the device does not tell")
-    known.put("serial", serial if show_serial or not serial else hidden_serial(roots, serial), "the device does not tell")
+    known.put(
+        "serial", serial if show_serial or not serial else hidden_serial(roots, serial), "the device does not tell"
+    )
     if serial and not show_serial:
         known.put("serial_salt", salt(roots)[1])
     words = bus.transport(roots, name)
@@ -152,7 +156,14 @@ def kind_of(roots: Roots, name: str) -> str:
     for entry, kind in (("md", "md"), ("dm", "dm"), ("bcache", "bcache")):
         if os.path.isdir(os.path.join(base, entry)) and (kind != "bcache" or name.startswith("bcache")):
             return kind
-    for prefix, kind in (("loop", "loop"), ("zram", "zram"), ("ram", "ram"), ("nbd", "nbd"), ("drbd", "drbd"), ("null", "null")):
+    for prefix, kind in (
+        ("loop", "loop"),
+        ("zram", "zram"),
+        ("ram", "ram"),
+        ("nbd", "nbd"),
+        ("drbd", "drbd"),
+        ("null", "null"),
+    ):
         if re.fullmatch(prefix + r"(b|_)?\d+", name):
             return kind
     return "disk"

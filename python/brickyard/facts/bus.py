@@ -63,7 +63,11 @@ def pci_functions(roots: Roots, device: str) -> list[str]:
 
 def parse_lspci(content: str) -> Json:
     """`lspci -vmm` as a dictionary."""
-    return {key.strip(): value.strip() for key, colon, value in (line.partition(":") for line in content.splitlines()) if colon}
+    return {
+        key.strip(): value.strip()
+        for key, colon, value in (line.partition(":") for line in content.splitlines())
+        if colon
+    }
 
 
 def adapter(roots: Roots, device: str) -> Json | None:
@@ -127,27 +131,25 @@ def transport(roots: Roots, name: str) -> str | None:
         if name.startswith(prefix):
             return words
     path = os.path.realpath(roots.at_sys("class", "block", name))
-    return scsi_transport(roots, path, name)
+    return path_transport(roots, "/" + os.path.relpath(path, os.path.realpath(roots.sys)), name)
 
 
-def scsi_transport(roots: Roots, path: str, name: str) -> str | None:
-    host = re.search(r"/(host\d+)/", path + "/")
-    if re.search(r"/usb\d+/", path):
-        return "usb"
-    if re.search(r"/ata\d+/", path):
-        return "sata"
-    if host and os.path.isdir(roots.at_sys("class", "fc_host", host.group(1))):
-        return "fibre-channel"
-    if "/session" in path or (host and os.path.isdir(roots.at_sys("class", "iscsi_host", host.group(1)))):
-        return "iscsi"
-    if "/end_device-" in path:
-        vendor = text(roots.at_sys("class", "block", name, "device", "vendor"))
-        return "sata on sas" if vendor == "ATA" else "sas"
-    if "/virtio" in path:
-        return "virtio-scsi" if host else "virtio"
-    if "/vmbus" in path or "VMBUS" in path:
-        return "hyper-v"
-    return "scsi" if host else None
+def path_transport(roots: Roots, path: str, name: str) -> str | None:
+    """The transport that the buses on a device's way in sysfs spell out; the first that fits counts."""
+    found = re.search(r"/(host\d+)/", path + "/")
+    host = found.group(1) if found else None
+    ata = text(roots.at_sys("class", "block", name, "device", "vendor")) == "ATA"
+    signs = (
+        (re.search(r"/usb\d+/", path), "usb"),
+        (re.search(r"/ata\d+/", path), "sata"),
+        (host and os.path.isdir(roots.at_sys("class", "fc_host", host)), "fibre-channel"),
+        ("/session" in path or (host and os.path.isdir(roots.at_sys("class", "iscsi_host", host))), "iscsi"),
+        ("/end_device-" in path, "sata on sas" if ata else "sas"),
+        ("/virtio" in path, "virtio-scsi" if host else "virtio"),
+        ("/vmbus" in path or "VMBUS" in path, "hyper-v"),
+        (host, "scsi"),
+    )
+    return next((words for sign, words in signs if sign), None)
 
 
 def port_speed(roots: Roots, name: str) -> Json:
@@ -162,8 +164,14 @@ def port_speed(roots: Roots, name: str) -> Json:
         limit = text(roots.at_sys("class", "ata_link", f"link{port.group(1)}", "hw_sata_spd_limit"))
         known.put("limit", limit, "the adapter does not tell")
     elif "/end_device-" in path:
-        directory = next((here for here in ancestors(path, roots.sys) if os.path.basename(here).startswith("port-")), "")
-        rates = [text(directory, entry, "sas_phy", entry, "negotiated_linkrate") for entry in entries(directory) if entry.startswith("phy-")]
+        directory = next(
+            (here for here in ancestors(path, roots.sys) if os.path.basename(here).startswith("port-")), ""
+        )
+        rates = [
+            text(directory, entry, "sas_phy", entry, "negotiated_linkrate")
+            for entry in entries(directory)
+            if entry.startswith("phy-")
+        ]
         found = next((rate for rate in rates if rate), None)
     elif "/usb" in path:
         rate = next((text(here, "speed") for here in ancestors(path, roots.sys) if text(here, "idVendor")), None)

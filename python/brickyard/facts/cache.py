@@ -31,7 +31,9 @@ def parse_hdparm_write_cache(content: str) -> bool | None:
 
 def parse_size(words: Any) -> int | None:
     """Bytes of the '4096MB' or '4.00 GB' of a controller's tool, whose units are binary."""
-    match = re.match(r"\s*(\d{1,9}(?:\.\d{1,4})?)\s*([KMG]i?B)\b", words if isinstance(words, str) else "", re.IGNORECASE)
+    match = re.match(
+        r"\s*(\d{1,9}(?:\.\d{1,4})?)\s*([KMG]i?B)\b", words if isinstance(words, str) else "", re.IGNORECASE
+    )
     return int(float(match.group(1)) * UNITS[match.group(2).upper()]) or None if match else None
 
 
@@ -83,7 +85,7 @@ def node_cache(roots: Roots, node: Json, controllers: dict[str, int]) -> tuple[i
 
 
 def cache_facts(facts: Json, roots: Roots) -> tuple[int | None, str]:
-    """Cache bytes below a target, as in the "target" of collect(), or None and why. One unknown part makes the sum unknown."""
+    """Cache bytes below a target (the "target" of collect()), or None and why: one unknown part makes the sum unknown."""
     nodes = drives(facts)
     if not nodes:
         return None, "not known: no drive can be seen"

@@ -34,8 +34,10 @@ def directories(roots: Roots, controller: str) -> list[str]:
         return []
     # The last one mounted on a place is the one that is seen there.
     for mount in reversed(parse_mountinfo(text(roots.at_proc("self", "mountinfo")) or "")):
-        fits = mount["file_system"] == "cgroup2" if not controller else (
-            mount["file_system"] == "cgroup" and controller in mount["super_options"].split(",")
+        fits = (
+            mount["file_system"] == "cgroup2"
+            if not controller
+            else (mount["file_system"] == "cgroup" and controller in mount["super_options"].split(","))
         )
         if fits:
             return chain(mount["mount_point"], inside(group, mount["root"]))
@@ -86,10 +88,19 @@ def io_limits(roots: Roots) -> list[Json]:
     for here in directories(roots, ""):
         for line in (text(here, "io.max") or "").splitlines():
             words = line.split()
-            limits = {key: count for word in words[1:] if (key := word.partition("=")[0]) and (count := as_number(word.partition("=")[2]))}
+            limits = {
+                key: count
+                for word in words[1:]
+                if (key := word.partition("=")[0]) and (count := as_number(word.partition("=")[2]))
+            }
             if limits:
                 found.append({"device": words[0], **limits})
-    names = {"read_bps_device": "rbps", "write_bps_device": "wbps", "read_iops_device": "riops", "write_iops_device": "wiops"}
+    names = {
+        "read_bps_device": "rbps",
+        "write_bps_device": "wbps",
+        "read_iops_device": "riops",
+        "write_iops_device": "wiops",
+    }
     for here in directories(roots, "blkio"):
         for file_name in V1_IO:
             for line in (text(here, f"blkio.throttle.{file_name}") or "").splitlines():
@@ -100,7 +111,11 @@ def io_limits(roots: Roots) -> list[Json]:
 
 
 def cpuset(roots: Roots) -> str | None:
-    for controller, file_name in (("", "cpuset.cpus.effective"), ("cpuset", "cpuset.effective_cpus"), ("cpuset", "cpuset.cpus")):
+    for controller, file_name in (
+        ("", "cpuset.cpus.effective"),
+        ("cpuset", "cpuset.effective_cpus"),
+        ("cpuset", "cpuset.cpus"),
+    ):
         for here in directories(roots, controller)[:1]:
             if words := text(here, file_name):
                 return words

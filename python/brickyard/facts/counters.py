@@ -15,12 +15,24 @@ SECTOR_BYTES = 512
 
 # In the order of the file; sectors become bytes under the second name. Discards came with Linux 4.18, flushes with 5.5.
 STAT_FIELDS = (
-    "read_requests", "reads_merged", "read_bytes", "read_ms",
-    "write_requests", "writes_merged", "write_bytes", "write_ms",
-    "in_flight", "busy_ms", "weighted_ms",
-    "discard_requests", "discards_merged", "discard_bytes", "discard_ms",
-    "flush_requests", "flush_ms",
-)  # fmt: skip
+    "read_requests",
+    "reads_merged",
+    "read_bytes",
+    "read_ms",
+    "write_requests",
+    "writes_merged",
+    "write_bytes",
+    "write_ms",
+    "in_flight",
+    "busy_ms",
+    "weighted_ms",
+    "discard_requests",
+    "discards_merged",
+    "discard_bytes",
+    "discard_ms",
+    "flush_requests",
+    "flush_ms",
+)
 # These are levels, not counters: a difference of them means nothing.
 LEVELS = {"in_flight"}
 # The kernel prints its milliseconds as 32-bit numbers, which start again after 49 days of waiting.

@@ -37,7 +37,11 @@ def write_copies(facts: Json) -> int | None:
 
 
 def compare(
-    facts: Json, deltas: dict[str, dict[str, int] | None], ours: dict[str, int], duration_ns: int, unknown: dict[str, str]
+    facts: Json,
+    deltas: dict[str, dict[str, int] | None],
+    ours: dict[str, int],
+    duration_ns: int,
+    unknown: dict[str, str],
 ) -> Json:
     """Foreign bytes and requests by direction; `seen` is whether either exceeds the tolerance."""
     tops = stack.tops(facts.get("stack") or [])
@@ -54,9 +58,12 @@ def compare(
         copies = write_copies(facts) if direction == "write" else 1
         mine = ours.get(f"{direction}_bytes", 0)
         part: Json = {
-            "device_bytes": device_bytes, "device_requests": device_requests, "ours_bytes": mine,
-            "ours_requests": ours.get(f"{direction}_requests", 0), "copies": copies,
-        }  # fmt: skip
+            "device_bytes": device_bytes,
+            "device_requests": device_requests,
+            "ours_bytes": mine,
+            "ours_requests": ours.get(f"{direction}_requests", 0),
+            "copies": copies,
+        }
         if copies is None:
             part.update(foreign_bytes=None, seen=None, reason="not known: how often this file system writes each byte")
         else:

@@ -67,7 +67,11 @@ def parse_smartctl(content: str | None) -> Json:
         "temperature_celsius": whole(dig(told, "temperature", "current")),
         "percentage_used": used if used is not None else statistics.get("Percentage Used Endurance Indicator"),
         "power_on_hours": whole(dig(told, "power_on_time", "hours")),
-        "bytes_written": units * DATA_UNIT_BYTES if units is not None else sectors * logical if sectors is not None else None,
+        "bytes_written": units * DATA_UNIT_BYTES
+        if units is not None
+        else sectors * logical
+        if sectors is not None
+        else None,
         "media_errors": whole(dig(nvme, "media_errors")),
         "reallocated_sectors": raw_attribute(told, 5),
         "available_spare_percent": whole(dig(nvme, "available_spare")),
@@ -117,7 +121,11 @@ def hwmon_directories(roots: Roots, name: str) -> list[str]:
     found: list[str] = []
     for place in places:
         for base in (os.path.join(place, "hwmon"), place):
-            found += [os.path.realpath(os.path.join(base, entry)) for entry in entries(base) if re.fullmatch(r"hwmon\d+", entry)]
+            found += [
+                os.path.realpath(os.path.join(base, entry))
+                for entry in entries(base)
+                if re.fullmatch(r"hwmon\d+", entry)
+            ]
     return list(dict.fromkeys(found))
 
 
@@ -155,16 +163,19 @@ def rated_bytes(roots: Roots, node: Json) -> tuple[int | None, str]:
     return None, reason or "the drive does not tell"
 
 
-def endurance(
-    target: str | Json, write_bytes: int, rated: int | None = None, roots: Roots | None = None
-) -> Json:
+def endurance(target: str | Json, write_bytes: int, rated: int | None = None, roots: Roots | None = None) -> Json:
     """Share of the rated endurance that writing so many bytes to a target costs.
 
     `target` is a path or the "target" of collect(); `rated` is a rating out of a data sheet, which goes before what
     the drive tells. With several drives each is taken to get all the bytes, as in a mirror: never too low.
     """
     place = roots or Roots()
-    result: Json = {"write_bytes": write_bytes, "rated_bytes": rated, "share": None, "source": "the caller" if rated else None}
+    result: Json = {
+        "write_bytes": write_bytes,
+        "rated_bytes": rated,
+        "share": None,
+        "source": "the caller" if rated else None,
+    }
     try:
         if not rated:
             facts = target_facts(target, False, place) if isinstance(target, str) else target

@@ -21,11 +21,36 @@ IO_URING_SETUP = 425
 IO_URING_PARAMS_BYTES = 120
 
 BOOT_OPTIONS = {
-    "mitigations", "spectre_v2", "nopti", "pti", "isolcpus", "nohz_full", "rcu_nocbs", "idle", "intel_idle.max_cstate",
-    "processor.max_cstate", "intel_pstate", "amd_pstate", "cpuidle.off", "iommu", "intel_iommu", "amd_iommu",
-    "iommu.strict", "iommu.passthrough", "transparent_hugepage", "hugepages", "nvme.poll_queues", "threadirqs", "preempt",
-    "clocksource", "tsc", "nosmt", "pcie_aspm", "nvme_core.default_ps_max_latency_us", "scsi_mod.use_blk_mq",
-}  # fmt: skip
+    "mitigations",
+    "spectre_v2",
+    "nopti",
+    "pti",
+    "isolcpus",
+    "nohz_full",
+    "rcu_nocbs",
+    "idle",
+    "intel_idle.max_cstate",
+    "processor.max_cstate",
+    "intel_pstate",
+    "amd_pstate",
+    "cpuidle.off",
+    "iommu",
+    "intel_iommu",
+    "amd_iommu",
+    "iommu.strict",
+    "iommu.passthrough",
+    "transparent_hugepage",
+    "hugepages",
+    "nvme.poll_queues",
+    "threadirqs",
+    "preempt",
+    "clocksource",
+    "tsc",
+    "nosmt",
+    "pcie_aspm",
+    "nvme_core.default_ps_max_latency_us",
+    "scsi_mod.use_blk_mq",
+}
 
 
 def parse_cpuinfo(content: str) -> Json:
@@ -85,7 +110,11 @@ def frequency_facts(roots: Roots) -> Json:
     no_turbo, boost = number(base, "intel_pstate", "no_turbo"), number(base, "cpufreq", "boost")
     turbo = no_turbo == 0 if no_turbo is not None else boost == 1 if boost is not None else None
     known.put("turbo", turbo, reason)
-    idle = [text(base, "cpu0", "cpuidle", state, "name") for state in entries(base, "cpu0", "cpuidle") if state.startswith("state")]
+    idle = [
+        text(base, "cpu0", "cpuidle", state, "name")
+        for state in entries(base, "cpu0", "cpuidle")
+        if state.startswith("state")
+    ]
     known.put("idle_states", [words for words in idle if words] or None, "cpuidle is not offered here")
     return known.done()
 
@@ -144,7 +173,7 @@ def virtualization_facts(roots: Roots, hypervisor_flag: bool) -> Json:
 
 
 def io_uring_setup() -> str:
-    """"ok", or the name of the error that io_uring_setup(2) gives: a seccomp filter shows nowhere else."""
+    """ "ok", or the name of the error that io_uring_setup(2) gives: a seccomp filter shows nowhere else."""
     try:
         call = ctypes.CDLL(None, use_errno=True).syscall
         handle = call(IO_URING_SETUP, 1, ctypes.create_string_buffer(IO_URING_PARAMS_BYTES))

@@ -94,7 +94,9 @@ def unwritten_bytes(path: str) -> int | None:
             if count == 0:
                 return total
             for index in range(count):
-                logical, _, length, _, _, flags = struct.unpack_from("=QQQQQI", request, 32 + index * FIEMAP_EXTENT_BYTES)
+                logical, _, length, _, _, flags = struct.unpack_from(
+                    "=QQQQQI", request, 32 + index * FIEMAP_EXTENT_BYTES
+                )
                 total += length if flags & FIEMAP_EXTENT_UNWRITTEN else 0
                 start = logical + length
                 if flags & FIEMAP_EXTENT_LAST:
@@ -207,7 +209,8 @@ def btrfs_facts(roots: Roots, mount: Json) -> Json:
     answer, reason = roots.tools.run("btrfs", "device", "stats", mount["mount_point"])
     known.put("device_errors", parse_btrfs_stats(answer) if answer else None, reason)
     missing = [
-        name for name in entries(roots.at_sys("fs", "btrfs", uuid or "none", "devinfo"))
+        name
+        for name in entries(roots.at_sys("fs", "btrfs", uuid or "none", "devinfo"))
         if text(roots.at_sys("fs", "btrfs", uuid or "none", "devinfo", name, "missing")) == "1"
     ]
     known.put("missing_members", len(missing))

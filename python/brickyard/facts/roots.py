@@ -58,7 +58,7 @@ class Tools:
 class NoTools(Tools):
     """A system without any optional program."""
 
-    def find(self, program: str) -> str | None:
+    def find(self, program: str) -> str | None:  # noqa: ARG002 - the signature of Tools
         return None
 
 
@@ -165,7 +165,7 @@ class Known:
             self.unknown[key] = reason if reason.startswith("not known") else f"not known: {reason}"
 
     def ask(self, key: str, question: Callable[[], Any], reason: str = "the kernel does not tell") -> None:
-        """Puts the answer to a question; one that fails is a fact that is not known, for a fact must never end a run."""
+        """Puts the answer to a question; one that fails is a fact that is not known: a fact must never end a run."""
         try:
             self.put(key, question(), reason)
         except Exception as error:

@@ -25,7 +25,12 @@ def name_of(roots: Roots, major_minor: str) -> str | None:
 def device_node(roots: Roots, name: str, show_serial: bool, above: tuple[str, ...] = ()) -> Json:
     """The fact sheet of a device with those of everything below it under `below`."""
     if name in above or len(above) >= DEPTH_MAX:
-        return {"name": name, "type": "loop in the stack", "below": [], "unknown": {"below": "not known: it is above itself"}}
+        return {
+            "name": name,
+            "type": "loop in the stack",
+            "below": [],
+            "unknown": {"below": "not known: it is above itself"},
+        }
     try:
         node = block.sheet(roots, name, show_serial)
         extra = {"md": arrays.md_facts, "dm": arrays.dm_facts, "loop": arrays.loop_facts, "bcache": arrays.bcache_facts}

@@ -72,7 +72,13 @@ def describe_block(known: Known, path: str, show_serial: bool, roots: Roots) -> 
 
 
 def describe_file(known: Known, path: str, mode: int | None, show_serial: bool, roots: Roots) -> None:
-    kind = "file" if mode is not None and stat.S_ISREG(mode) else "directory" if mode is not None and stat.S_ISDIR(mode) else "missing"
+    kind = (
+        "file"
+        if mode is not None and stat.S_ISREG(mode)
+        else "directory"
+        if mode is not None and stat.S_ISDIR(mode)
+        else "missing"
+    )
     if mode is not None and kind == "missing":
         kind = "other"
     known.put("kind", kind)
@@ -90,7 +96,9 @@ def describe_file(known: Known, path: str, mode: int | None, show_serial: bool, 
     if reason:
         known.unknown["stack"] = f"not known: {reason}"
     known.put("device", nodes[0]["name"] if len(nodes) == 1 else None, reason or "the file system has several devices")
-    known.put("major_minor", nodes[0].get("major_minor") if len(nodes) == 1 else None, "the file system has several devices")
+    known.put(
+        "major_minor", nodes[0].get("major_minor") if len(nodes) == 1 else None, "the file system has several devices"
+    )
 
 
 def existing_parent(path: str) -> str:

@@ -6,7 +6,6 @@ at the end, and at each sample. Refusal: it stays out of the way: a sample reads
 
 from __future__ import annotations
 
-import os
 import resource
 import time
 from types import TracebackType
@@ -84,7 +83,9 @@ class Watch:
             reason = self.facts.get("unknown", {}).get("stack", "not known: no device is below the target")
             self.unknown["devices"] = reason
         for node in self.nodes:
-            self.stat_files[node["major_minor"]] = OpenFile(self.roots.at_sys("dev", "block", node["major_minor"], "stat"))
+            self.stat_files[node["major_minor"]] = OpenFile(
+                self.roots.at_sys("dev", "block", node["major_minor"], "stat")
+            )
             if node.get("queue", {}).get("iostats") is False:
                 self.unknown[node["name"]] = f"not known: counting is off in {node['name']}'s queue/iostats"
         self.cpu_file = OpenFile(self.roots.at_proc("stat"))
@@ -101,7 +102,7 @@ class Watch:
         }
 
     def _full(self) -> Json:
-        """What is read at both ends only: a drive's temperature is a command to the drive, which could delay a request."""
+        """With what is read at both ends only: a temperature is a command to the drive, which could delay a request."""
         try:
             return {**self._counters(), **self._ends()}
         except Exception as error:
@@ -114,9 +115,17 @@ class Watch:
         return {
             "throttles": sum(count or 0 for count in counts) if self.throttles else None,
             "group_throttles": cgroups.parse_cpu_stat(self.group_file.read() or b""),
-            "process": {"user_ns": int(usage.ru_utime * 1e9), "system_ns": int(usage.ru_stime * 1e9), **self._process_io()},
-            "temperature": {node["name"]: health.temperature(self.roots, node["name"]) for node in stack.bottom(self.nodes)},
-            "arrays": {node["name"]: array_state(self.roots, node) for node in self.nodes if node["type"] in ("md", "dm")},
+            "process": {
+                "user_ns": int(usage.ru_utime * 1e9),
+                "system_ns": int(usage.ru_stime * 1e9),
+                **self._process_io(),
+            },
+            "temperature": {
+                node["name"]: health.temperature(self.roots, node["name"]) for node in stack.bottom(self.nodes)
+            },
+            "arrays": {
+                node["name"]: array_state(self.roots, node) for node in self.nodes if node["type"] in ("md", "dm")
+            },
         }
 
     def _process_io(self) -> dict[str, int]:
@@ -134,7 +143,7 @@ class Watch:
             self.stride *= 2
 
     def foreign_io(self, ours: dict[str, int]) -> Json:
-        """The target's device counters minus ours, with a tolerance; `ours` holds read_bytes, write_bytes and requests."""
+        """The target's device counters minus ours; `ours` holds {read,write}_{bytes,requests}."""
         last = self.last or (self.samples[-1] if self.samples else {})
         try:
             deltas = self._deltas(last)
@@ -174,8 +183,11 @@ class Watch:
             number = node["major_minor"]
             roles = [role for role, group in (("target", top), ("bottom", low)) if number in group]
             result[number] = {
-                "name": node["name"], "roles": roles, "delta": deltas[number], "series": self._series(number),
-            }  # fmt: skip
+                "name": node["name"],
+                "roles": roles,
+                "delta": deltas[number],
+                "series": self._series(number),
+            }
         return result
 
     def _series(self, number: str) -> Json:
@@ -233,6 +245,8 @@ def array_state(roots: Roots, node: Json) -> Json:
         return {"under_way": arrays.under_way(raid or {}), "degraded": (raid or {}).get("degraded")}
     facts = arrays.md_facts(roots, node["name"])
     return {
-        "under_way": arrays.under_way(facts), "done_share": facts["sync_done_share"],
-        "degraded": facts["degraded"], "array_state": facts["array_state"],
-    }  # fmt: skip
+        "under_way": arrays.under_way(facts),
+        "done_share": facts["sync_done_share"],
+        "degraded": facts["degraded"],
+        "array_state": facts["array_state"],
+    }
