@@ -40,7 +40,7 @@ QUEUE_FLAGS = ("rotational", "fua", "io_poll", "iostats", "add_random", "stable_
 
 
 def salt(roots: Roots) -> tuple[str, str]:
-    """The salt for serial numbers and its name: it stays the same on one host, so that a drive's records still match."""
+    """The salt for serial numbers and its name: it stays the same on one host, so a drive's records still match."""
     for name, path in (
         ("machine-id", os.path.join(roots.etc, "machine-id")),
         ("DMI product UUID", roots.at_sys("class", "dmi", "id", "product_uuid")),

@@ -85,7 +85,7 @@ def node_cache(roots: Roots, node: Json, controllers: dict[str, int]) -> tuple[i
 
 
 def cache_facts(facts: Json, roots: Roots) -> tuple[int | None, str]:
-    """Cache bytes below a target (the "target" of collect()), or None and why: one unknown part makes the sum unknown."""
+    """Cache bytes below a target ("target" of collect()), or None and why: one unknown part makes the sum unknown."""
     nodes = drives(facts)
     if not nodes:
         return None, "not known: no drive can be seen"
