@@ -144,7 +144,7 @@ def clock(host: Json) -> list[Json]:
             line(
                 "clock",
                 "ok",
-                "The time stamp counter is invariant and the kernel's clock source: a stamp costs about 16 ns.",
+                "The time stamp counter is invariant and the kernel's clock source: a stamp is one instruction.",
             )
         ]
     if source in CLOCKS_FAST:
@@ -284,7 +284,7 @@ def polling(roots: Roots, facts: Json) -> list[Json]:
     polled = [node["name"] for node in nodes if (node.get("queue") or {}).get("io_poll")]
     if polled and len(polled) == len(nodes):
         return [line("polling", "ok", f"{', '.join(polled)} can complete by polling.")]
-    remedy = "Other drives complete by interrupt only."
+    remedy = "Nothing is to be done: only NVMe drives are given such queues."
     if any(node["name"].startswith("nvme") for node in nodes):
         queues = number(roots.at_sys("module", "nvme", "parameters", "poll_queues"))
         remedy = f"Boot with nvme.poll_queues=N (now {queues if queues is not None else 'not known'})."

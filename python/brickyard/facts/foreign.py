@@ -40,10 +40,15 @@ def compare(
     facts: Json,
     deltas: dict[str, dict[str, int] | None],
     ours: dict[str, int],
+    process: dict[str, int],
     duration_ns: int,
     unknown: dict[str, str],
 ) -> Json:
-    """Foreign bytes and requests by direction; `seen` is whether either exceeds the tolerance."""
+    """Foreign bytes by direction; `seen` is whether either exceeds the tolerance.
+
+    `process` holds what the kernel accounts to this process: its store and its libraries may lie on the same device,
+    and are no neighbour.
+    """
     tops = stack.tops(facts.get("stack") or [])
     if not tops:
         return {"known": False, "reason": unknown.get("devices", "not known: no device is below the target")}
@@ -67,11 +72,13 @@ def compare(
         if copies is None:
             part.update(foreign_bytes=None, seen=None, reason="not known: how often this file system writes each byte")
         else:
-            surplus = device_bytes - mine * copies
+            beside = max(0, process.get(f"{direction}_bytes", 0) - mine)
+            surplus = device_bytes - (mine + beside) * copies
             # The kernel splits and merges requests, so their number accuses nobody; bytes do.
             part.update(
                 foreign_bytes=max(0, surplus),
-                unseen_bytes=max(0, -surplus),
+                unseen_bytes=max(0, mine * copies - device_bytes),
+                own_beside_bytes=beside,
                 tolerance_bytes=tolerance_bytes(mine * copies, duration_ns),
             )
             part["seen"] = part["foreign_bytes"] > part["tolerance_bytes"]

@@ -147,7 +147,8 @@ class Watch:
         last = self.last or (self.samples[-1] if self.samples else {})
         try:
             deltas = self._deltas(last)
-            return foreign.compare(self.facts, deltas, ours, int(last.get("at_ns", 0)), self.unknown)
+            process = minus(self.first.get("process"), last.get("process")) or {}
+            return foreign.compare(self.facts, deltas, ours, process, int(last.get("at_ns", 0)), self.unknown)
         except Exception as error:
             return {"known": False, "reason": f"not known: {type(error).__name__}: {error}"}
 
