@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from brickyard import facts
 from brickyard.facts import NoTools, Roots, arrays, block, bus, cache, cgroups, counters, health, host, mounts, roots
 from brickyard.facts.host import host_facts
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 SAMPLES = Path(__file__).parent / "samples" / "facts"
 
@@ -21,9 +22,6 @@ SAMPLES = Path(__file__).parent / "samples" / "facts"
 def test_hdparm() -> None:
     told = (SAMPLES / "hdparm-wd4003.txt").read_text()
     assert cache.parse_hdparm_cache(told) == 256 << 20
-    assert cache.parse_hdparm_write_cache(told) is True
-    assert cache.parse_hdparm_write_cache("\t    \tWrite cache\n") is False
-    assert cache.parse_hdparm_write_cache("nothing") is None
     assert cache.parse_hdparm_cache("\tcache/buffer size  = unknown\n") is None
     assert cache.parse_hdparm_cache("\tcache/buffer size  = 8192 KBytes (type=DualPortCache)") == 8 << 20
 
@@ -43,7 +41,8 @@ def test_storcli() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "speed"), [("8.0 GT/s PCIe", 8.0), ("2.5 GT/s", 2.5), ("Unknown", None), (None, None), ("64.0 GT/s PCIe", 64)]
+    ("words", "speed"),
+    [("8.0 GT/s PCIe", 8.0), ("2.5 GT/s", 2.5), ("Unknown", None), (None, None), ("64.0 GT/s PCIe", 64)],
 )
 def test_pcie_speed(words: str | None, speed: float | None) -> None:
     assert bus.gigatransfers(words) == speed
@@ -62,7 +61,9 @@ def test_md_and_device_mapper() -> None:
 
 
 def test_btrfs() -> None:
-    told = "Data, RAID1: total=1.00GiB, used=0.00B\nSystem, DUP: total=8.00MiB, used=1B\nGlobalReserve, single: total=1B\n"
+    told = (
+        "Data, RAID1: total=1.00GiB, used=0.00B\nSystem, DUP: total=8.00MiB, used=1B\nGlobalReserve, single: total=1B\n"
+    )
     assert mounts.parse_btrfs_df(told) == {"data": ["raid1"], "system": ["dup"]}
     stats = "[/dev/loop0].write_io_errs    0\n[/dev/loop0].corruption_errs  2\n"
     assert mounts.parse_btrfs_stats(stats) == {"/dev/loop0": {"write_io_errs": 0, "corruption_errs": 2}}
@@ -138,7 +139,7 @@ def test_page_of_a_serial_number() -> None:
 
 
 TEXT_PARSERS: list[Callable[[str], Any]] = [
-    cache.parse_hdparm_cache, cache.parse_hdparm_write_cache, cache.parse_storcli, cache.parse_size,
+    cache.parse_hdparm_cache, cache.parse_storcli, cache.parse_size,
     cache.pci_of_storcli, health.parse_smartctl, health.whole, bus.gigatransfers, bus.parse_lspci,
     arrays.parse_progress, arrays.parse_dm_table, arrays.parse_dm_raid, mounts.parse_mountinfo, mounts.parse_btrfs_df,
     mounts.parse_btrfs_stats, host.parse_cpuinfo, host.parse_meminfo, host.parse_os_release, block.parse_scheduler,
@@ -191,7 +192,8 @@ def test_json_of_any_shape_is_taken(value: Any) -> None:
 FILES = [
     "sys/class/block/sda/dev", "sys/class/block/sda/size", "sys/class/block/sda/stat", "sys/class/block/sda/partition",
     "sys/class/block/sda/device/model", "sys/class/block/sda/device/vpd_pg80", "sys/class/block/sda/queue/scheduler",
-    "sys/class/block/sda/queue/rotational", "sys/class/block/sda/md/sync_completed", "sys/class/block/sda/loop/backing_file",
+    "sys/class/block/sda/queue/rotational", "sys/class/block/sda/md/sync_completed",
+    "sys/class/block/sda/loop/backing_file",
     "sys/class/block/sda/slaves/sda", "sys/dev/block/8:0/stat", "proc/self/mountinfo", "proc/self/cgroup", "proc/stat",
     "proc/cpuinfo", "proc/meminfo", "proc/uptime", "proc/loadavg", "proc/self/io", "proc/1/environ", "etc/os-release",
     "sys/fs/btrfs/u/devices/sda", "sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count",
@@ -200,7 +202,13 @@ FILES = [
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.dictionaries(st.sampled_from(FILES), st.one_of(st.binary(max_size=80), GARBAGE.map(lambda words: words.encode("utf-8", "replace"))), max_size=12))
+@given(
+    st.dictionaries(
+        st.sampled_from(FILES),
+        st.one_of(st.binary(max_size=80), GARBAGE.map(lambda words: words.encode("utf-8", "replace"))),
+        max_size=12,
+    )
+)
 def test_garbage_files_raise_nothing(tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes]) -> None:
     top = tmp_path_factory.mktemp("garbage")
     for name, content in files.items():

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from brickyard import facts
 from brickyard.facts import NoTools, Roots, Tools, arrays, block, bus, health, host, stack
 from brickyard.facts.cache import cache_facts
@@ -271,7 +272,9 @@ def test_logical_volume_over_crypt_over_partition(tree: Tree) -> None:
     tree.write(volume / "dm", name="vg-data", uuid="LVM-abcdef", suspended=0)
     tree.slave(volume, crypt)
     tree.slave(crypt, part)
-    tools = SaidTools({"dmsetup table vg-data": "0 2097152 linear 252:0 2048\n", "dmsetup table secret": "0 1 crypt x\n"})
+    tools = SaidTools(
+        {"dmsetup table vg-data": "0 2097152 linear 252:0 2048\n", "dmsetup table secret": "0 1 crypt x\n"}
+    )
     node = target(tree, "dm-1", tools)["stack"][0]
     assert [one["type"] for one in stack.walk([node])] == ["dm", "dm", "partition", "disk"]
     assert (node["dm"]["owner"], node["dm"]["targets"]) == ("lvm", ["linear"])

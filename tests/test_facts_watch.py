@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from brickyard import facts
 from brickyard.facts import NoTools, Roots, counters, foreign, watch
 
@@ -155,7 +156,9 @@ def test_sampling_outside_the_watch_does_nothing(machine: Machine) -> None:
 def compare(file_system: str, ours: int, counted: int, process: int = 0, **mount: Any) -> dict[str, Any]:
     target = {"stack": [{"name": "sda", "major_minor": "8:0"}], "mount": {"file_system": file_system, **mount}}
     delta = {"8:0": {"read_bytes": 0, "write_bytes": counted, "read_requests": 0, "write_requests": 1}}
-    told: dict[str, Any] = foreign.compare(target, delta, {"write_bytes": ours}, {"write_bytes": process}, 10**9, {})["write"]
+    told: dict[str, Any] = foreign.compare(
+        target, delta, {"write_bytes": ours}, {"write_bytes": process}, duration_ns=10**9, unknown={}
+    )["write"]
     return told
 
 

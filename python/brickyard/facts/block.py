@@ -10,7 +10,7 @@ import os
 import re
 
 from . import bus
-from .roots import Json, Known, Roots, as_number, binary, flag, number, text
+from .roots import Json, Known, Roots, binary, flag, number, text
 
 # The kernel counts a device's size in 512 bytes whatever its block size (Documentation/ABI/stable/sysfs-block).
 SECTOR_BYTES = 512
@@ -205,8 +205,3 @@ def volatile_write_cache(queue: Json) -> bool | None:
     """The kernel says 'write back' of a device that needs a flush before what it acknowledged is safe."""
     words = queue.get("write_cache")
     return None if words is None else words == "write back"
-
-
-def sectors_as_bytes(words: str | None) -> int | None:
-    value = as_number(words)
-    return None if value is None else value * SECTOR_BYTES

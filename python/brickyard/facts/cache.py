@@ -23,12 +23,6 @@ def parse_hdparm_cache(content: str) -> int | None:
     return int(match.group(1)) * 1024 if match and int(match.group(1)) else None
 
 
-def parse_hdparm_write_cache(content: str) -> bool | None:
-    """Whether the write cache is on: hdparm marks an enabled feature with an asterisk."""
-    match = re.search(r"^\s*(\*?)\s*Write cache\s*$", content, re.MULTILINE)
-    return None if not match else bool(match.group(1))
-
-
 def parse_size(words: Any) -> int | None:
     """Bytes of the '4096MB' or '4.00 GB' of a controller's tool, whose units are binary."""
     match = re.match(

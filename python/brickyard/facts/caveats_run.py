@@ -187,7 +187,7 @@ def fallbacks(record: Json) -> Iterator[Json]:
         yield item(
             "psync",
             "warning",
-            f"io_uring could not be used ({reason}), so psync with one thread a request in flight took its place.",
+            f"The engine fell back from io_uring to psync ({reason}), which takes a thread for each request in flight.",
             "Allow io_uring (sysctl kernel.io_uring_disabled=0, the container's seccomp profile), or compare "
             "only with other psync runs.",
         )

@@ -41,13 +41,14 @@ def compare(
     deltas: dict[str, dict[str, int] | None],
     ours: dict[str, int],
     process: dict[str, int],
+    *,
     duration_ns: int,
     unknown: dict[str, str],
 ) -> Json:
     """Foreign bytes by direction; `seen` is whether either exceeds the tolerance.
 
-    `process` holds what the kernel accounts to this process: its store and its libraries may lie on the same device,
-    and are no neighbour.
+    `process` holds what the kernel accounts to this process and to its children that have ended: a store or a database
+    of our own may lie on the same device, and is no neighbour.
     """
     tops = stack.tops(facts.get("stack") or [])
     if not tops:

@@ -148,7 +148,8 @@ class Watch:
         try:
             deltas = self._deltas(last)
             process = minus(self.first.get("process"), last.get("process")) or {}
-            return foreign.compare(self.facts, deltas, ours, process, int(last.get("at_ns", 0)), self.unknown)
+            duration_ns = int(last.get("at_ns", 0))
+            return foreign.compare(self.facts, deltas, ours, process, duration_ns=duration_ns, unknown=self.unknown)
         except Exception as error:
             return {"known": False, "reason": f"not known: {type(error).__name__}: {error}"}
 
