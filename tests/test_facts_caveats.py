@@ -233,7 +233,7 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
         "governor",
         "note",
         {"facts.host.frequency.governors": {"performance": 7, "powersave": 1}},
-        "powersave on 1 cores",
+        "powersave on 1 of 8 cores",
     ),
     ("short", "warning", {"intervals": intervals([1000] * 4)}, "4 intervals"),
     ("debug_build", "warning", {"release_build": False}, "debug build"),

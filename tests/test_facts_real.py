@@ -318,7 +318,8 @@ def test_doctor_names_every_ability_once_with_a_remedy(bench: Bench, kind: str) 
     found = {line["item"]: line for line in lines}
     needed: list[str] = ["io_uring", "O_DIRECT", "clock", "huge pages", "locked memory", "rights", "control group"]
     assert set(needed) <= set(found)
-    assert {"CPU frequency", "smartctl", "fio", "free space", "polling", "timer slack", "store"} <= set(found)
+    assert {"CPU frequency", "smartctl", "fio", "free space", "timer slack", "store", "device"} <= set(found)
+    assert ("polling" in found) == (kind == "ext4")
     assert all(line["state"] == "ok" or line["remedy"] for line in lines)
     assert {line["state"] for line in lines} <= {"ok", "limited", "missing"}
     assert "check" not in found

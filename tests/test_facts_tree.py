@@ -247,7 +247,7 @@ def test_health_and_endurance_of_an_nvme_drive(tree: Tree) -> None:
     assert cost["share"] == pytest.approx(0.001)
     assert "estimated" in cost["text"]
     rated = facts.endurance(seen, 6 * 10**12, rated=600 * 10**12)
-    assert rated["text"] == "writing 6e+03 GB costs 1.00% of the rated endurance of 600 TB (the caller)"
+    assert rated["text"] == "writing 6.0 TB costs 1.00% of the rated endurance of 600.0 TB (the caller)"
 
 
 def test_endurance_log_goes_before_the_estimate_and_silence_is_unknown(tree: Tree) -> None:

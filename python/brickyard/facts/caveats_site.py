@@ -62,14 +62,16 @@ def wrote(record: Json) -> bool | None:
 
 
 def write_cache(record: Json) -> Iterator[Json]:
-    names = [node["name"] for node in drives(record) if volatile_write_cache(section(node, "queue"))]
+    # What lives in memory is lost with the power anyway; another note says so.
+    held = [node for node in drives(record) if node.get("type") not in ("zram", "ram", "null")]
+    names = [node["name"] for node in held if volatile_write_cache(section(node, "queue"))]
     if names:
         shown = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
         yield item(
             "volatile_write_cache",
             "note" if wrote(record) is False else "warning",
             f"The write cache of {shown} is volatile and on (write back): {len(names)} of "
-            f"{len(drives(record))} drives may "
+            f"{len(held)} drives may "
             "answer a write before it is safe from a power cut.",
             'For the speed of durable writes use `sync = "dsync"` or flushes in the profile, '
             "or turn the cache off (hdparm -W0, sdparm --clear=WCE).",
@@ -273,7 +275,8 @@ def processor(record: Json) -> Iterator[Json]:
     governors = section(section(record, "facts", "host", "frequency"), "governors")
     slow = {name: count for name, count in governors.items() if name != "performance"}
     if slow and not simulated(record):
-        words = ", ".join(f"{name} on {count} cores" for name, count in sorted(slow.items()))
+        total = sum(governors.values())
+        words = ", ".join(f"{name} on {count} of {total} cores" for name, count in sorted(slow.items()))
         yield item(
             "governor",
             "note",

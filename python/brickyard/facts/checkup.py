@@ -54,7 +54,7 @@ def doctor(target: str | None = None, store: str | None = None, roots: Roots | N
         lambda: counters(facts),
         lambda: polling(place, facts),
         lambda: slack(host),
-        lambda: store_place(place, store, facts),
+        lambda: store_place(place, store, facts if target else {}),
     )
     found: list[Json] = []
     for check in checks:
@@ -256,6 +256,8 @@ def free_space(facts: Json) -> list[Json]:
 
 def counters(facts: Json) -> list[Json]:
     nodes = stack.devices(facts.get("stack") or [])
+    if facts.get("kind") in ("sim", "service"):
+        return []
     if not nodes:
         reason = (facts.get("unknown") or {}).get("stack", "not known: no device").removeprefix("not known: ")
         return [
@@ -281,6 +283,8 @@ def counters(facts: Json) -> list[Json]:
 
 def polling(roots: Roots, facts: Json) -> list[Json]:
     nodes = stack.bottom(facts.get("stack") or [])
+    if not nodes:
+        return []
     polled = [node["name"] for node in nodes if (node.get("queue") or {}).get("io_poll")]
     if polled and len(polled) == len(nodes):
         return [line("polling", "ok", f"{', '.join(polled)} can complete by polling.")]
@@ -324,10 +328,5 @@ def store_place(roots: Roots, store: str | None, facts: Json) -> list[Json]:
                 "Put it on a disk with --store.",
             )
         ]
-    return [
-        line(
-            "store",
-            "ok",
-            f"The store {path} lies on {mount.get('file_system') or 'a file system'} apart from the target.",
-        )
-    ]
+    words = f"The store {path} lies on {mount.get('file_system') or 'a file system'}"
+    return [line("store", "ok", words + (" apart from the target." if facts else "."))]

@@ -81,23 +81,26 @@ def parse_stat(content: bytes | None) -> dict[str, int] | None:
     return found
 
 
+def counted(name: str, before: int, after: int) -> int:
+    """How far a counter went; negative where it was set back, which the kernel's milliseconds do by themselves."""
+    delta = after - before
+    return delta % MILLISECONDS_MODULUS if delta < 0 and name.endswith("_ms") else delta
+
+
 def difference(before: dict[str, int], after: dict[str, int]) -> dict[str, int] | None:
     """What was counted in between, or None where a counter went back, as when a device was replaced by another."""
-    result: dict[str, int] = {}
-    for name, value in after.items():
-        if name in LEVELS or name not in before:
-            continue
-        delta = value - before[name]
-        if delta < 0 and name.endswith("_ms"):
-            delta %= MILLISECONDS_MODULUS
-        if delta < 0:
-            return None
-        result[name] = delta
-    return result
+    result = {
+        name: counted(name, before[name], value)
+        for name, value in after.items()
+        if name not in LEVELS and name in before
+    }
+    return None if any(delta < 0 for delta in result.values()) else result
 
 
-def parse_cpus(content: bytes | None) -> dict[str, dict[str, int]]:
-    """Clock ticks by kind for "cpu" (all of them) and each of cpu0, cpu1 …"""
+def parse_cpus(content: bytes | None, total_only: bool = False) -> dict[str, dict[str, int]]:
+    """Clock ticks by kind for "cpu" (all of them) and, unless only the total is wanted, each of cpu0, cpu1 …"""
+    if total_only:
+        content = (content or b"").partition(b"\n")[0]
     found: dict[str, dict[str, int]] = {}
     for line in (content or b"").decode("ascii", "replace").splitlines():
         words = line.split()

@@ -6,6 +6,8 @@ a cache stands between, it says that a comparison means nothing instead of accus
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from . import stack
 from .roots import Json
 
@@ -38,7 +40,7 @@ def write_copies(facts: Json) -> int | None:
 
 def compare(
     facts: Json,
-    deltas: dict[str, dict[str, int] | None],
+    deltas: Mapping[str, dict[str, int] | None],
     ours: dict[str, int],
     process: dict[str, int],
     *,

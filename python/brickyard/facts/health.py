@@ -163,6 +163,14 @@ def rated_bytes(roots: Roots, node: Json) -> tuple[int | None, str]:
     return None, reason or "the drive does not tell"
 
 
+def decimal(count: int) -> str:
+    """Bytes as vendors rate drives, in powers of 1000."""
+    for unit, factor in (("PB", 10**15), ("TB", 10**12), ("GB", 10**9), ("MB", 10**6)):
+        if count >= factor:
+            return f"{count / factor:.1f} {unit}"
+    return f"{count} B"
+
+
 def endurance(target: str | Json, write_bytes: int, rated: int | None = None, roots: Roots | None = None) -> Json:
     """Share of the rated endurance that writing so many bytes to a target costs.
 
@@ -191,7 +199,7 @@ def endurance(target: str | Json, write_bytes: int, rated: int | None = None, ro
         return result
     result["share"] = write_bytes / result["rated_bytes"]
     result["text"] = (
-        f"writing {write_bytes / 1e9:.3g} GB costs {result['share']:.2%} of the rated endurance of "
-        f"{result['rated_bytes'] / 1e12:.3g} TB ({result['source']})"
+        f"writing {decimal(write_bytes)} costs {result['share']:.2%} of the rated endurance of "
+        f"{decimal(result['rated_bytes'])} ({result['source']})"
     )
     return result

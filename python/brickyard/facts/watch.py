@@ -6,18 +6,31 @@ at the end, and at each sample. Refusal: it stays out of the way: a sample reads
 
 from __future__ import annotations
 
+import itertools
 import resource
 import time
 from types import TracebackType
 from typing import Any
 
 from . import arrays, cgroups, foreign, health, stack
-from .counters import OpenFile, cpu_shares, difference, parse_cpus, parse_stat, read_number, throttle_files
+from .counters import (
+    LEVELS,
+    OpenFile,
+    counted,
+    cpu_shares,
+    difference,
+    parse_cpus,
+    parse_stat,
+    read_number,
+    throttle_files,
+)
 from .roots import Json, Known, Roots, text
 from .target import target_facts
 
 # The store keeps as many intervals a run; samples are cumulative, so leaving out every other one loses no count.
 SAMPLES_MAX = 3600
+# 80 characters a CPU, for more CPUs than there are.
+CPU_READ_BYTES = 1 << 19
 SERIES_FIELDS = ("read_requests", "read_bytes", "write_requests", "write_bytes", "busy_ms", "in_flight")
 
 
@@ -48,7 +61,7 @@ class Watch:
             self.unknown["watch"] = f"not known: {type(error).__name__}: {error}"
         self.started_ns = time.monotonic_ns()
         self.first = self._full()
-        self._keep(self.first)
+        self._keep(compact(self.first))
         return self
 
     def __exit__(
@@ -62,7 +75,7 @@ class Watch:
             return
         self.last = self._full()
         self.ended_ns = self.started_ns + int(self.last["at_ns"])
-        self.samples.append(self.last)
+        self.samples.append(compact(self.last))
         for file in (*self.stat_files.values(), *self.throttles, self.cpu_file, self.group_file):
             file.close()
 
@@ -73,7 +86,7 @@ class Watch:
         self.calls += 1
         if self.calls % self.stride:
             return
-        self._keep(self._counters())
+        self._keep(compact(self._counters(total_only=True)))
 
     def _open(self) -> None:
         self.facts = target_facts(self.target_path, False, self.roots)
@@ -92,13 +105,13 @@ class Watch:
         self.throttles = throttle_files(self.roots)
         self.group_file = OpenFile(cgroups.throttle_file(self.roots) or "")
 
-    def _counters(self) -> Json:
+    def _counters(self, total_only: bool = False) -> Json:
         """What is cheap: everything here is a read of an open file."""
         at_ns = time.monotonic_ns() - (self.started_ns or 0)
         return {
             "at_ns": at_ns,
             "devices": {number: parse_stat(file.read()) for number, file in self.stat_files.items()},
-            "cpus": parse_cpus(self.cpu_file.read()),
+            "cpus": parse_cpus(self.cpu_file.read(CPU_READ_BYTES), total_only),
         }
 
     def _full(self) -> Json:
@@ -144,7 +157,7 @@ class Watch:
 
     def foreign_io(self, ours: dict[str, int]) -> Json:
         """The target's device counters minus ours; `ours` holds {read,write}_{bytes,requests}."""
-        last = self.last or (self.samples[-1] if self.samples else {})
+        last = self.last or self._counters()
         try:
             deltas = self._deltas(last)
             process = minus(self.first.get("process"), last.get("process")) or {}
@@ -163,7 +176,7 @@ class Watch:
 
     def result(self, ours: dict[str, int] | None = None) -> Json:
         """Everything seen, ready for JSON; with `ours` also the foreign I/O."""
-        last = self.last or (self.samples[-1] if self.samples else self.first)
+        last = self.last or self._counters()
         known = Known(duration_ns=last.get("at_ns", 0), samples=len(self.samples), sample_stride=self.stride)
         known.unknown.update(self.unknown)
         known.ask("devices", lambda: self._device_results(last))
@@ -194,16 +207,15 @@ class Watch:
 
     def _series(self, number: str) -> Json:
         """Cumulative counts since the start at each sample, as columns."""
-        first = self.first.get("devices", {}).get(number)
         columns: Json = {"at_ns": [], **{name: [] for name in SERIES_FIELDS}}
+        first = self.samples[0]["devices"].get(number) if self.samples else None
         for sample in self.samples:
             here = sample["devices"].get(number)
-            delta = difference(first, here) if first and here else None
-            if delta is None:
+            if first is None or here is None:
                 continue
             columns["at_ns"].append(sample["at_ns"])
-            for name in SERIES_FIELDS:
-                columns[name].append(here["in_flight"] if name == "in_flight" else delta[name])
+            for name, start, value in zip(SERIES_FIELDS, first, here, strict=True):
+                columns[name].append(value if name in LEVELS else counted(name, start, value))
         return columns
 
     def _cpu_results(self, last: Json) -> Json | None:
@@ -212,9 +224,9 @@ class Watch:
             return None
         each = {name: cpu_shares(before[name], after[name]) for name in after if name != "cpu" and name in before}
         series: dict[str, list[Any]] = {"at_ns": [], "busy_share": [], "steal_share": []}
-        for earlier, later in zip(self.samples, self.samples[1:], strict=False):
-            if "cpu" in earlier["cpus"] and "cpu" in later["cpus"]:
-                shares = cpu_shares(earlier["cpus"]["cpu"], later["cpus"]["cpu"])
+        for earlier, later in itertools.pairwise(self.samples):
+            if earlier["cpu"] and later["cpu"]:
+                shares = cpu_shares(earlier["cpu"], later["cpu"])
                 series["at_ns"].append(later["at_ns"])
                 series["busy_share"].append(shares["busy_share"])
                 series["steal_share"].append(shares["steal_share"])
@@ -226,6 +238,15 @@ class Watch:
         known.put("cpu_events", gap(self.first, last, "throttles"), "this CPU counts no thermal throttling")
         known.put("cgroup_events", gap(self.first, last, "group_throttles"), "no CPU control group counts here")
         return known.done()
+
+
+def compact(reading: Json) -> Json:
+    """What a series keeps of a reading: a few numbers a device, and the sum of all CPUs."""
+    columns = {
+        number: tuple(told[name] for name in SERIES_FIELDS) if told else None
+        for number, told in reading["devices"].items()
+    }
+    return {"at_ns": reading["at_ns"], "devices": columns, "cpu": reading["cpus"].get("cpu")}
 
 
 def gap(before: Json, after: Json, key: str) -> int | None:
