@@ -115,6 +115,7 @@ def test_ext4_on_loop_is_described_from_file_to_drive(bench: Bench) -> None:
     assert target["device"] == Path(device).name
     assert names(target["stack"])[:2] == ["loop", "file"]
     assert target["virtual"] is True
+    assert target_of(device)["mounted_at"] == [str(place)]
 
 
 def test_preallocated_space_counts_as_unwritten(bench: Bench) -> None:

@@ -65,6 +65,12 @@ def mount_of(roots: Roots, path: str) -> Json | None:
     return best
 
 
+def mounted_at(roots: Roots, major_minor: str) -> list[str]:
+    """Where a device's own file system is mounted; its traffic would be foreign to a run on the device."""
+    rows = parse_mountinfo(text(roots.at_proc("self", "mountinfo")) or "")
+    return [mount["mount_point"] for mount in rows if mount["major_minor"] == major_minor]
+
+
 def space(path: str) -> Json:
     known = Known()
 

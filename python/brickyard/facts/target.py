@@ -69,6 +69,7 @@ def describe_block(known: Known, path: str, show_serial: bool, roots: Roots) -> 
     known.put("major_minor", number or None)
     known.put("size_bytes", node.get("size_bytes"))
     known.put("mount", None, "a device is measured without its file system")
+    known.put("mounted_at", mounts.mounted_at(roots, number))
 
 
 def describe_file(known: Known, path: str, mode: int | None, show_serial: bool, roots: Roots) -> None:
@@ -95,10 +96,9 @@ def describe_file(known: Known, path: str, mode: int | None, show_serial: bool, 
     known.put("stack", nodes)
     if reason:
         known.unknown["stack"] = f"not known: {reason}"
-    known.put("device", nodes[0]["name"] if len(nodes) == 1 else None, reason or "the file system has several devices")
-    known.put(
-        "major_minor", nodes[0].get("major_minor") if len(nodes) == 1 else None, "the file system has several devices"
-    )
+    several = reason or "the file system has several devices"
+    known.put("device", nodes[0]["name"] if len(nodes) == 1 else None, several)
+    known.put("major_minor", nodes[0].get("major_minor") if len(nodes) == 1 else None, several)
 
 
 def existing_parent(path: str) -> str:
