@@ -1,0 +1,110 @@
+"""The cache of a drive or its controller, as far as the system tells.
+
+Duty: bytes of cache below a target. Refusal: it guesses nothing from a model's name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from .health import dig, parse_json
+from .roots import Json, Roots
+from .target import drives, target_facts
+
+STORCLI = ("storcli64", "storcli", "perccli64", "perccli")
+UNITS = {"KB": 1 << 10, "KIB": 1 << 10, "MB": 1 << 20, "MIB": 1 << 20, "GB": 1 << 30, "GIB": 1 << 30}
+
+
+def parse_hdparm_cache(content: str) -> int | None:
+    """Bytes out of 'cache/buffer size  = 65536 KBytes'; drives that say 'unknown' give None."""
+    match = re.search(r"cache/buffer size\s*=\s*(\d{1,12}) ?KBytes", content)
+    # hdparm prints the drive's count of 512-byte sectors divided by two, so its KByte is 1024 bytes.
+    return int(match.group(1)) * 1024 if match and int(match.group(1)) else None
+
+
+def parse_size(words: Any) -> int | None:
+    """Bytes of the '4096MB' or '4.00 GB' of a controller's tool, whose units are binary."""
+    match = re.match(
+        r"\s*(\d{1,9}(?:\.\d{1,4})?)\s*([KMG]i?B)\b", words if isinstance(words, str) else "", re.IGNORECASE
+    )
+    return int(float(match.group(1)) * UNITS[match.group(2).upper()]) or None if match else None
+
+
+def pci_of_storcli(words: Any) -> str | None:
+    """0000:65:00.0 out of StorCLI's domain:bus:device:function '00:65:00:00'."""
+    parts = words.split(":") if isinstance(words, str) else []
+    try:
+        domain, bus_number, device, function = (int(part, 16) for part in parts)
+    except ValueError:
+        return None
+    return f"{domain:04x}:{bus_number:02x}:{device:02x}.{function:x}"
+
+
+def parse_storcli(content: str) -> dict[str, int]:
+    """Cache bytes by PCI address out of `storcli /call show all J`."""
+    found: dict[str, int] = {}
+    controllers = parse_json(content).get("Controllers")
+    for controller in controllers if isinstance(controllers, list) else []:
+        data = dig(controller, "Response Data")
+        address = pci_of_storcli(dig(data, "Basics", "PCI Address"))
+        size = parse_size(dig(data, "HwCfg", "On Board Memory Size"))
+        if address and size:
+            found[address] = size
+    return found
+
+
+def controller_caches(roots: Roots) -> dict[str, int]:
+    for program in STORCLI:
+        if roots.tools.find(program):
+            answer, _ = roots.tools.run(program, "/call", "show", "all", "J")
+            return parse_storcli(answer or "")
+    return {}
+
+
+def node_cache(roots: Roots, node: Json, controllers: dict[str, int]) -> tuple[int | None, str]:
+    """Cache bytes of one drive, its controller's first: a controller with its own cache hides that of its drives."""
+    if node.get("type") in ("zram", "ram", "null"):
+        return None, "not known: it lives in memory, where a cache means nothing"
+    address = (node.get("adapter") or {}).get("address")
+    if address in controllers:
+        return controllers[address], ""
+    if node.get("virtual"):
+        return None, "not known: a virtual disk hides the caches of its host"
+    if node.get("transport") in ("sata", "sata on sas"):
+        answer, reason = roots.tools.run("hdparm", "-I", node["path"])
+        size = parse_hdparm_cache(answer) if answer else None
+        return size, "" if size else reason or "not known: the drive does not tell"
+    return None, f"not known: {node.get('transport') or 'this kind of'} drives do not tell their cache"
+
+
+def cache_facts(facts: Json, roots: Roots) -> tuple[int | None, str]:
+    """Cache bytes below a target ("target" of collect()), or None and why: one unknown part makes the sum unknown."""
+    nodes = drives(facts)
+    if not nodes:
+        return None, "not known: no drive can be seen"
+    controllers = controller_caches(roots)
+    total, counted = 0, set()
+    for node in nodes:
+        size, reason = node_cache(roots, node, controllers)
+        if size is None:
+            return None, reason
+        address = (node.get("adapter") or {}).get("address")
+        if address in controllers and address in counted:
+            continue
+        counted.add(address)
+        total += size
+    return total, ""
+
+
+def cache_bytes(target: str | Json, roots: Roots | None = None) -> int | None:
+    """Bytes of device and controller cache below a path (or the "target" of collect()); None is "cache unknown"."""
+    place = roots or Roots()
+    try:
+        facts = target_facts(target, False, place) if isinstance(target, str) else target
+        if "cache_bytes" in facts:
+            known: int | None = facts["cache_bytes"]
+            return known
+        return cache_facts(facts, place)[0]
+    except Exception:
+        return None

@@ -1,0 +1,273 @@
+"""Warnings about the run itself: its generator, its failures, its steadiness.
+
+Duty: rules over events. Refusal: nothing about host or device; those are `caveats_site`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from statistics import fmean, stdev
+from typing import Any
+
+from .roots import Json
+
+# Above this a record says `overloaded`: one request in a hundred that was due was never sent.
+UNSENT_SHARE_MAX = 0.01
+# A spread of a tenth between intervals is twice what a quiet device shows and hides differences of that size.
+VARIATION_MAX = 0.10
+# Both SNIA criteria and a spread need five rounds.
+INTERVALS_MIN = 5
+# An interval cut short by the end of its phase says nothing of a rate.
+FULL_SHARE = 0.95
+
+
+def item(identifier: str, severity: str, text: str, remedy: str) -> Json:
+    return {"id": identifier, "severity": severity, "text": text, "remedy": remedy}
+
+
+def rows(record: Json, key: str) -> list[Json]:
+    value = record.get(key)
+    if isinstance(value, dict):
+        return [value]
+    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+
+
+def section(value: Any, *keys: str) -> Json:
+    """A nested dictionary, or an empty one."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def simulated(record: Json) -> bool:
+    return section(record, "start").get("engine") == "sim"
+
+
+def cell_sum(interval: Json, key: str) -> int:
+    if key in interval:
+        return int(interval[key] or 0)
+    return sum(int(cell.get(key) or 0) for cell in rows(interval, "cells"))
+
+
+def measured(record: Json) -> dict[int, list[Json]]:
+    """Intervals after the warm-up by phase; a phase that has only warm-up is not measured."""
+    found: dict[int, list[Json]] = {}
+    for interval in rows(record, "intervals"):
+        if not interval.get("warmup"):
+            found.setdefault(int(interval.get("phase") or 0), []).append(interval)
+    return found
+
+
+def length_ns(interval: Json) -> int:
+    return int(interval.get("end_ns") or 0) - int(interval.get("start_ns") or 0)
+
+
+def full(intervals: list[Json]) -> list[Json]:
+    """Intervals of full length; they are compared with the longest, as they lengthen in a long run."""
+    longest = max((length_ns(interval) for interval in intervals), default=0)
+    return [interval for interval in intervals if length_ns(interval) >= FULL_SHARE * longest > 0]
+
+
+def phase_name(record: Json, index: int) -> str:
+    phases = rows(section(record, "start"), "phases") or rows(section(record, "plan"), "phase")
+    name = phases[index].get("name") if 0 <= index < len(phases) else None
+    return f"phase {name}" if name else f"phase {index}"
+
+
+def plan_phase(record: Json, index: int) -> Json:
+    phases = rows(section(record, "plan"), "phase")
+    return phases[index] if 0 <= index < len(phases) else {}
+
+
+def total_requests(record: Json, phase: int | None = None) -> int:
+    return sum(
+        cell_sum(interval, "requests")
+        for interval in rows(record, "intervals")
+        if phase is None or int(interval.get("phase") or 0) == phase
+    )
+
+
+def debug_build(record: Json) -> Iterator[Json]:
+    if record.get("release_build") is False:
+        yield item(
+            "debug_build",
+            "warning",
+            "The program is a debug build, whose own cost for a request is many times that of a release.",
+            "Build with `make` or `maturin develop --release` and measure again.",
+        )
+
+
+def failures(record: Json) -> Iterator[Json]:
+    by_name: dict[str, int] = {}
+    counted = 0
+    for end in rows(record, "phase_ends"):
+        errnos, kinds = section(end, "errors_by_errno"), section(end, "errors_by_kind")
+        # An error with an errno is in both counts.
+        counted += max(sum(map(int, errnos.values())), sum(map(int, kinds.values())))
+        for name, count in {**{k: v for k, v in kinds.items() if k != "errno"}, **errnos}.items():
+            by_name[name] = by_name.get(name, 0) + int(count)
+    intervals = sum(cell_sum(interval, "errors") for interval in rows(record, "intervals"))
+    count = max(counted, intervals, int(section(record, "totals").get("errors") or 0))
+    if count:
+        names = ", ".join(f"{name} {number}" for name, number in sorted(by_name.items()) if number)
+        good = int(section(record, "totals").get("requests") or total_requests(record))
+        yield item(
+            "errors",
+            "warning",
+            f"{count} requests failed{f' ({names})' if names else ''} beside {good} that succeeded; they are "
+            "in no throughput figure.",
+            "Look at the errors with their offsets, and at the kernel's log, before comparing this run with another.",
+        )
+
+
+def hangs(record: Json) -> Iterator[Json]:
+    found = rows(record, "hangs")
+    if found:
+        longest = max(int(hang.get("outstanding_ns") or 0) for hang in found)
+        yield item(
+            "hung_requests",
+            "warning",
+            f"{len(found)} requests hung; the longest was named when it had been outstanding for "
+            f"{longest / 1e9:.1f} s.",
+            "Look for resets and timeouts of the device in the kernel's log.",
+        )
+    left = sum(int(end.get("outstanding") or 0) for end in rows(record, "phase_ends"))
+    if left:
+        yield item(
+            "outstanding",
+            "warning",
+            f"{left} requests had not come back when the run ended; what became of them is not known.",
+            "Let the run drain instead of interrupting it twice, or look for a device that no longer answers.",
+        )
+
+
+def generator(record: Json) -> Iterator[Json]:
+    for end in rows(record, "phase_ends"):
+        if end.get("generator_bound"):
+            share = end.get("loop_busy_share")
+            figure = (
+                f"its loop was busy for {share:.0%} of the time" if share is not None else "its loop had no idle time"
+            )
+            yield item(
+                "generator_bound",
+                "warning",
+                f"In {phase_name(record, int(end.get('phase') or 0))} the generator was the limit, not the "
+                f"storage: {figure}.",
+                "Use more workers, larger requests or a faster processor, and read the figures as a lower bound.",
+            )
+
+
+def overload(record: Json) -> Iterator[Json]:
+    for end in rows(record, "phase_ends"):
+        unsent, phase = int(end.get("unsent") or 0), int(end.get("phase") or 0)
+        due = unsent + total_requests(record, phase)
+        if unsent and unsent > UNSENT_SHARE_MAX * due:
+            yield item(
+                "overloaded",
+                "warning",
+                f"In {phase_name(record, phase)} {unsent} of {due} requests that were due ({unsent / due:.1%}) "
+                "were never sent: the storage did not keep up.",
+                "Lower the rate, or read this run as the answer that the rate is too high.",
+            )
+
+
+def fallbacks(record: Json) -> Iterator[Json]:
+    start, plan = section(record, "start"), section(record, "plan")
+    reason = str(start.get("io_reason") or "no reason was given").rstrip(".")
+    if start.get("io") == "buffered" and plan.get("io", "direct") == "direct":
+        yield item(
+            "not_direct",
+            "warning",
+            f"O_DIRECT was not possible ({reason}), so the page cache is part of all figures.",
+            'Use a file system with O_DIRECT, or say `io = "buffered"` if the page cache is what you want to measure.',
+        )
+    reason = str(start.get("engine_reason") or "no reason was given").rstrip(".")
+    if start.get("engine") == "psync" and plan.get("engine", "auto") != "psync":
+        yield item(
+            "psync",
+            "warning",
+            f"The engine fell back from io_uring to psync ({reason}), which takes a thread for each request in flight.",
+            "Allow io_uring (sysctl kernel.io_uring_disabled=0, the container's seccomp profile), or compare "
+            "only with other psync runs.",
+        )
+
+
+def steadiness(record: Json) -> Iterator[Json]:
+    phases = measured(record)
+    for phase, intervals in sorted(phases.items()):
+        if len(intervals) < INTERVALS_MIN:
+            yield item(
+                "short",
+                "warning",
+                f"{phase_name(record, phase).capitalize()} was measured for {len(intervals)} intervals, "
+                f"and below {INTERVALS_MIN} neither spread nor steady state can be told.",
+                "Measure longer, or set a shorter interval.",
+            )
+    if record.get("steady") is None:
+        return
+    for phase, intervals in sorted(phases.items()):
+        events = [event for event in rows(record, "steady") if int(event.get("phase") or 0) == phase]
+        asked = plan_phase(record, phase).get("steady", "unknown")
+        # A ramp changes the load on purpose.
+        if plan_phase(record, phase).get("ramp") or any(interval.get("knob") for interval in intervals):
+            continue
+        yield from steady_phase(phase_name(record, phase), events, bool(asked) and len(intervals) >= INTERVALS_MIN)
+
+
+def steady_phase(name: str, events: list[Json], judged: bool) -> Iterator[Json]:
+    reached = [event for event in events if event.get("reached")]
+    if not reached:
+        if judged:
+            yield item(
+                "not_steady",
+                "warning",
+                f"{name.capitalize()} did not reach steady state (range at most 20 %, slope at most 10 % over "
+                f"five rounds){last_figures(events)}.",
+                "Measure longer, precondition the target first, or read the figures as those of a device on its way.",
+            )
+        return
+    last = max(events, key=lambda event: int(event.get("at_ns") or 0))
+    if not last.get("reached"):
+        yield item(
+            "left_steady",
+            "warning",
+            f"{name.capitalize()} left steady state again at {int(last.get('at_ns') or 0) / 1e9:.0f} "
+            f"s{last_figures([last])}.",
+            "Look at temperature, cache and background work of the device at that time, and measure longer.",
+        )
+
+
+def last_figures(events: list[Json]) -> str:
+    if not events or events[-1].get("range_percent") is None:
+        return ""
+    slope = events[-1].get("slope_percent")
+    return f": range {events[-1]['range_percent']:.1f} %" + (f", slope {slope:.1f} %" if slope is not None else "")
+
+
+def spread(record: Json) -> Iterator[Json]:
+    for phase, intervals in sorted(measured(record).items()):
+        if plan_phase(record, phase).get("ramp") or any(interval.get("knob") for interval in intervals):
+            continue
+        whole = full(intervals)
+        if len(whole) < INTERVALS_MIN:
+            continue
+        counts = [cell_sum(interval, "requests") for interval in whole]
+        rates = [count * 1e9 / length_ns(interval) for count, interval in zip(counts, whole, strict=True)]
+        mean = fmean(rates)
+        variation = stdev(rates) / mean if mean else 0.0
+        if variation <= VARIATION_MAX:
+            continue
+        # Counting n independent events alone spreads by 1/sqrt(n): few slow requests are no sign of a disturbance.
+        alone = 1 / math.sqrt(fmean(counts))
+        few = variation <= 2 * alone
+        explained = f"; so few requests an interval ({fmean(counts):.0f}) spread by {alone:.0%} anyway" if few else ""
+        yield item(
+            "noisy",
+            "note" if few else "warning",
+            f"{phase_name(record, phase).capitalize()} is noisy: IOPS vary by {variation:.1%} between "
+            f"{len(whole)} intervals (coefficient of variation){explained}.",
+            "Measure with longer intervals."
+            if few
+            else "Look for other load on host and device, and repeat the run to see how far the means differ.",
+        )

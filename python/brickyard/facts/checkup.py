@@ -1,0 +1,332 @@
+"""What this host can and cannot measure, and why.
+
+Duty: one line an ability, with its remedy. Refusal: it changes no setting; the one thing it writes is one block into
+an unnamed file beside the target, to see whether O_DIRECT works there.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import tempfile
+from collections.abc import Callable
+
+from . import stack
+from .cgroups import cgroup_facts
+from .host import host_facts
+from .mounts import mount_of
+from .roots import Json, Roots, number
+from .target import target_facts
+
+DIRECT_BYTES = 4096
+# Registered buffers of one worker at depth 128 with 1 MiB requests.
+MEMLOCK_BYTES = 128 << 20
+# The scratch file is at most 2 GiB; twice that leaves the system room.
+FREE_BYTES = 4 << 30
+# Linux gives a thread 50 µs (prctl(2), PR_SET_TIMERSLACK).
+TIMER_SLACK_DEFAULT_NS = 50_000
+CLOCKS_FAST = {"tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page"}
+
+
+def line(item: str, state: str, words: str, remedy: str = "") -> Json:
+    return {"item": item, "state": state, "text": words, "remedy": remedy}
+
+
+def doctor(target: str | None = None, store: str | None = None, roots: Roots | None = None) -> list[Json]:
+    """[{"item", "state": "ok|limited|missing", "text", "remedy"}] for a target, else for the current directory."""
+    place = roots or Roots()
+    path = target or os.getcwd()
+    host = host_facts(place)
+    facts = target_facts(path, False, place)
+    checks: tuple[Callable[[], list[Json]], ...] = (
+        lambda: uring(host),
+        lambda: direct(facts),
+        lambda: clock(host),
+        lambda: huge_pages(host),
+        lambda: memlock(host),
+        lambda: rights(host),
+        lambda: groups(place),
+        lambda: governor(host),
+        lambda: [program(place, "smartctl", "health, temperature and wear of drives", "smartmontools")],
+        lambda: [program(place, "fio", "the same load by another tool, for a crosscheck", "fio")],
+        lambda: free_space(facts),
+        lambda: counters(facts),
+        lambda: polling(place, facts),
+        lambda: slack(host),
+        lambda: store_place(place, store, facts if target else {}),
+    )
+    found: list[Json] = []
+    for check in checks:
+        try:
+            found += check()
+        except Exception as error:
+            found.append(
+                line("check", "limited", f"A check failed ({type(error).__name__}: {error}).", "Report this line.")
+            )
+    return found
+
+
+def uring(host: Json) -> list[Json]:
+    facts = host.get("io_uring") or {}
+    if facts.get("usable"):
+        return [line("io_uring", "ok", "io_uring can be used.")]
+    setup, disabled = facts.get("setup"), facts.get("disabled")
+    if setup == "ENOSYS":
+        return [line("io_uring", "missing", "This kernel has no io_uring; psync is used.", "Use Linux 5.10 or later.")]
+    if disabled:
+        words = f"io_uring is forbidden (kernel.io_uring_disabled = {disabled}); psync is used."
+        return [line("io_uring", "missing", words, "sysctl kernel.io_uring_disabled=0")]
+    words = f"io_uring is refused ({setup}), as a container's seccomp filter does; psync is used."
+    return [
+        line(
+            "io_uring",
+            "missing",
+            words,
+            "Allow io_uring_setup, io_uring_enter and io_uring_register in the seccomp profile.",
+        )
+    ]
+
+
+def try_direct(path: str) -> str:
+    """ "ok", or the name of the error; an existing file or device is only read."""
+    if os.path.isdir(path):
+        return try_direct_write(path)
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        with mmap.mmap(-1, DIRECT_BYTES) as page:
+            os.preadv(handle, [page], 0)
+        return "ok"
+    finally:
+        os.close(handle)
+
+
+def try_direct_write(directory: str) -> str:
+    with tempfile.TemporaryFile(dir=directory, prefix=".brickyard-") as file:
+        handle = os.open(f"/proc/self/fd/{file.fileno()}", os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC)
+        try:
+            with mmap.mmap(-1, DIRECT_BYTES) as page:
+                os.pwritev(handle, [page], 0)
+        finally:
+            os.close(handle)
+    return "ok"
+
+
+def direct(facts: Json) -> list[Json]:
+    path = facts.get("place") or facts.get("path")
+    if facts.get("kind") in ("sim", "service", None) or path is None:
+        return []
+    file_system = (facts.get("mount") or {}).get("file_system") or "the device"
+    try:
+        try_direct(path)
+        return [line("O_DIRECT", "ok", f"O_DIRECT works on {file_system} at {path}.")]
+    except OSError as error:
+        name = errno.errorcode.get(error.errno or 0, str(error))
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            return [
+                line(
+                    "O_DIRECT",
+                    "limited",
+                    f"O_DIRECT could not be tried at {path} ({name}).",
+                    "Choose a target you may write, or use root rights.",
+                )
+            ]
+        words = (
+            f"O_DIRECT does not work on {file_system} at {path} ({name}); the page cache becomes part of the figures."
+        )
+        return [line("O_DIRECT", "missing", words, "Choose a target on ext4, XFS or btrfs, or the device itself.")]
+
+
+def clock(host: Json) -> list[Json]:
+    source, cpu = host.get("clock_source"), host.get("cpu") or {}
+    if source == "tsc" and cpu.get("invariant_tsc"):
+        return [
+            line(
+                "clock",
+                "ok",
+                "The time stamp counter is invariant and the kernel's clock source: a stamp is one instruction.",
+            )
+        ]
+    if source in CLOCKS_FAST:
+        return [line("clock", "ok", f"The clock source is {source}, which is read without a system call.")]
+    remedy = "Boot with `clocksource=tsc` if the processor's counter is invariant."
+    return [
+        line(
+            "clock",
+            "limited",
+            f"The clock source is {source or 'not known'}: each stamp may cost a system call or more.",
+            remedy,
+        )
+    ]
+
+
+def huge_pages(host: Json) -> list[Json]:
+    mode = (host.get("memory") or {}).get("transparent_huge_pages")
+    if mode in ("always", "madvise"):
+        return [line("huge pages", "ok", f"Transparent huge pages can be used for buffers ({mode}).")]
+    words = f"Transparent huge pages are {'off' if mode == 'never' else 'not known'}: large requests cost more CPU."
+    return [line("huge pages", "limited", words, "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled")]
+
+
+def memlock(host: Json) -> list[Json]:
+    limit = (host.get("limits") or {}).get("memlock_bytes")
+    # CAP_IPC_LOCK, which root has, lifts the limit.
+    if limit == "unlimited" or host.get("root") or (isinstance(limit, int) and limit >= MEMLOCK_BYTES):
+        return [
+            line(
+                "locked memory",
+                "ok",
+                f"Buffers can be registered (limit {limit}{', lifted for root' if host.get('root') else ''}).",
+            )
+        ]
+    words = f"Only {limit} bytes of memory can be locked: deep queues of large requests go without registered buffers."
+    return [line("locked memory", "limited", words, "ulimit -l unlimited, or LimitMEMLOCK=infinity in the service.")]
+
+
+def rights(host: Json) -> list[Json]:
+    if host.get("root"):
+        return [line("rights", "ok", "Root rights: devices can be opened, caches dropped, and SMART read.")]
+    words = "No root rights: devices, SMART and the dropping of caches are out of reach; files can be measured."
+    return [line("rights", "limited", words, "Run with sudo to measure devices.")]
+
+
+def groups(roots: Roots) -> list[Json]:
+    facts = cgroup_facts(roots)
+    found: list[Json] = []
+    cores = facts.get("cpu_cores_limit")
+    if cores is not None:
+        found.append(
+            line(
+                "control group",
+                "limited",
+                f"The control group allows {cores:g} cores.",
+                "Raise the container's CPU limit.",
+            )
+        )
+    for limit in facts.get("io_limits") or []:
+        words = " ".join(f"{key}={count}" for key, count in limit.items() if key != "device")
+        found.append(
+            line(
+                "control group",
+                "limited",
+                f"The control group throttles device {limit['device']} ({words}).",
+                "Lift the group's I/O limit.",
+            )
+        )
+    return found or [line("control group", "ok", "No control group limits CPU or I/O.")]
+
+
+def governor(host: Json) -> list[Json]:
+    governors = (host.get("frequency") or {}).get("governors")
+    if not governors:
+        return [
+            line(
+                "CPU frequency",
+                "limited",
+                "The frequency governor is not known: the host below may change the frequency.",
+                "Ask who runs the host.",
+            )
+        ]
+    if set(governors) == {"performance"}:
+        return [line("CPU frequency", "ok", "The frequency governor is performance on every core.")]
+    words = ", ".join(f"{name} on {count} cores" for name, count in governors.items())
+    return [
+        line("CPU frequency", "limited", f"The frequency governor is {words}.", "cpupower frequency-set -g performance")
+    ]
+
+
+def program(roots: Roots, name: str, use: str, package: str) -> Json:
+    if roots.tools.find(name):
+        return line(name, "ok", f"{name} is installed: {use}.")
+    return line(name, "missing", f"{name} is not installed, so there is no {use}.", f"Install the package {package}.")
+
+
+def free_space(facts: Json) -> list[Json]:
+    mount = facts.get("mount") or {}
+    available = (mount.get("space") or {}).get("available_bytes")
+    if available is None:
+        return []
+    words = f"{available / 2**30:.1f} GiB are free at {mount.get('mount_point')}."
+    if available >= FREE_BYTES:
+        return [line("free space", "ok", words)]
+    return [
+        line("free space", "limited", words + " A scratch file will be small.", "Make room, or choose another place.")
+    ]
+
+
+def counters(facts: Json) -> list[Json]:
+    nodes = stack.devices(facts.get("stack") or [])
+    if facts.get("kind") in ("sim", "service"):
+        return []
+    if not nodes:
+        reason = (facts.get("unknown") or {}).get("stack", "not known: no device").removeprefix("not known: ")
+        return [
+            line(
+                "device",
+                "limited",
+                f"The device below cannot be seen ({reason}), so other load on it cannot be told.",
+                "Measure a target on a local device.",
+            )
+        ]
+    off = [node["name"] for node in nodes if (node.get("queue") or {}).get("iostats") is False]
+    if off:
+        return [
+            line(
+                "device",
+                "limited",
+                f"The kernel does not count the I/O of {', '.join(off)}.",
+                f"echo 1 > /sys/block/{off[0]}/queue/iostats",
+            )
+        ]
+    return [line("device", "ok", f"The kernel counts the I/O of {' over '.join(node['name'] for node in nodes)}.")]
+
+
+def polling(roots: Roots, facts: Json) -> list[Json]:
+    nodes = stack.bottom(facts.get("stack") or [])
+    if not nodes:
+        return []
+    polled = [node["name"] for node in nodes if (node.get("queue") or {}).get("io_poll")]
+    if polled and len(polled) == len(nodes):
+        return [line("polling", "ok", f"{', '.join(polled)} can complete by polling.")]
+    remedy = "Nothing is to be done: only NVMe drives are given such queues."
+    if any(node["name"].startswith("nvme") for node in nodes):
+        queues = number(roots.at_sys("module", "nvme", "parameters", "poll_queues"))
+        remedy = f"Boot with nvme.poll_queues=N (now {queues if queues is not None else 'not known'})."
+    return [line("polling", "missing", "The drives have no queue for polling; completions come by interrupt.", remedy)]
+
+
+def slack(host: Json) -> list[Json]:
+    value = host.get("timer_slack_ns")
+    if value is not None and value <= TIMER_SLACK_DEFAULT_NS:
+        return [line("timer slack", "ok", f"The timer slack is {value / 1000:g} µs; waiting threads set their own.")]
+    words = "not known" if value is None else f"{value / 1000:g} µs"
+    return [
+        line(
+            "timer slack",
+            "limited",
+            f"The timer slack is {words}: paced requests may be late.",
+            "Run under a shell whose timer slack is the default of 50 µs.",
+        )
+    ]
+
+
+def store_place(roots: Roots, store: str | None, facts: Json) -> list[Json]:
+    home = os.environ.get("XDG_DATA_HOME") or os.path.join(os.path.expanduser("~"), ".local", "share")
+    path = store or os.path.join(home, "brickyard")
+    here = target_facts(path, False, roots)
+    shared = set(here.get("leaf_devices") or []) & set(facts.get("leaf_devices") or [])
+    if shared:
+        words = f"The store {path} lies on the device under test and writes to it every second."
+        return [line("store", "limited", words, "Put the store on another device with --store.")]
+    mount = mount_of(roots, here.get("place") or path) or {}
+    if mount.get("file_system") in ("tmpfs", "ramfs"):
+        return [
+            line(
+                "store",
+                "limited",
+                f"The store {path} lies in memory and is gone after a restart.",
+                "Put it on a disk with --store.",
+            )
+        ]
+    words = f"The store {path} lies on {mount.get('file_system') or 'a file system'}"
+    return [line("store", "ok", words + (" apart from the target." if facts else "."))]

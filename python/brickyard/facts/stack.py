@@ -1,0 +1,114 @@
+"""Everything below a target as a tree, from the device it is on down to the drives.
+
+Duty: descend through partitions, loop devices, device mapper, md, bcache and file systems. Refusal: it interprets
+nothing; each node is the fact sheet of its own kind.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from . import arrays, block, mounts
+from .roots import Json, Roots, entries
+
+# Deeper than any sane stack: partition on crypt on LVM on md on partition on disk is six.
+DEPTH_MAX = 24
+
+
+def name_of(roots: Roots, major_minor: str) -> str | None:
+    """The kernel's name of a device number."""
+    directory = roots.at_sys("dev", "block", major_minor)
+    return os.path.basename(os.path.realpath(directory)) if os.path.isdir(directory) else None
+
+
+def device_node(roots: Roots, name: str, show_serial: bool, above: tuple[str, ...] = ()) -> Json:
+    """The fact sheet of a device with those of everything below it under `below`."""
+    if name in above or len(above) >= DEPTH_MAX:
+        return {
+            "name": name,
+            "type": "loop in the stack",
+            "below": [],
+            "unknown": {"below": "not known: it is above itself"},
+        }
+    try:
+        node = block.sheet(roots, name, show_serial)
+        extra = {"md": arrays.md_facts, "dm": arrays.dm_facts, "loop": arrays.loop_facts, "bcache": arrays.bcache_facts}
+        if node["type"] in extra:
+            node[node["type"]] = extra[node["type"]](roots, name)
+        node["below"] = below(roots, node, show_serial, (*above, name))
+    except Exception as error:
+        reason = f"not known: {type(error).__name__}: {error}"
+        return {"name": name, "type": None, "below": [], "unknown": {"type": reason}}
+    return node
+
+
+def below(roots: Roots, node: Json, show_serial: bool, above: tuple[str, ...]) -> list[Json]:
+    base = roots.at_sys("class", "block", node["name"])
+    if node["type"] == "partition":
+        disk = os.path.basename(os.path.dirname(os.path.realpath(base)))
+        return [device_node(roots, disk, show_serial, above)]
+    if node["type"] == "loop":
+        path = node["loop"]["backing_file"]
+        return [file_node(roots, path, show_serial, above)] if path else []
+    return [device_node(roots, name, show_serial, above) for name in entries(base, "slaves")]
+
+
+def file_node(roots: Roots, path: str, show_serial: bool, above: tuple[str, ...] = ()) -> Json:
+    """A file: its allocation, its mount, and the devices of its file system."""
+    node: Json = {"name": path, "path": path, "type": "file", **mounts.allocation(path)}
+    node["mount"] = mounts.mount_facts(roots, path)
+    node["below"], reason = file_system_nodes(roots, path, show_serial, above)
+    if reason:
+        node["unknown"]["below"] = f"not known: {reason}"
+    return node
+
+
+def file_system_nodes(
+    roots: Roots, path: str, show_serial: bool, above: tuple[str, ...] = ()
+) -> tuple[list[Json], str]:
+    """The devices directly below the file system that holds a path, each with what is below it, else why not."""
+    mount = mounts.mount_of(roots, path)
+    if mount is None:
+        return [], "no mount point holds this path"
+    if mount["file_system"] == "overlay":
+        upper = mounts.option(mount["super_options"], "upperdir")
+        mark = f"overlay {mount['mount_point']}"
+        if not upper or not os.path.isdir(upper) or mark in above:
+            return [], "an overlay whose upper directory cannot be seen from here"
+        return file_system_nodes(roots, upper, show_serial, (*above, mark))
+    numbers, reason = mounts.devices_below(roots, mount)
+    names = [name for number in numbers if (name := name_of(roots, number))]
+    if numbers and not names:
+        return [], "the device below the file system is not listed in sysfs, as in a container"
+    return [device_node(roots, name, show_serial, above) for name in names], reason
+
+
+def walk(nodes: list[Json]) -> Iterator[Json]:
+    """Every node of a tree, from the top."""
+    for node in nodes:
+        yield node
+        yield from walk(node.get("below", []))
+
+
+def devices(nodes: list[Json]) -> list[Json]:
+    """Every device of a tree, each once."""
+    found: dict[str, Json] = {}
+    for node in walk(nodes):
+        if node.get("major_minor"):
+            found.setdefault(node["major_minor"], node)
+    return list(found.values())
+
+
+def bottom(nodes: list[Json]) -> list[Json]:
+    """The devices that have no device below them: the drives."""
+    return [node for node in devices(nodes) if not devices(node.get("below", []))]
+
+
+def tops(nodes: list[Json]) -> list[Json]:
+    """The devices that the target lies on directly, each once."""
+    found: dict[str, Json] = {}
+    for node in nodes:
+        if node.get("major_minor"):
+            found.setdefault(node["major_minor"], node)
+    return list(found.values())

@@ -1,0 +1,338 @@
+"""Warnings: each is raised by its cause with the figure in it, and not by a record just short of it."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brickyard import facts
+
+GIB = 1 << 30
+SECOND = 10**9
+
+
+def intervals(counts: list[int], phase: int = 0, **fields: Any) -> list[dict[str, Any]]:
+    return [
+        {
+            "event": "interval",
+            "phase": phase,
+            "index": index,
+            "start_ns": index * SECOND,
+            "end_ns": (index + 1) * SECOND,
+            "warmup": False,
+            "knob": None,
+            "cells": [{"stream": 0, "operation": "read", "requests": count, "bytes": count * 4096, "errors": 0}],
+            **fields,
+        }
+        for index, count in enumerate(counts)
+    ]
+
+
+def sound() -> dict[str, Any]:
+    """A record that deserves no warning at all."""
+    drive = {
+        "name": "nvme0n1",
+        "major_minor": "259:0",
+        "type": "disk",
+        "transport": "nvme",
+        "virtual": False,
+        "queue": {"write_cache": "write through"},
+        "below": [],
+    }
+    target = {
+        "path": "/data/scratch",
+        "kind": "file",
+        "size_bytes": 64 * GIB,
+        "cache_bytes": GIB,
+        "stack": [drive],
+        "leaf_devices": ["259:0"],
+        "hole_bytes": 0,
+        "unwritten_bytes": 0,
+        "unknown": {},
+    }
+    frequency = {"governors": {"performance": 8}}
+    shares = {"busy_share": 0.2, "steal_share": 0.009, "worst_steal_share": 0.01}
+    part = {"seen": False, "foreign_bytes": 100, "ours_bytes": 1000}
+    return {
+        "facts": {"host": {"memory": {"total_bytes": 32 * GIB}, "frequency": frequency}, "target": target},
+        "watch": {
+            "cpu": shares,
+            "throttle": {"cpu_events": 0, "cgroup_events": 0},
+            "arrays": {"start": {}, "end": {}},
+            "temperature": {"end": {"nvme0n1": {"celsius": 69.0, "max_celsius": 70.0}}},
+            "foreign": {"known": True, "seen": False, "devices": ["nvme0n1"], "read": part, "write": part},
+        },
+        "start": {
+            "engine": "io_uring",
+            "engine_reason": "",
+            "io": "direct",
+            "io_reason": "",
+            "phases": [{"name": "measure"}],
+            "targets": [{"path": "/data/scratch", "data_bytes": 64 * GIB, "unwritten": "none"}],
+        },
+        "intervals": intervals([1000, 1010, 990, 1000, 1005]),
+        "phase_ends": [
+            {
+                "phase": 0,
+                "unsent": 0,
+                "outstanding": 0,
+                "errors_by_errno": {},
+                "errors_by_kind": {},
+                "generator_bound": False,
+            }
+        ],
+        "steady": [{"phase": 0, "at_ns": 5 * SECOND, "reached": True, "range_percent": 2.0, "slope_percent": 0.5}],
+        "hangs": [],
+        "plan": {"io": "direct", "engine": "auto", "phase": [{"name": "measure", "steady": {"rounds": 5}}]},
+        "store": {"path": "/var/lib/store", "devices": ["8:0"]},
+        "release_build": True,
+    }
+
+
+def put(record: dict[str, Any], path: str, value: Any) -> None:
+    *parents, last = path.split(".")
+    here: Any = record
+    for key in parents:
+        here = here[int(key)] if isinstance(here, list) else here[key]
+    here[int(last) if isinstance(here, list) else last] = value
+
+
+def changed(changes: dict[str, Any]) -> dict[str, Any]:
+    record = sound()
+    for path, value in changes.items():
+        put(record, path, value)
+    return record
+
+
+def test_a_sound_record_has_no_warning() -> None:
+    assert facts.warnings(sound()) == []
+
+
+def test_an_empty_record_has_no_warning() -> None:
+    assert facts.warnings({}) == []
+
+
+CASES: list[tuple[str, str, dict[str, Any], str]] = [
+    (
+        "volatile_write_cache",
+        "warning",
+        {"facts.target.stack.0.queue.write_cache": "write back", "intervals.0.cells.0.operation": "write"},
+        "nvme0n1 is volatile",
+    ),
+    ("volatile_write_cache", "note", {"facts.target.stack.0.queue.write_cache": "write back"}, "1 of 1 drives"),
+    (
+        "array_syncing",
+        "warning",
+        {"watch.arrays.end": {"md0": {"under_way": "resync", "done_share": 0.5}}},
+        "resync during the run, 50.0%",
+    ),
+    ("array_degraded", "warning", {"watch.arrays.start": {"md0": {"degraded": 2}}}, "2 members"),
+    (
+        "array_degraded",
+        "warning",
+        {"facts.target.mount": {"mount_point": "/b", "btrfs": {"missing_members": 1}}},
+        "/b is degraded: 1",
+    ),
+    (
+        "smaller_than_memory",
+        "warning",
+        {
+            "start.io": "buffered",
+            "plan.io": "buffered",
+            "start.targets.0.data_bytes": 31 * GIB,
+            "facts.target.cache_bytes": GIB,
+        },
+        "31.0 GiB and the host 32.0 GiB",
+    ),
+    ("smaller_than_cache", "warning", {"facts.target.cache_bytes": 16 * GIB + 1}, "4.0 times the 16.0 GiB"),
+    ("cache_unknown", "note", {"facts.target.cache_bytes": None}, "64.0 GiB"),
+    ("generator_bound", "warning", {"phase_ends.0.generator_bound": True, "phase_ends.0.loop_busy_share": 0.97}, "97%"),
+    ("not_steady", "warning", {"steady": []}, "Phase measure did not reach"),
+    (
+        "left_steady",
+        "warning",
+        {
+            "steady": [
+                {"phase": 0, "at_ns": SECOND, "reached": True},
+                {"phase": 0, "at_ns": 9 * SECOND, "reached": False, "range_percent": 31.0, "slope_percent": 12.0},
+            ]
+        },
+        "at 9 s: range 31.0 %, slope 12.0 %",
+    ),
+    ("noisy", "warning", {"intervals": intervals([1000, 1300, 700, 1000, 1300])}, "23.7% between 5 intervals"),
+    ("noisy", "note", {"intervals": intervals([20, 26, 14, 20, 26])}, "spread by 22% anyway"),
+    (
+        "foreign_io",
+        "warning",
+        {"watch.foreign.write": {"seen": True, "foreign_bytes": 5 * GIB, "ours_bytes": GIB}},
+        "5.0 GiB written beside our own 1.0 GiB",
+    ),
+    ("foreign_unknown", "note", {"watch.foreign": {"known": False, "reason": "not known: NFS"}}, "(NFS)"),
+    ("steal", "warning", {"watch.cpu.steal_share": 0.011}, "1.1%"),
+    ("steal", "warning", {"watch.cpu.worst_steal_share": 0.2}, "20.0% on the CPU it hit most"),
+    ("cpu_quota", "warning", {"watch.throttle.cgroup_events": 4}, "4 times"),
+    ("cpu_throttled", "warning", {"watch.throttle.cpu_events": 3}, "3 times"),
+    ("drive_hot", "warning", {"watch.temperature.end.nvme0n1.celsius": 70.0}, "70 °C"),
+    ("store_on_device", "warning", {"store.devices": ["8:0", "259:0"]}, "/var/lib/store lies on nvme0n1"),
+    (
+        "not_direct",
+        "warning",
+        {"start.io": "buffered", "start.io_reason": "tmpfs has none", "facts.host.memory.total_bytes": GIB},
+        "(tmpfs has none)",
+    ),
+    (
+        "psync",
+        "warning",
+        {"start.engine": "psync", "start.engine_reason": "EPERM from io_uring_setup"},
+        "(EPERM from io_uring_setup)",
+    ),
+    ("overloaded", "warning", {"phase_ends.0.unsent": 51}, "51 of 5056 requests that were due (1.0%)"),
+    (
+        "errors",
+        "warning",
+        {"phase_ends.0.errors_by_errno": {"EIO": 3}, "phase_ends.0.errors_by_kind": {"errno": 3, "short": 1}},
+        "4 requests failed (EIO 3, short 1) beside 5005",
+    ),
+    (
+        "hung_requests",
+        "warning",
+        {"hangs": [{"outstanding_ns": 16 * SECOND}, {"outstanding_ns": 15 * SECOND}]},
+        "2 requests hung; the longest was named when it had been outstanding for 16.0 s",
+    ),
+    ("outstanding", "warning", {"phase_ends.0.outstanding": 7}, "7 requests"),
+    ("unwritten_unknown", "warning", {"start.targets.0.unwritten": "unknown"}, "/data/scratch"),
+    ("unwritten", "warning", {"start.targets.0.unwritten": 0.25}, "25.0%"),
+    (
+        "virtual_disk",
+        "note",
+        {"facts.target.stack.0.virtual": True, "facts.target.stack.0.transport": "virtio"},
+        "a virtual disk: the host's cache and neighbours are part of what was measured",
+    ),
+    (
+        "loop",
+        "warning",
+        {
+            "facts.target.stack.0.type": "loop",
+            "facts.target.stack.0.loop": {"direct_io": False, "backing_file": "/img"},
+        },
+        "page cache even with O_DIRECT",
+    ),
+    (
+        "loop",
+        "note",
+        {"facts.target.stack.0.type": "loop", "facts.target.stack.0.loop": {"direct_io": True, "backing_file": "/img"}},
+        "/img",
+    ),
+    ("memory_device", "note", {"facts.target.stack.0.type": "zram"}, "lives in memory"),
+    (
+        "governor",
+        "note",
+        {"facts.host.frequency.governors": {"performance": 7, "powersave": 1}},
+        "powersave on 1 of 8 cores",
+    ),
+    ("short", "warning", {"intervals": intervals([1000] * 4)}, "4 intervals"),
+    ("debug_build", "warning", {"release_build": False}, "debug build"),
+]
+
+
+@pytest.mark.parametrize(("identifier", "severity", "changes", "words"), CASES, ids=[case[0] for case in CASES])
+def test_each_cause_raises_its_warning_alone(
+    identifier: str, severity: str, changes: dict[str, Any], words: str
+) -> None:
+    found = facts.warnings(changed(changes))
+    assert [(item["id"], item["severity"]) for item in found] == [(identifier, severity)]
+    text, remedy = found[0]["text"], found[0]["remedy"]
+    assert words in text
+    assert text.endswith(".")
+    assert not text.startswith("None")
+    assert remedy.endswith(".")
+    assert "\n" not in text + remedy
+
+
+CUT = {"phase": 0, "start_ns": 5 * SECOND, "end_ns": 5 * SECOND + 10**6, "requests": 1}
+
+QUIET: list[tuple[str, dict[str, Any]]] = [
+    ("just within the unsent share", {"phase_ends.0.unsent": 50}),
+    ("buffered was asked for", {"start.io": "buffered", "plan.io": "buffered", "start.io_reason": "asked for"}),
+    ("psync was asked for", {"start.engine": "psync", "plan.engine": "psync"}),
+    ("four times the cache", {"facts.target.cache_bytes": 16 * GIB}),
+    ("a ramp varies on purpose", {"intervals": intervals([100, 200, 400, 800, 1600], knob={"depth": 4}), "steady": []}),
+    ("warm-up is not judged", {"intervals": intervals([10, 5000], warmup=True) + intervals([1000] * 5)}),
+    ("a cut last interval is not judged", {"intervals": [*intervals([1000] * 5), CUT]}),
+    ("steady state was not asked for", {"steady": [], "plan.phase.0.steady": None}),
+    ("the filled holes of before", {"facts.target.hole_bytes": 64 * GIB}),
+    ("an array that is frozen does nothing", {"facts.target.stack.0.md": {"sync_action": "frozen", "degraded": 0}}),
+    ("a sensor without limits", {"watch.temperature.end.nvme0n1.max_celsius": -273.15}),
+]
+
+
+@pytest.mark.parametrize("changes", [case[1] for case in QUIET], ids=[case[0] for case in QUIET])
+def test_what_is_no_cause_is_not_warned_of(changes: dict[str, Any]) -> None:
+    assert facts.warnings(changed(changes)) == []
+
+
+def test_a_simulated_run_is_not_blamed_for_the_host() -> None:
+    record = changed(
+        {
+            "start.engine": "sim",
+            "watch.cpu.steal_share": 0.5,
+            "facts.target.cache_bytes": None,
+            "facts.host.frequency.governors": {"powersave": 8},
+            "start.targets.0.unwritten": "unknown",
+        }
+    )
+    assert facts.warnings(record) == []
+
+
+def test_several_targets_and_watches_are_each_judged() -> None:
+    record = sound()
+    second = copy.deepcopy(record["facts"]["target"])
+    second.update(path="/other", size_bytes=GIB, cache_bytes=GIB)
+    record["facts"]["target"] = [record["facts"]["target"], second]
+    hot = copy.deepcopy(record["watch"])
+    hot["throttle"]["cpu_events"] = 1
+    record["watch"] = [record["watch"], hot]
+    assert {item["id"] for item in facts.warnings(record)} == {"smaller_than_cache", "cpu_throttled"}
+
+
+def test_warnings_come_before_notes() -> None:
+    record = changed({"facts.target.cache_bytes": None, "release_build": False, "watch.cpu.steal_share": 0.5})
+    severities = [item["severity"] for item in facts.warnings(record)]
+    assert severities == sorted(severities, reverse=True)
+
+
+def test_the_record_is_not_changed() -> None:
+    record = changed({"watch.arrays.end": {"md0": {"under_way": "resync"}}})
+    before = copy.deepcopy(record)
+    facts.warnings(record)
+    assert record == before
+
+
+SHAPES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def every_path(value: Any, prefix: str = "") -> list[str]:
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path for key, inner in pairs for path in (f"{prefix}{key}", *every_path(inner, f"{prefix}{key}."))]
+
+
+PATHS = every_path(sound())
+
+
+@given(st.sampled_from(PATHS), SHAPES)
+def test_a_damaged_record_still_gives_what_can_be_told(path: str, value: Any) -> None:
+    record = sound()
+    record["release_build"] = False
+    put(record, path, value)
+    found = facts.warnings(record)
+    json.dumps(found)
+    assert path == "release_build" or "debug_build" in {item["id"] for item in found}
