@@ -155,7 +155,7 @@ class Store:
     def runs(self, ids: Iterable[int] | None = None) -> list[RunInfo]:
         """Runs in the order in which they began."""
         wanted = "" if ids is None else f"WHERE run.id IN ({','.join(str(int(i)) for i in ids)})"
-        return [_run_info(row) for row in self._db.execute(f"{_RUN_COLUMNS} {wanted} ORDER BY run.id")]  # noqa: S608
+        return [_run_info(row) for row in self._db.execute(f"{_RUN_COLUMNS} {wanted} ORDER BY run.id")]
 
     def studies(self) -> list[StudyInfo]:
         rows = self._db.execute(
@@ -170,7 +170,9 @@ class Store:
                 about=json.loads(row[3]),
                 outcome=row[4] or "interrupted",
                 notes=json.loads(row[5] or "[]"),
-                runs=[r[0] for r in self._db.execute("SELECT run FROM study_run WHERE study = ? ORDER BY run", row[:1])],
+                runs=[
+                    r[0] for r in self._db.execute("SELECT run FROM study_run WHERE study = ? ORDER BY run", row[:1])
+                ],
             )
             for row in rows
         ]

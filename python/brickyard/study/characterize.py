@@ -104,6 +104,7 @@ class Characterization:
         runs: list[int] = []
         last = RunResult(0, "done", "", {})
         todo = cells()
+        self.listener.expect(len(todo))
         while todo and last.outcome == "done":
             cell = todo.pop(0)
             if cell.request_bytes < self.align_bytes:
@@ -120,7 +121,7 @@ class Characterization:
             except BadInputError as error:
                 if cell.operation != "write" or not runs:
                     raise
-                self._note(f"writes are left out: {error}")
+                self.note(f"writes are left out: {error}")
                 break
             if not runs:
                 self._learn(last, time.monotonic() - began, todo)
@@ -142,13 +143,14 @@ class Characterization:
         skipped = [size for size in SIZES_BYTES if size < self.align_bytes]
         if skipped:
             names = ", ".join(format_size(size) for size in skipped)
-            self._note(f"{names} left out: below the target's alignment of {format_size(self.align_bytes)}")
+            self.note(f"{names} left out: below the target's alignment of {format_size(self.align_bytes)}")
+        left = sum(cell.request_bytes >= self.align_bytes for cell in todo)
+        self.listener.expect(left + 1)
         if self.mode in TIMING:
             timing = TIMING[self.mode]
-            left = sum(cell.request_bytes >= self.align_bytes for cell in todo)
             each = (timing.total_s - spent_s) / max(left, 1) - CELL_OVERHEAD_S
             self.cell_s = round(min(max(each, timing.cell_min_s), timing.cell_max_s), 2)
 
-    def _note(self, text: str) -> None:
+    def note(self, text: str) -> None:
         self.notes.append(text)
         self.listener.note(text)

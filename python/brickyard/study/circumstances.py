@@ -9,7 +9,7 @@ import importlib
 from contextlib import ExitStack
 from typing import Any
 
-from brickyard import analysis
+from brickyard.analysis import summary
 from brickyard.store import Json, Store
 
 
@@ -46,5 +46,5 @@ def warnings(store: Store, run: int, end: Json, watched: Json) -> list[Json]:
     if not facts:
         return []
     record = store.record(run)
-    found: list[Json] = facts.warnings(analysis.circumstances(record, end, watched, str(store.place)))
+    found: list[Json] = facts.warnings(summary.facts_record(record, end, watched, str(store.place)))
     return found

@@ -43,7 +43,8 @@ class RunResult:
 class Listener(Protocol):
     """Whoever shows what happens. Called between events of the core, never inside its loop."""
 
-    def run_begins(self, spec: RunSpec) -> None: ...
+    def expect(self, runs: int) -> None: ...
+    def run_begins(self, spec: RunSpec, plan: Json) -> None: ...
     def event(self, event: Json) -> None: ...
     def run_ended(self, result: RunResult) -> None: ...
     def note(self, text: str) -> None: ...
@@ -52,7 +53,8 @@ class Listener(Protocol):
 class Silent:
     """A listener that shows nothing."""
 
-    def run_begins(self, spec: RunSpec) -> None: ...
+    def expect(self, runs: int) -> None: ...
+    def run_begins(self, spec: RunSpec, plan: Json) -> None: ...
     def event(self, event: Json) -> None: ...
     def run_ended(self, result: RunResult) -> None: ...
     def note(self, text: str) -> None: ...
@@ -77,13 +79,14 @@ class Runner:
         if key not in self._facts:
             self._facts[key] = circumstances.collect(spec.targets)
         watch = circumstances.Watching(spec.targets)
+        plan = json.loads(spec.plan)
         handle = _start(spec)
         self.interrupt.attach(handle)
         try:
             run = self.store.add_run(
                 profile=spec.profile,
                 profile_hash=hashlib.sha256(spec.plan.encode()).hexdigest(),
-                plan=json.loads(spec.plan),
+                plan=plan,
                 condition=spec.condition,
                 targets=spec.targets,
                 options=spec.options,
@@ -92,7 +95,7 @@ class Runner:
                 study=study() if study else None,
                 labels=spec.labels,
             )
-            self.listener.run_begins(spec)
+            self.listener.run_begins(spec, plan)
             start, end = self._follow(handle, run)
         finally:
             self.interrupt.attach(None)
