@@ -5,7 +5,7 @@ Refusal: nothing is read from or written to anywhere.
 
 from brickyard.analysis.characterization import Cell, RankedCell, cell_of, characterization, is_graph
 from brickyard.analysis.latency import PERCENTILES, Latency, latency, latency_of, merge, percentile_name
-from brickyard.analysis.series import HeatCell, Point, heat_map, origin_ns, throughput
+from brickyard.analysis.series import HeatCell, Point, heat_map, lay_out, throughput
 from brickyard.analysis.totals import Totals, coefficient_of_variation, shares_of_best, totals
 
 __all__ = [
@@ -23,8 +23,8 @@ __all__ = [
     "is_graph",
     "latency",
     "latency_of",
+    "lay_out",
     "merge",
-    "origin_ns",
     "percentile_name",
     "shares_of_best",
     "throughput",

@@ -20,7 +20,7 @@ BINS_PER_DECADE = 8
 
 @dataclass(frozen=True)
 class Point:
-    """One interval of one operation of one stream; times count from the origin that the caller chose."""
+    """One interval of one operation of one stream; times are those of `lay_out`."""
 
     run: int
     stream: str
@@ -43,20 +43,23 @@ class HeatCell:
     share: float
 
 
-def origin_ns(records: Iterable[Record]) -> int:
-    """The earliest instant of several runs."""
-    return min((r.info.start_unix_ns or r.info.created_unix_ns for r in records), default=0)
+def lay_out(records: Iterable[Record]) -> dict[int, float]:
+    """Seconds to add to each run's own clock so that the measured parts follow one another without idle time."""
+    shifts, cursor_s = {}, 0.0
+    for record in records:
+        spans = [cost for cost in record.costs if not cost.warmup]
+        first_s = min((cost.start_ns for cost in spans), default=0) / 1e9
+        shifts[record.info.id] = cursor_s - first_s
+        cursor_s += max((cost.end_ns for cost in spans), default=0) / 1e9 - first_s
+    return shifts
 
 
-def offset_s(record: Record, origin: int) -> float:
-    return ((record.info.start_unix_ns or record.info.created_unix_ns) - origin) / 1e9
-
-
-def throughput(records: list[Record], *, origin: int) -> list[Point]:
+def throughput(records: list[Record]) -> list[Point]:
     """Measured intervals of all runs on one time axis; an interval without any completion is a point at zero."""
     points = []
+    shifts = lay_out(records)
     for record in records:
-        shift = offset_s(record, origin)
+        shift = shifts[record.info.id]
         done = {(i.phase, i.start_ns, i.stream, i.operation): i for i in record.intervals if i.measure == "service"}
         seen = sorted({(phase, stream, operation) for phase, _, stream, operation in done})
         for cost in record.costs:
@@ -88,12 +91,13 @@ def latency_edges(low_ns: int, high_ns: int) -> list[int]:
     return sorted({round(10 ** (step / BINS_PER_DECADE)) for step in range(first, max(last, first + 1) + 1)})
 
 
-def heat_map(records: list[Record], *, origin: int, columns: int, measure: str = "service") -> list[HeatCell]:
+def heat_map(records: list[Record], *, columns: int, measure: str = "service") -> list[HeatCell]:
     """Latencies over time. Neighbouring intervals of a run share a column where there would be more than `columns`."""
     groups: dict[tuple[int, int], list[tuple[float, float, str]]] = defaultdict(list)
     spans = []
+    shifts = lay_out(records)
     for record in records:
-        shift = offset_s(record, origin)
+        shift = shifts[record.info.id]
         spans += [
             (record.info.id, shift + i.start_ns / 1e9, shift + i.end_ns / 1e9, i.histogram)
             for i in record.intervals

@@ -12,7 +12,7 @@ from typing import Any
 from brickyard.analysis.latency import Latency
 from brickyard.analysis.totals import Totals, totals
 from brickyard.store import Json, Record, RunInfo
-from brickyard.units import format_count, format_ns, format_seconds, format_size
+from brickyard.units import format_count, format_ns, format_size
 
 SLOWEST_SHOWN = 10
 
@@ -267,6 +267,43 @@ def facts_record(record: Record, end: Json, watched: Json, store_place: str) -> 
     return {**document, "end": end, "outcome": end["outcome"], "watch": watched, "store": store_place}
 
 
-def measured_seconds(record: Record) -> str:
-    spans = sum(cost.end_ns - cost.start_ns for cost in record.costs if not cost.warmup)
-    return format_seconds(spans / 1e9)
+def distinct_warnings(records: list[Record]) -> list[Json]:
+    """Warnings of several runs, each once, with the number of runs where it does not hold for all."""
+    found: dict[str, tuple[Json, int]] = {}
+    for record in records:
+        for warning in record.info.warnings:
+            key = str(warning.get("id"))
+            first, count = found.get(key, (warning, 0))
+            found[key] = (first, count + 1)
+    return [
+        warning if count == len(records) else {**warning, "text": f"{warning['text']} ({count} of {len(records)} runs)"}
+        for warning, count in found.values()
+    ]
+
+
+def circumstances(records: list[Record]) -> list[tuple[str, str]]:
+    """The lines of one run, or what several have in common and over what their differences range."""
+    lines = circumstance_lines(records[0])
+    if len(records) == 1:
+        return lines
+    profiles = Counter(record.info.profile for record in records)
+    targets = list(dict.fromkeys(path for record in records for path in record.info.targets))
+    changed = {
+        "Target": ", ".join(targets),
+        "Profile": ", ".join(f"{count} × {name}" for name, count in profiles.items()),
+        "Started": f"{when(records[0].info)}, the last run {when(records[-1].info)}",
+        "Generator": _generator_range(records),
+    }
+    return [(label, changed.get(label, text)) for label, text in lines]
+
+
+def _generator_range(records: list[Record]) -> str:
+    costs = [sum(cost) for record in records if (cost := cpu_per_request_ns(record))]
+    ends = [end for record in records for end in record.events_of("phase_end")]
+    busy = max((end.get("loop_busy_share") or 0.0 for end in ends), default=0.0)
+    bound = sum(any(e.get("generator_bound") for e in r.events_of("phase_end")) for r in records)
+    return _joined(
+        f"{format_ns(min(costs))} to {format_ns(max(costs))} of CPU a request" if costs else "",
+        f"busiest loop {busy * 100:.0f} %",
+        f"the generator was the limit in {bound} of {len(records)} runs" if bound else "never the limit",
+    )

@@ -1,8 +1,10 @@
-"""Duty: the table of verbs. Refusal: a verb's module is imported only when that verb is called."""
+"""Duty: the table of verbs. Refusal: what is slow to import is imported by the verb that needs it."""
 
 from __future__ import annotations
 
 from cyclopts import App
+
+from brickyard.cli.profiles import list_profiles, show_profile
 
 
 def _version() -> str:
@@ -33,6 +35,6 @@ for _verb, _place, _help, _group in (
     app.command(f"brickyard.cli.{_place}", name=_verb, help=_help, group=_group)
 
 profiles_app = App(name="profiles", help="The loads there are.", group=MEASURE)
-profiles_app.default("brickyard.cli.profiles:list_profiles")
-profiles_app.command("brickyard.cli.profiles:show_profile", name="show", help="The text of one profile.")
+profiles_app.default(list_profiles)
+profiles_app.command(show_profile, name="show", help="The text of one profile.")
 app.command(profiles_app)

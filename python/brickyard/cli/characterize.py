@@ -8,10 +8,11 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from brickyard import analysis
+from brickyard.analysis.summary import distinct_warnings, totals_document
 from brickyard.cli import options
 from brickyard.cli.output import emit, stdout
 from brickyard.cli.progress import Terminal
-from brickyard.cli.tables import distinct_warnings, print_characterization, print_warnings
+from brickyard.cli.tables import print_characterization, print_warnings
 from brickyard.cli.target import aim
 from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError
 from brickyard.store import Json, Record, Store
@@ -85,8 +86,6 @@ def _report(store: Store, result: StudyResult, records: list[Record], output: Pa
 
 def document(result: StudyResult, records: list[Record], page: Path | None) -> Json:
     """The one document of `--json`."""
-    from brickyard.analysis.summary import totals_document
-
     return {
         "study": result.study,
         "runs": result.runs,

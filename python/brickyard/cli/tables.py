@@ -9,29 +9,15 @@ from brickyard import analysis
 from brickyard.analysis import summary
 from brickyard.analysis.characterization import RankedCell
 from brickyard.cli.output import table, warning_text
-from brickyard.store import Json, Record
+from brickyard.store import Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, format_size
 
 LEFT, RIGHT = "left", "right"
 
 
 def print_warnings(console: Console, records: list[Record]) -> None:
-    for warning in distinct_warnings(records):
+    for warning in summary.distinct_warnings(records):
         console.print(warning_text(warning))
-
-
-def distinct_warnings(records: list[Record]) -> list[Json]:
-    """Warnings of several runs, each once, with the number of runs where it does not hold for all."""
-    found: dict[str, tuple[Json, int]] = {}
-    for record in records:
-        for warning in record.info.warnings:
-            key = str(warning.get("id"))
-            first, count = found.get(key, (warning, 0))
-            found[key] = (first, count + 1)
-    return [
-        warning if count == len(records) else {**warning, "text": f"{warning['text']} ({count} of {len(records)} runs)"}
-        for warning, count in found.values()
-    ]
 
 
 def print_circumstances(console: Console, record: Record) -> None:
