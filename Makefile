@@ -11,6 +11,7 @@ run: $(VENV)/.built
 	$(BIN)/brickyard characterize
 
 test: $(VENV)/.built
+	tests/install-programs
 	cargo test --workspace --exclude brickyard-python
 	$(BIN)/pytest
 

@@ -116,10 +116,10 @@ def heat_map(records: list[Record], *, columns: int, measure: str = "service") -
         return []
     edges = latency_edges(min(s["min_ns"] for s in stats), max(s["max_ns"] for s in stats))
     cells = []
-    for key, histogram in merged.items():
-        if histogram is None:
+    for key, merged_histogram in merged.items():
+        if merged_histogram is None:
             continue
-        counts = _core.histogram_counts(histogram, edges)
+        counts = _core.histogram_counts(merged_histogram, edges)
         total = sum(counts)
         start, stop = min(i[0] for i in groups[key]), max(i[1] for i in groups[key])
         cells += [

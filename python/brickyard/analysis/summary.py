@@ -192,7 +192,7 @@ def _device_lines(facts: Json) -> list[tuple[str, str]]:
                     f"firmware {node['firmware']}" if node.get("firmware") else "",
                     format_size(node["size_bytes"]) if node.get("size_bytes") else "",
                     node.get("transport"),
-                    {True: "rotational", False: "not rotational"}.get(queue.get("rotational"), ""),
+                    {True: "rotational", False: "not rotational", None: ""}[queue.get("rotational")],
                     f"scheduler {queue['scheduler']}" if queue.get("scheduler") else "",
                     f"write cache: {queue['write_cache']}" if queue.get("write_cache") else "",
                     f"{array['level']}, {array.get('sync_action') or array.get('state') or ''}"
@@ -261,10 +261,27 @@ def _host_lines(host: Json) -> list[tuple[str, str]]:
     ]
 
 
-def facts_record(record: Record, end: Json, watched: Json, store_place: str) -> Json:
-    """A record in the form from which `brickyard.facts` draws its warnings."""
-    document = run_document(record)
-    return {**document, "end": end, "outcome": end["outcome"], "watch": watched, "store": store_place}
+def interval_documents(record: Record) -> list[Json]:
+    """Each interval with its sums over all streams and operations, also where nothing completed."""
+    requests: Counter[tuple[int, int]] = Counter()
+    errors: Counter[tuple[int, int]] = Counter()
+    for item in record.intervals:
+        if item.measure == "service":
+            requests[item.phase, item.start_ns] += item.requests
+            errors[item.phase, item.start_ns] += item.errors
+    return [
+        {
+            "phase": cost.phase,
+            "index": index,
+            "start_ns": cost.start_ns,
+            "end_ns": cost.end_ns,
+            "warmup": cost.warmup,
+            "knob": cost.knob,
+            "requests": requests[cost.phase, cost.start_ns],
+            "errors": errors[cost.phase, cost.start_ns],
+        }
+        for index, cost in enumerate(record.costs)
+    ]
 
 
 def distinct_warnings(records: list[Record]) -> list[Json]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from brickyard import facts
 from brickyard.cli import options
 from brickyard.cli.output import emit, stdout
-from brickyard.store import Json
+from brickyard.store import Json, default_place
 
 
-def doctor(target: str | None = None, /, *, json: options.Json = False) -> int:
+def doctor(target: str | None = None, /, *, store: options.StorePlace = None, json: options.Json = False) -> int:
     """Tell what this host can and cannot measure, and why.
 
     Parameters
@@ -17,9 +18,7 @@ def doctor(target: str | None = None, /, *, json: options.Json = False) -> int:
     target
         Also look at this file or device.
     """
-    from brickyard import facts
-
-    found: list[Json] = facts.doctor(target)
+    found: list[Json] = facts.doctor(target, str(store or default_place()))
     if json:
         emit({"checks": found})
         return 0
@@ -30,9 +29,8 @@ def doctor(target: str | None = None, /, *, json: options.Json = False) -> int:
 
 
 def _line(check: Json) -> Text:
-    state = str(check.get("state", check.get("severity", "")))
-    style = {"ok": "green", "yes": "green", "info": "cyan", "no": "yellow", "warning": "yellow", "error": "red"}
-    text = Text(f"{state:>8}  ", style=style.get(state, "yellow"))
+    state = str(check["state"])
+    text = Text(f"{state:>8}  ", style={"ok": "green", "limited": "yellow", "missing": "red"}.get(state, "yellow"))
     text.append(str(check.get("text", "")), style="default")
     if check.get("remedy"):
         text.append(f" → {check['remedy']}", style="dim")

@@ -6,12 +6,12 @@ Refusal: it gives no consent to write; that is in the options, and the core deci
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from brickyard import _core
+from brickyard import _core, facts
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json
 from brickyard.study.scratch import cache_home, scratch_file
@@ -65,16 +65,6 @@ def aim(
     if scratch is not None and not scratch.is_dir():
         raise BadInputError(f"--scratch {scratch}: no such directory")
     home = scratch or cache_home()
-    with scratch_file(scratch, size_bytes, keep=keep, quick=quick, cache_bytes=_cache_bytes(home)) as made:
+    with scratch_file(scratch, size_bytes, keep=keep, quick=quick, cache_bytes=facts.cache_bytes(str(home))) as made:
         notes = (*made.notes, f"the scratch file is kept: {made.path}") if keep else made.notes
         yield Aim([str(made.path)], {**options, "create_bytes": made.size_bytes}, notes, is_scratch=True)
-
-
-def _cache_bytes(directory: Path) -> int | None:
-    """The cache below a directory, as far as the system tells."""
-    try:
-        from brickyard import facts
-    except ImportError:
-        return None
-    read: Callable[[str], int | None] = facts.cache_bytes
-    return read(str(directory))

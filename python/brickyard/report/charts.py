@@ -17,7 +17,7 @@ ZERO_SHARE = 0.5  # on a log axis, an interval without completions is drawn at t
 
 
 def _data(rows: list[dict[str, Any]]) -> Any:
-    return alt.Data(values=rows)
+    return alt.InlineData(values=rows)
 
 
 def pattern_name(pattern: PATTERN) -> str:
@@ -74,7 +74,7 @@ def latency(
     pattern: PATTERN, cells: list[RankedCell], *, sizes: tuple[int, int], width: int = 380, height: int = 250
 ) -> Any:
     """Percentiles of the service time against request size; a point is missing where too few samples lie beyond."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"request_bytes": item.cell.request_bytes, "figure": name, "time_ns": value}
         for item in cells
         if item.cell.service
@@ -97,7 +97,7 @@ def latency(
                 "time_ns:Q",
                 title="service time",
                 scale=alt.Scale(type="log", nice=False, domain=[low * 0.8, high * 1.25]),
-                axis=alt.Axis(labelExpr=theme.TIME_LABEL, values=theme.log_time_ticks(low * 0.8, high * 1.25)),
+                axis=alt.Axis(labelExpr=theme.TIME_LABEL, values=theme.log_ticks(low * 0.8, high * 1.25)),
             ),
             color=alt.Color(
                 "figure:N",
@@ -122,6 +122,7 @@ def throughput(points: list[Point], series_of: dict[int, str], *, log: bool, wid
     """MiB/s of each interval as steps; `series_of` names the line to which a run belongs."""
     rates = [point.bytes_per_s / MIB for point in points if point.bytes_per_s > 0]
     floor = min(rates, default=1.0) * ZERO_SHARE
+    span = floor, max(rates, default=1.0) * 1.25
     many_operations = len({(p.stream, p.operation) for p in points if p.run == points[0].run}) > 1 if points else False
     rows: list[dict[str, Any]] = []
     for point in points:
@@ -142,8 +143,10 @@ def throughput(points: list[Point], series_of: dict[int, str], *, log: bool, wid
             y=alt.Y(
                 "rate:Q",
                 title="MiB/s",
-                scale=alt.Scale(type="log", nice=True) if log else alt.Scale(zero=True, nice=True),
-                axis=alt.Axis(labelExpr=theme.COUNT_LABEL, tickCount=5),
+                scale=alt.Scale(type="log", domain=span, nice=False) if log else alt.Scale(zero=True, nice=True),
+                axis=alt.Axis(labelExpr=theme.COUNT_LABEL, values=theme.log_ticks(*span))
+                if log
+                else alt.Axis(labelExpr=theme.COUNT_LABEL, tickCount=5),
             ),
             detail="line:N",
             color=alt.Color(
@@ -192,7 +195,7 @@ def heat_map(cells: Iterable[HeatCell], bands: list[tuple[str, float, float]], *
                 "low_ns:Q",
                 title="service time",
                 scale=alt.Scale(type="log", domain=[low, high], nice=False),
-                axis=alt.Axis(labelExpr=theme.TIME_LABEL, values=theme.log_time_ticks(low, high), grid=False),
+                axis=alt.Axis(labelExpr=theme.TIME_LABEL, values=theme.log_ticks(low, high), grid=False),
             ),
             y2="high_ns:Q",
             color=alt.Color(

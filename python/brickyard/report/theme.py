@@ -90,14 +90,10 @@ def size_axis(low: int, high: int) -> Any:
     )
 
 
-def log_time_ticks(low_ns: float, high_ns: float) -> list[float]:
-    """Ticks of a log time axis: decades, with 3s between where the axis spans few of them."""
-    decades = [10.0**power for power in range(12) if low_ns <= 10.0**power <= high_ns]
-    if len(decades) >= 4:
+def log_ticks(low: float, high: float) -> list[float]:
+    """Ticks of a log axis: decades, with 2 and 5 between where the axis spans few of them."""
+    powers = [10.0**power for power in range(-3, 13)]
+    decades = [value for value in powers if low <= value <= high]
+    if len(decades) >= 3:
         return decades
-    return sorted(
-        value * factor
-        for value in [10.0**power for power in range(-1, 12)]
-        for factor in (1, 2, 5)
-        if low_ns <= value * factor <= high_ns
-    )
+    return [value * factor for value in powers for factor in (1, 2, 5) if low <= value * factor <= high]

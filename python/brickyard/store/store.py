@@ -53,10 +53,10 @@ class Store:
         try:
             self.place.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(self.place, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+            migrate(self._db, str(self.place))  # first, so that a database of somebody else is not touched
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.execute("PRAGMA foreign_keys = ON")
-            migrate(self._db, str(self.place))
         except (sqlite3.Error, OSError) as error:
             raise BadInputError(f"{self.place}: cannot be used as a store: {one_line(error)}") from error
 
@@ -202,8 +202,8 @@ class Store:
         events = self._db.execute("SELECT body FROM event WHERE run = ? ORDER BY id", (run,))
         return Record(
             info=found[0],
-            intervals=[Interval(*row[:6], bool(row[6]), *row[7:]) for row in intervals],
-            costs=[IntervalCost(*row[:3], bool(row[3]), *row[4:7], json.loads(row[7])) for row in costs],
+            intervals=[Interval(*_replaced(row, 6, bool(row[6]))) for row in intervals],
+            costs=[IntervalCost(*_replaced(_replaced(row, 3, bool(row[3])), 7, json.loads(row[7]))) for row in costs],
             errors=[dict(zip(names, row, strict=True)) for row in errors],
             events=[json.loads(body) for (body,) in events],
         )
@@ -284,6 +284,10 @@ def _run_info(row: tuple[Any, ...]) -> RunInfo:
         watch=json.loads(row[19] or "{}"),
         warnings=json.loads(row[20] or "[]"),
     )
+
+
+def _replaced(row: tuple[Any, ...], place: int, value: object) -> tuple[Any, ...]:
+    return (*row[:place], value, *row[place + 1 :])
 
 
 def _text(value: object) -> str:

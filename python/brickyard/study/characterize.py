@@ -20,6 +20,7 @@ SIZES_BYTES = tuple(512 << step for step in range(12))
 """512 B to 1 MiB, the x axis of the characterization graph in Overland's guide."""
 PATTERNS = (("sequential", "read"), ("random", "read"), ("sequential", "write"), ("random", "write"))
 """Reads first, so that no read waits for what the writes have left behind in caches."""
+INTERVALS_A_CELL = 6  # enough to tell spread, which needs five
 CELL_OVERHEAD_S = 0.15  # opening, closing and committing, on top of the cell's own time
 
 
@@ -36,12 +37,11 @@ class Timing:
     total_s: float
     cell_min_s: float
     cell_max_s: float
-    interval_ms: int
 
 
 TIMING = {
-    Mode.QUICK: Timing(total_s=22, cell_min_s=0.2, cell_max_s=0.3, interval_ms=50),
-    Mode.DEFAULT: Timing(total_s=92, cell_min_s=0.5, cell_max_s=1.5, interval_ms=250),
+    Mode.QUICK: Timing(total_s=22, cell_min_s=0.2, cell_max_s=0.3),
+    Mode.DEFAULT: Timing(total_s=92, cell_min_s=0.5, cell_max_s=1.5),
 }
 FULL_CELL = ("duration=30min", 'steady={ round = "10s", rounds = 5, stop = true }', "interval=1s", "warmup=2s")
 """Ends at steady state by SNIA's criteria (five rounds), or after half an hour where there is none."""
@@ -77,7 +77,7 @@ def plan_of(cell: Cell, mode: Mode, cell_s: float, overrides: list[str]) -> str:
     if mode is Mode.FULL:
         length = list(FULL_CELL)
     else:
-        length = [f"duration={round(cell_s * 1000)}ms", f"interval={TIMING[mode].interval_ms}ms"]
+        length = [f"duration={round(cell_s * 1000)}ms", f"interval={round(cell_s * 1000 / INTERVALS_A_CELL)}ms"]
         if mode is Mode.QUICK:
             length.append("warmup=50ms")
     load = [f"operations={{ {cell.operation} = 100 }}", f"request={cell.request_bytes}", f'address="{cell.address}"']

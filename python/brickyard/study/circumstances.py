@@ -5,46 +5,79 @@ Refusal: no fact is gathered here; `brickyard.facts` knows where each one stands
 
 from __future__ import annotations
 
-import importlib
-from contextlib import ExitStack
-from typing import Any
+import time
 
+from brickyard import _core, facts
 from brickyard.analysis import summary
-from brickyard.store import Json, Store
+from brickyard.analysis.totals import stream_plan
+from brickyard.store import Json, Record, Store
 
-
-def _facts() -> Any:
-    try:
-        return importlib.import_module("brickyard.facts")
-    except ModuleNotFoundError:
-        return None
+SAMPLE_EVERY_S = 1.0  # a sample reads a few open files; more often would tell no more
 
 
 def collect(targets: list[str]) -> Json:
     """Facts about the host and each target, taken once before the first run of a study."""
-    facts = _facts()
-    found = [facts.collect(target) for target in targets] if facts else []
+    found = [facts.collect(target) for target in targets]
     return {"host": found[0]["host"] if found else {}, "targets": [item["target"] for item in found]}
 
 
 class Watching:
-    """The counters of the host and the devices around one run."""
+    """The counters of the host and the devices from the first phase of a run to its end.
+
+    Filling comes before, so that what a device has carried can be held against what was asked of it.
+    """
 
     def __init__(self, targets: list[str]) -> None:
-        self._stack = ExitStack()
-        facts = _facts()
-        self._watches = [self._stack.enter_context(facts.Watch(target)) for target in targets] if facts else []
+        self._watches = [facts.Watch(target) for target in targets]
+        self._sampled_s: float | None = None
 
-    def end(self) -> Json:
-        self._stack.close()
-        return {"targets": [watch.result() for watch in self._watches]}
+    def event(self, event: Json) -> None:
+        if event["event"] == "phase" and self._sampled_s is None:
+            for watch in self._watches:
+                watch.__enter__()
+            self._sampled_s = time.monotonic()
+        elif self._sampled_s is not None and time.monotonic() - self._sampled_s >= SAMPLE_EVERY_S:
+            self._sampled_s = time.monotonic()
+            for watch in self._watches:
+                watch.sample()
+
+    def stop(self) -> None:
+        """Ends the watch; what it saw can be asked for afterwards."""
+        for watch in self._watches:
+            watch.stop()
+
+    def results(self, record: Record) -> list[Json]:
+        if self._sampled_s is None:
+            return []
+        return [watch.result(ours(record, target)) for target, watch in enumerate(self._watches)]
 
 
-def warnings(store: Store, run: int, end: Json, watched: Json) -> list[Json]:
+def ours(record: Record, target: int) -> Json:
+    """What the run itself asked of one target, warm-up included, to be told apart from what others did."""
+    counts = {"read_bytes": 0, "read_requests": 0, "write_bytes": 0, "write_requests": 0}
+    for item in record.intervals:
+        stream = stream_plan(record, item.phase, item.stream)
+        if item.measure == "service" and item.operation in ("read", "write") and stream.get("target", 0) == target:
+            counts[f"{item.operation}_bytes"] += item.bytes
+            counts[f"{item.operation}_requests"] += item.requests
+    return counts
+
+
+def warnings(store: Store, record: Record, watched: list[Json]) -> list[Json]:
     """What the reader must know before believing a figure of this run."""
-    facts = _facts()
-    if not facts:
-        return []
-    record = store.record(run)
-    found: list[Json] = facts.warnings(summary.facts_record(record, end, watched, str(store.place)))
+    info = record.info
+    found: list[Json] = facts.warnings(
+        {
+            "facts": {"host": info.facts["host"], "target": info.facts["targets"]},
+            "watch": watched,
+            "start": info.engine,
+            "intervals": summary.interval_documents(record),
+            "phase_ends": record.events_of("phase_end"),
+            "steady": record.events_of("steady"),
+            "hangs": record.events_of("hang"),
+            "plan": info.plan,
+            "store": facts.store_facts(str(store.place)),
+            "release_build": _core.is_release_build(),
+        }
+    )
     return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from brickyard import _core
+from brickyard import _core, facts
 from brickyard.store import Json
 from brickyard.units import format_seconds, format_size
 
@@ -61,18 +61,7 @@ def forecast_lines(expected: Forecast, targets: list[str]) -> list[str]:
 
 
 def _endurance_lines(written_bytes: int, targets: list[str]) -> list[str]:
-    """The share of the drive's rated endurance, where a rating is known."""
-    try:
-        from brickyard import facts
-    except ImportError:
-        return []
-    lines = []
-    for target in targets:
-        found = facts.endurance(target, written_bytes)
-        share = found.get("share") if isinstance(found, dict) else None
-        if share is not None:
-            lines.append(f"endurance: {share * 100:.3g} % of what {target} is rated for")
-    return lines
+    return [f"endurance of {target}: {facts.endurance(target, written_bytes)['text']}" for target in targets]
 
 
 def _phase_seconds(phase: Json) -> float | None:

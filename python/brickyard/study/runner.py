@@ -96,17 +96,20 @@ class Runner:
                 labels=spec.labels,
             )
             self.listener.run_begins(spec, plan)
-            start, end = self._follow(handle, run)
+            start, end = self._follow(handle, run, watch)
         finally:
             self.interrupt.attach(None)
-            handle.abandon()
-        watched = watch.end()
-        self.store.end_run(run, end, watched, circumstances.warnings(self.store, run, end, watched))
+            watch.stop()
+            if not handle.finished():
+                handle.abandon()
+        record = self.store.record(run)
+        watched = watch.results(record)
+        self.store.end_run(run, end, {"targets": watched}, circumstances.warnings(self.store, record, watched))
         result = RunResult(run, end["outcome"], end.get("message", ""), start)
         self.listener.run_ended(result)
         return result
 
-    def _follow(self, handle: Any, run: int) -> tuple[Json, Json]:
+    def _follow(self, handle: Any, run: int, watch: circumstances.Watching) -> tuple[Json, Json]:
         """Stores and passes on every event until the end; gives back the first and the last."""
         start: Json = {}
         end: Json | None = None
@@ -119,7 +122,10 @@ class Runner:
             kept = [event for event in events if event["event"] != "end"]
             if kept:
                 self.store.add_events(run, kept)
+            if end is not None:
+                watch.stop()
             for event in kept:
+                watch.event(event)
                 if event["event"] == "start":
                     start = event
                 self.listener.event(event)
