@@ -1,0 +1,52 @@
+# Each target is one command and sets up what it needs: a virtual environment, the pinned lock, the extension in release mode.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock pyproject.toml
+
+.PHONY: run test lint bench fuzz clean
+.DELETE_ON_ERROR:
+
+run: $(VENV)/.built
+	$(BIN)/brickyard characterize
+
+test: $(VENV)/.built
+	tests/install-programs
+	cargo test --workspace --exclude brickyard-python
+	$(BIN)/pytest
+
+lint: $(VENV)/.locked
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.built
+	$(BIN)/python benches/compare.py
+
+fuzz: $(VENV)/.locked
+	fuzz/run
+
+# Debian splits venv's pip off into python3-venv. Where it is missing, the system's own pip fills a bare environment.
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "brickyard: $(PYTHON) is older than 3.11; name another with make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || \
+	  { rm -rf $(VENV); $(PYTHON) -m venv --without-pip $(VENV) && \
+	    $(PYTHON) -m pip --python $(BIN)/python install -q pip 2>/dev/null; } || \
+	  { rm -rf $(VENV); [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -q && \
+	    apt-get install -qy --no-install-recommends python3-venv && $(PYTHON) -m venv $(VENV); } || \
+	  { rm -rf $(VENV); echo "brickyard: no virtual environment can be made; apt-get install python3-venv" >&2; exit 1; }
+	@touch $@
+
+$(VENV)/.locked: requirements.lock $(VENV)/.created
+	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.locked $(RUST_SOURCES)
+	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet
+	@touch $@
+
+clean:
+	rm -rf $(VENV) target

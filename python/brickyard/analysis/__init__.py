@@ -1,0 +1,32 @@
+"""Duty: records → totals, percentiles, series and shares, as pure functions.
+
+Refusal: nothing is read from or written to anywhere.
+"""
+
+from brickyard.analysis.characterization import Cell, RankedCell, cell_of, characterization, is_graph
+from brickyard.analysis.latency import PERCENTILES, Latency, latency, latency_of, merge, percentile_name
+from brickyard.analysis.series import HeatCell, Point, heat_map, lay_out, throughput
+from brickyard.analysis.totals import Totals, coefficient_of_variation, shares_of_best, totals
+
+__all__ = [
+    "PERCENTILES",
+    "Cell",
+    "HeatCell",
+    "Latency",
+    "Point",
+    "RankedCell",
+    "Totals",
+    "cell_of",
+    "characterization",
+    "coefficient_of_variation",
+    "heat_map",
+    "is_graph",
+    "latency",
+    "latency_of",
+    "lay_out",
+    "merge",
+    "percentile_name",
+    "shares_of_best",
+    "throughput",
+    "totals",
+]

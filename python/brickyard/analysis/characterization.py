@@ -1,0 +1,76 @@
+"""Duty: runs of single loads → the characterization of a target by request size, pattern and operation.
+
+Refusal: runs that mix sizes, operations or streams belong to no cell and are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from brickyard.analysis.latency import Latency
+from brickyard.analysis.totals import Totals, shares_of_best, totals
+from brickyard.store import Record
+
+PATTERNS = (("sequential", "read"), ("random", "read"), ("sequential", "write"), ("random", "write"))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the characterization graph."""
+
+    run: int
+    address: str
+    operation: str
+    request_bytes: int
+    row: Totals
+
+    @property
+    def service(self) -> Latency | None:
+        return self.row.measures.get("service")
+
+
+@dataclass(frozen=True)
+class RankedCell:
+    """A cell with its shares of the best cell of the same pattern and operation."""
+
+    cell: Cell
+    iops_share: float | None
+    throughput_share: float | None
+
+
+def cell_of(record: Record) -> Cell | None:
+    """The cell that a run measured: one phase, one stream, one size, one operation, sequential or random."""
+    phases = record.info.plan.get("phase", [])
+    if len(phases) != 1 or len(phases[0]["stream"]) != 1:
+        return None
+    stream = phases[0]["stream"][0]
+    operations = [name for name, share in stream["operations"].items() if share > 0]
+    address = stream["address"]["kind"]
+    rows = totals(record)
+    if len(stream["request"]) != 1 or len(operations) != 1 or address not in ("sequential", "random") or not rows:
+        return None
+    return Cell(record.info.id, address, operations[0], int(stream["request"][0]["size"]), rows[0])
+
+
+def characterization(records: Iterable[Record]) -> dict[tuple[str, str], list[RankedCell]]:
+    """Cells by (address, operation), each list in the order of request sizes; patterns without a cell are absent."""
+    cells = [cell for record in records if (cell := cell_of(record)) is not None]
+    found = {}
+    for pattern in PATTERNS:
+        # Where a size was measured more than once, the latest run speaks.
+        latest = {c.request_bytes: c for c in cells if (c.address, c.operation) == pattern}
+        if latest:
+            found[pattern] = ranked([latest[size] for size in sorted(latest)])
+    return found
+
+
+def ranked(cells: list[Cell]) -> list[RankedCell]:
+    iops = shares_of_best([cell.row.iops for cell in cells])
+    throughput = shares_of_best([cell.row.bytes_per_s for cell in cells])
+    return [RankedCell(*item) for item in zip(cells, iops, throughput, strict=True)]
+
+
+def is_graph(patterns: dict[tuple[str, str], list[RankedCell]]) -> bool:
+    """Whether there is a curve to draw: at least two sizes of one pattern."""
+    return any(len(cells) > 1 for cells in patterns.values())

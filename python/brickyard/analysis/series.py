@@ -1,0 +1,130 @@
+"""Duty: the course of runs over time: throughput per interval, and latencies as counts on a log axis.
+
+Refusal: no drawing. Cells are aggregated here so that a picture's size does not grow with the run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from brickyard import _core
+from brickyard.analysis.latency import merge
+from brickyard.analysis.totals import stream_name
+from brickyard.store import Record
+
+BINS_PER_DECADE = 8
+
+
+@dataclass(frozen=True)
+class Point:
+    """One interval of one operation of one stream; times are those of `lay_out`."""
+
+    run: int
+    stream: str
+    operation: str
+    start_s: float
+    end_s: float
+    iops: float
+    bytes_per_s: float
+
+
+@dataclass(frozen=True)
+class HeatCell:
+    """Requests of one span of time whose latency fell into one bin, also as a share of all in that span."""
+
+    start_s: float
+    end_s: float
+    low_ns: int
+    high_ns: int
+    count: int
+    share: float
+
+
+def lay_out(records: Iterable[Record]) -> dict[int, float]:
+    """Seconds to add to each run's own clock so that the measured parts follow one another without idle time."""
+    shifts, cursor_s = {}, 0.0
+    for record in records:
+        spans = [cost for cost in record.costs if not cost.warmup]
+        first_s = min((cost.start_ns for cost in spans), default=0) / 1e9
+        shifts[record.info.id] = cursor_s - first_s
+        cursor_s += max((cost.end_ns for cost in spans), default=0) / 1e9 - first_s
+    return shifts
+
+
+def throughput(records: list[Record]) -> list[Point]:
+    """Measured intervals of all runs on one time axis; an interval without any completion is a point at zero."""
+    points = []
+    shifts = lay_out(records)
+    for record in records:
+        shift = shifts[record.info.id]
+        done = {(i.phase, i.start_ns, i.stream, i.operation): i for i in record.intervals if i.measure == "service"}
+        seen = sorted({(phase, stream, operation) for phase, _, stream, operation in done})
+        for cost in record.costs:
+            if cost.warmup or cost.end_ns <= cost.start_ns:
+                continue
+            length_s = (cost.end_ns - cost.start_ns) / 1e9
+            for phase, stream, operation in seen:
+                if phase != cost.phase:
+                    continue
+                item = done.get((phase, cost.start_ns, stream, operation))
+                points.append(
+                    Point(
+                        run=record.info.id,
+                        stream=stream_name(record, phase, stream),
+                        operation=operation,
+                        start_s=shift + cost.start_ns / 1e9,
+                        end_s=shift + cost.end_ns / 1e9,
+                        iops=(item.requests if item else 0) / length_s,
+                        bytes_per_s=(item.bytes if item else 0) / length_s,
+                    )
+                )
+    return points
+
+
+def latency_edges(low_ns: int, high_ns: int) -> list[int]:
+    """Bin edges of equal ratio that cover low to high."""
+    first = math.floor(math.log10(max(low_ns, 1)) * BINS_PER_DECADE)
+    last = math.ceil(math.log10(max(high_ns, 2) + 1) * BINS_PER_DECADE)
+    return sorted({round(10 ** (step / BINS_PER_DECADE)) for step in range(first, max(last, first + 1) + 1)})
+
+
+def heat_map(records: list[Record], *, columns: int, measure: str = "service") -> list[HeatCell]:
+    """Latencies over time. Neighbouring intervals of a run share a column where there would be more than `columns`."""
+    groups: dict[tuple[int, int], list[tuple[float, float, str]]] = defaultdict(list)
+    spans = []
+    shifts = lay_out(records)
+    for record in records:
+        shift = shifts[record.info.id]
+        spans += [
+            (record.info.id, shift + i.start_ns / 1e9, shift + i.end_ns / 1e9, i.histogram)
+            for i in record.intervals
+            if i.measure == measure and i.histogram and not i.warmup
+        ]
+    if not spans:
+        return []
+    begin, end = min(s[1] for s in spans), max(s[2] for s in spans)
+    width = max(end - begin, 1e-9) / columns
+    for run, start, stop, histogram in spans:
+        groups[(run, int(((start + stop) / 2 - begin) / width))].append((start, stop, histogram))
+    merged = {key: merge(item[2] for item in items) for key, items in groups.items()}
+    stats = [_core.histogram_stats(h) for h in merged.values() if h is not None]
+    stats = [s for s in stats if s["count"]]
+    if not stats:
+        return []
+    edges = latency_edges(min(s["min_ns"] for s in stats), max(s["max_ns"] for s in stats))
+    cells = []
+    for key, merged_histogram in merged.items():
+        if merged_histogram is None:
+            continue
+        counts = _core.histogram_counts(merged_histogram, edges)
+        total = sum(counts)
+        start, stop = min(i[0] for i in groups[key]), max(i[1] for i in groups[key])
+        cells += [
+            HeatCell(start, stop, edges[row], edges[row + 1], count, count / total)
+            for row, count in enumerate(counts)
+            if count
+        ]
+    return cells

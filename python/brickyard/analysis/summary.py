@@ -1,0 +1,326 @@
+"""Duty: a run as one plain document, and its circumstances as labelled lines, for table, report and `--json` alike.
+
+Refusal: no layout; whoever shows it decides how.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+from typing import Any
+
+from brickyard.analysis.latency import Latency
+from brickyard.analysis.totals import Totals, totals
+from brickyard.store import Json, Record, RunInfo
+from brickyard.units import format_count, format_ns, format_size
+
+SLOWEST_SHOWN = 10
+
+
+def run_document(record: Record) -> Json:
+    """Everything about a run but its intervals."""
+    info = record.info
+    return {
+        "run": info.id,
+        "study": info.study,
+        "labels": info.labels,
+        "profile": info.profile,
+        "profile_hash": info.profile_hash,
+        "plan": info.plan,
+        "seed": info.seed,
+        "condition": info.condition,
+        "targets": info.targets,
+        "created_unix_ns": info.created_unix_ns,
+        "start_unix_ns": info.start_unix_ns,
+        "end_ns": info.end_ns,
+        "outcome": info.outcome,
+        "message": info.message,
+        "software_version": info.software_version,
+        "host": info.facts.get("host", {}),
+        "target_facts": info.facts.get("targets", []),
+        "engine": info.engine,
+        "watch": info.watch,
+        "warnings": info.warnings,
+        "totals": [totals_document(row) for row in totals(record)],
+        "generator": [generator_document(end) for end in record.events_of("phase_end")],
+        "errors": record.errors,
+        "errors_by_errno": errors_by(record, "errors_by_errno"),
+        "errors_by_kind": errors_by(record, "errors_by_kind"),
+        "hangs": record.events_of("hang"),
+        "steady": record.events_of("steady"),
+        "slowest": slowest(record),
+    }
+
+
+def totals_document(row: Totals) -> Json:
+    return {
+        "phase": row.phase_name,
+        "stream": row.stream_name,
+        "operation": row.operation,
+        "elapsed_ns": row.elapsed_ns,
+        "requests": row.requests,
+        "bytes": row.bytes,
+        "errors": row.errors,
+        "depth_max": row.depth_max,
+        "iops": row.iops,
+        "bytes_per_s": row.bytes_per_s,
+        "variation": row.variation,
+        "measures": {name: latency_document(figures) for name, figures in row.measures.items()},
+    }
+
+
+def latency_document(figures: Latency) -> Json:
+    return {
+        "count": figures.count,
+        "mean_ns": figures.mean_ns,
+        "min_ns": figures.min_ns,
+        "max_ns": figures.max_ns,
+        **{f"{name}_ns": value for name, value in figures.percentiles.items()},
+        "histogram": figures.histogram,
+    }
+
+
+def generator_document(end: Json) -> Json:
+    """What the generator cost in one phase, and whether it was the limit."""
+    keys = ("phase", "reason", "unsent", "outstanding", "cpu", "generator_bound", "loop_busy_share")
+    return {key: end.get(key) for key in keys}
+
+
+def errors_by(record: Record, key: str) -> Json:
+    found: Counter[str] = Counter()
+    for end in record.events_of("phase_end"):
+        found.update(end.get(key) or {})
+    return dict(found.most_common())
+
+
+def slowest(record: Record) -> list[Json]:
+    """The slowest requests of all phases, the slowest first."""
+    found = [item for end in record.events_of("phase_end") for item in end.get("slowest", [])]
+    return sorted(found, key=lambda item: -int(item["response_ns"]))
+
+
+def cpu_per_request_ns(record: Record) -> tuple[float, float] | None:
+    """User and system CPU that the generator used for one request, warm-up left out."""
+    requests = sum(row.requests + row.errors for row in totals(record))
+    spans = [cost for cost in record.costs if not cost.warmup]
+    if not requests or not spans:
+        return None
+    return sum(c.cpu_user_ns for c in spans) / requests, sum(c.cpu_system_ns for c in spans) / requests
+
+
+def when(info: RunInfo) -> str:
+    moment = datetime.fromtimestamp((info.start_unix_ns or info.created_unix_ns) / 1e9).astimezone()
+    return moment.strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+def circumstance_lines(record: Record) -> list[tuple[str, str]]:
+    """What a figure is worth depends on these: label and text, the most telling first."""
+    info = record.info
+    lines = [
+        ("Target", ", ".join(info.targets)),
+        *_target_lines(record),
+        ("Condition", info.condition),
+        ("Started", when(info)),
+        ("Profile", f"{info.plan.get('title', info.profile)} ({info.profile}, {info.profile_hash[:12]})"),
+        ("Seed", str(info.seed)),
+        *_engine_lines(record),
+        *_host_lines(info.facts.get("host", {})),
+        ("Brickyard", info.software_version),
+    ]
+    return [(label, text) for label, text in lines if text]
+
+
+def dig(value: Any, *keys: str | int) -> Any:
+    """A nested value, or None where any step is missing."""
+    for key in keys:
+        if isinstance(value, dict):
+            value = value.get(key)
+        elif isinstance(value, list) and isinstance(key, int) and key < len(value):
+            value = value[key]
+        else:
+            return None
+    return value
+
+
+def _joined(*parts: object) -> str:
+    return ", ".join(str(part) for part in parts if part not in (None, "", False))
+
+
+def _target_lines(record: Record) -> list[tuple[str, str]]:
+    lines = []
+    for number, opened in enumerate(record.info.engine.get("targets", [])):
+        facts = dig(record.info.facts, "targets", number) or {}
+        unwritten = opened.get("unwritten", "unknown")
+        lines.append(
+            (
+                "Test area",
+                _joined(
+                    f"{format_size(opened.get('data_bytes', opened['size_bytes']))} of a {opened['kind']}",
+                    f"alignment {format_size(opened['align_bytes'])}" if opened.get("align_bytes") else "",
+                    {"none": "all of it written before", "unknown": "unwritten share unknown"}.get(
+                        str(unwritten), f"unwritten share {unwritten}"
+                    ),
+                ),
+            )
+        )
+        lines += _device_lines(facts)
+    return lines
+
+
+def _device_lines(facts: Json) -> list[tuple[str, str]]:
+    mount = facts.get("mount") or {}
+    lines = [
+        (
+            "File system",
+            _joined(
+                " ".join(str(x) for x in (mount.get("file_system"), "on", mount.get("mount_point")))
+                if mount.get("file_system")
+                else "",
+                mount.get("options"),
+            ),
+        )
+    ]
+    for node in facts.get("stack") or []:
+        queue = node.get("queue") or {}
+        array = node.get("md") or {}
+        name = " ".join(str(node[key]) for key in ("vendor", "model") if node.get(key))
+        lines.append(
+            (
+                f"Device {node.get('name')}",
+                _joined(
+                    name or ("virtual disk" if node.get("virtual") else node.get("type")),
+                    f"firmware {node['firmware']}" if node.get("firmware") else "",
+                    format_size(node["size_bytes"]) if node.get("size_bytes") else "",
+                    node.get("transport"),
+                    {True: "rotational", False: "not rotational", None: ""}[queue.get("rotational")],
+                    f"scheduler {queue['scheduler']}" if queue.get("scheduler") else "",
+                    f"write cache: {queue['write_cache']}" if queue.get("write_cache") else "",
+                    f"{array['level']}, {array.get('sync_action') or array.get('state') or ''}"
+                    if array.get("level")
+                    else "",
+                ),
+            )
+        )
+    cache = facts.get("cache_bytes")
+    if facts:
+        lines.append(("Cache", format_size(cache) if cache else "unknown"))
+    return lines
+
+
+def _engine_lines(record: Record) -> list[tuple[str, str]]:
+    engine = record.info.engine
+    if not engine:
+        return []
+    clock = engine.get("clock") or {}
+    ends = record.events_of("phase_end")
+    bound = any(end.get("generator_bound") for end in ends)
+    busy = max((end.get("loop_busy_share") or 0.0 for end in ends), default=None)
+    cost = cpu_per_request_ns(record)
+    return [
+        (
+            "Engine",
+            _joined(
+                engine.get("engine"),
+                engine.get("engine_reason"),
+                f"{engine.get('io')} I/O",
+                engine.get("io_reason"),
+                "a reap waits for one completion" if engine.get("reap") == 1 else f"reap = {engine.get('reap')}",
+            ),
+        ),
+        ("Clock", _joined(clock.get("source"), f"a reading costs {format_ns(clock.get('read_cost_ns') or 0)}")),
+        (
+            "Generator",
+            _joined(
+                f"{format_ns(cost[0])} user and {format_ns(cost[1])} system CPU a request" if cost else "",
+                f"busiest loop {busy * 100:.0f} %" if busy is not None else "",
+                "the generator was the limit" if bound else "",
+            ),
+        ),
+    ]
+
+
+def _host_lines(host: Json) -> list[tuple[str, str]]:
+    if not host:
+        return []
+    cpu, virtual = host.get("cpu") or {}, host.get("virtualization") or {}
+    memory = dig(host, "memory", "total_bytes")
+    return [
+        (
+            "Host",
+            _joined(
+                host.get("name"),
+                cpu.get("model"),
+                f"{format_count(cpu['logical_cores'])} cores" if cpu.get("logical_cores") else "",
+                f"{format_size(memory)} of memory" if memory else "",
+                "virtual machine" if virtual.get("virtual_machine") else "",
+                f"in {virtual['container']}" if virtual.get("container") else "",
+            ),
+        ),
+        ("Kernel", _joined(host.get("kernel"), host.get("os"))),
+        ("Governor", _joined(*(dig(host, "frequency", "governors") or []))),
+    ]
+
+
+def interval_documents(record: Record) -> list[Json]:
+    """Each interval with its sums over all streams and operations, also where nothing completed."""
+    requests: Counter[tuple[int, int]] = Counter()
+    errors: Counter[tuple[int, int]] = Counter()
+    for item in record.intervals:
+        if item.measure == "service":
+            requests[item.phase, item.start_ns] += item.requests
+            errors[item.phase, item.start_ns] += item.errors
+    return [
+        {
+            "phase": cost.phase,
+            "index": index,
+            "start_ns": cost.start_ns,
+            "end_ns": cost.end_ns,
+            "warmup": cost.warmup,
+            "knob": cost.knob,
+            "requests": requests[cost.phase, cost.start_ns],
+            "errors": errors[cost.phase, cost.start_ns],
+        }
+        for index, cost in enumerate(record.costs)
+    ]
+
+
+def distinct_warnings(records: list[Record]) -> list[Json]:
+    """Warnings of several runs, each once, with the number of runs where it does not hold for all."""
+    found: dict[str, tuple[Json, int]] = {}
+    for record in records:
+        for warning in record.info.warnings:
+            key = str(warning.get("id"))
+            first, count = found.get(key, (warning, 0))
+            found[key] = (first, count + 1)
+    return [
+        warning if count == len(records) else {**warning, "text": f"{warning['text']} ({count} of {len(records)} runs)"}
+        for warning, count in found.values()
+    ]
+
+
+def circumstances(records: list[Record]) -> list[tuple[str, str]]:
+    """The lines of one run, or what several have in common and over what their differences range."""
+    lines = circumstance_lines(records[0])
+    if len(records) == 1:
+        return lines
+    profiles = Counter(record.info.profile for record in records)
+    targets = list(dict.fromkeys(path for record in records for path in record.info.targets))
+    changed = {
+        "Target": ", ".join(targets),
+        "Profile": ", ".join(f"{count} × {name}" for name, count in profiles.items()),
+        "Started": f"{when(records[0].info)}, the last run {when(records[-1].info)}",
+        "Generator": _generator_range(records),
+    }
+    return [(label, changed.get(label, text)) for label, text in lines]
+
+
+def _generator_range(records: list[Record]) -> str:
+    costs = [sum(cost) for record in records if (cost := cpu_per_request_ns(record))]
+    ends = [end for record in records for end in record.events_of("phase_end")]
+    busy = max((end.get("loop_busy_share") or 0.0 for end in ends), default=0.0)
+    bound = sum(any(e.get("generator_bound") for e in r.events_of("phase_end")) for r in records)
+    return _joined(
+        f"{format_ns(min(costs))} to {format_ns(max(costs))} of CPU a request" if costs else "",
+        f"busiest loop {busy * 100:.0f} %",
+        f"the generator was the limit in {bound} of {len(records)} runs" if bound else "never the limit",
+    )

@@ -1,0 +1,125 @@
+"""Duty: what each stream and operation of a run did in all: sums of intervals, without the warm-up.
+
+Refusal: failed requests are in no throughput figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+from statistics import fmean, pstdev
+
+from brickyard.analysis.latency import Latency, latency_of
+from brickyard.store import Interval, IntervalCost, Json, Record
+
+FULL_INTERVAL_SHARE = 0.9  # the last interval of a phase may be a stub; its rate says little
+
+
+@dataclass(frozen=True)
+class Totals:
+    """One operation of one stream of one phase."""
+
+    phase: int
+    phase_name: str
+    stream: int
+    stream_name: str
+    operation: str
+    elapsed_ns: int
+    requests: int
+    bytes: int
+    errors: int
+    depth_max: int
+    variation: float | None
+    measures: dict[str, Latency]
+
+    @property
+    def iops(self) -> float:
+        return self.requests / self.elapsed_ns * 1e9 if self.elapsed_ns else 0.0
+
+    @property
+    def bytes_per_s(self) -> float:
+        return self.bytes / self.elapsed_ns * 1e9 if self.elapsed_ns else 0.0
+
+
+def phase_plan(record: Record, phase: int) -> Json:
+    phases = record.info.plan.get("phase", [])
+    return phases[phase] if phase < len(phases) else {}
+
+
+def phase_name(record: Record, phase: int) -> str:
+    return phase_plan(record, phase).get("name") or f"phase {phase + 1}"
+
+
+def stream_plan(record: Record, phase: int, stream: int) -> Json:
+    streams = phase_plan(record, phase).get("stream", [])
+    return streams[stream] if stream < len(streams) else {}
+
+
+def stream_name(record: Record, phase: int, stream: int) -> str:
+    return stream_plan(record, phase, stream).get("name") or f"stream {stream + 1}"
+
+
+def measured_ns(costs: Iterable[IntervalCost], phase: int) -> int:
+    """Length of the measured part of a phase; stalled intervals, in which nothing completed, count as well."""
+    return sum(cost.end_ns - cost.start_ns for cost in costs if cost.phase == phase and not cost.warmup)
+
+
+def rates(record: Record, phase: int, intervals: Iterable[Interval]) -> list[float]:
+    """Bytes a second in each full measured interval of a phase, zero where nothing completed."""
+    spans = [cost for cost in record.costs if cost.phase == phase and not cost.warmup]
+    if not spans:
+        return []
+    full_ns = max(span.end_ns - span.start_ns for span in spans) * FULL_INTERVAL_SHARE
+    done = {interval.start_ns: interval.bytes for interval in intervals}
+    return [
+        done.get(span.start_ns, 0) / (span.end_ns - span.start_ns) * 1e9
+        for span in spans
+        if span.end_ns - span.start_ns >= full_ns
+    ]
+
+
+def coefficient_of_variation(values: list[float]) -> float | None:
+    """Standard deviation over mean; None for fewer than three values or a mean of zero."""
+    if len(values) < 3 or not (mean := fmean(values)):
+        return None
+    return pstdev(values) / mean
+
+
+def totals(record: Record) -> list[Totals]:
+    """Rows in the order of phases, streams and operations."""
+
+    def key(interval: Interval) -> tuple[int, int, str]:
+        return interval.phase, interval.stream, interval.operation
+
+    measured = sorted((i for i in record.intervals if not i.warmup), key=key)
+    return [_totals(record, *group, list(items)) for group, items in groupby(measured, key=key)]
+
+
+def _totals(record: Record, phase: int, stream: int, operation: str, items: list[Interval]) -> Totals:
+    # Counts are repeated with each measure; those of the first measure are taken.
+    once = [item for item in items if item.measure == "service"]
+    found = {
+        measure: latency_of(item for item in items if item.measure == measure)
+        for measure in ("service", "response", "lateness")
+    }
+    return Totals(
+        phase=phase,
+        phase_name=phase_name(record, phase),
+        stream=stream,
+        stream_name=stream_name(record, phase, stream),
+        operation=operation,
+        elapsed_ns=measured_ns(record.costs, phase),
+        requests=sum(item.requests for item in once),
+        bytes=sum(item.bytes for item in once),
+        errors=sum(item.errors for item in once),
+        depth_max=max((item.depth_max for item in once), default=0),
+        variation=coefficient_of_variation(rates(record, phase, once)),
+        measures={measure: figures for measure, figures in found.items() if figures is not None},
+    )
+
+
+def shares_of_best(values: list[float]) -> list[float | None]:
+    """Each value as a share of the largest; None where nothing was measured."""
+    best = max(values, default=0.0)
+    return [value / best if best > 0 else None for value in values]

@@ -1,0 +1,62 @@
+"""Duty: parse, call, print: one module a verb.
+
+Refusal: no measuring and no arithmetic. An error is one line on stderr and an exit code, never a traceback.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+
+from brickyard.errors import BAD_INPUT, FAILED, INTERRUPTED, BrickyardError, one_line
+
+DEBUG_VARIABLE = "BRICKYARD_DEBUG"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; gives back the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _run(given)
+    except BrickyardError as error:
+        return _complain(given, one_line(error), error.exit_code, error)
+    except KeyboardInterrupt as error:
+        return _complain(given, "interrupted", INTERRUPTED, error)
+    except BrokenPipeError:
+        # Whoever read our output has gone. Python would complain again while it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except ImportError as error:
+        if "_core" not in str(error):
+            return _unexpected(given, error)
+        return _complain(given, f"the compiled core is missing ({one_line(error)}); build it with `make run`", 2, error)
+    except Exception as error:
+        return _unexpected(given, error)
+
+
+def _run(given: list[str]) -> int:
+    import cyclopts
+
+    from brickyard.cli.app import app
+
+    try:
+        result = app(given, exit_on_error=False, print_error=False, help_on_error=False, result_action="return_value")
+    except cyclopts.CycloptsError as error:
+        return _complain(given, f"{one_line(error)} See brickyard --help.", BAD_INPUT, error)
+    return result if isinstance(result, int) else 0
+
+
+def _unexpected(given: list[str], error: BaseException) -> int:
+    text = f"unexpected {type(error).__name__}: {one_line(error)}; {DEBUG_VARIABLE}=1 shows where"
+    return _complain(given, text, FAILED, error)
+
+
+def _complain(given: list[str], text: str, code: int, error: BaseException) -> int:
+    if os.environ.get(DEBUG_VARIABLE):
+        raise error
+    if "--json" in given:
+        print(json.dumps({"error": text, "exit_code": code}, ensure_ascii=False))
+    print(f"brickyard: {text}", file=sys.stderr)
+    return code

@@ -1,0 +1,40 @@
+"""Duty: the table of verbs. Refusal: what is slow to import is imported by the verb that needs it."""
+
+from __future__ import annotations
+
+from cyclopts import App
+
+from brickyard.cli.profiles import list_profiles, show_profile
+
+
+def _version() -> str:
+    from brickyard import _core
+
+    return f"brickyard {_core.version()}"
+
+
+app = App(
+    name="brickyard",
+    help="Puts a known load on a brick of storage and keeps what happened to every request.",
+    version=_version,
+    version_flags=["--version"],
+    default_parameter=None,
+)
+
+MEASURE, LOOK, HOST = "Measure", "What was measured", "This host"
+
+for _verb, _place, _help, _group in (
+    ("characterize", "characterize:characterize", "Request sizes × {sequential, random} × {read, write}.", MEASURE),
+    ("run", "run:run", "One profile on its targets.", MEASURE),
+    ("runs", "runs:runs", "List the runs in the store.", LOOK),
+    ("show", "show:show", "Everything about a run: circumstances, warnings, figures, errors.", LOOK),
+    ("report", "report:report", "An HTML report with pictures, of runs or a study.", LOOK),
+    ("export", "export:export", "Runs as CSV, JSON or Parquet.", LOOK),
+    ("doctor", "doctor:doctor", "What this host can and cannot measure, and why.", HOST),
+):
+    app.command(f"brickyard.cli.{_place}", name=_verb, help=_help, group=_group)
+
+profiles_app = App(name="profiles", help="The loads there are.", group=MEASURE)
+profiles_app.default(list_profiles)
+profiles_app.command(show_profile, name="show", help="The text of one profile.")
+app.command(profiles_app)

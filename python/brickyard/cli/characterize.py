@@ -1,0 +1,121 @@
+"""Duty: `brickyard characterize`. Refusal: see `brickyard.study.characterize` for what is run and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from brickyard import analysis
+from brickyard.analysis.summary import distinct_warnings, totals_document
+from brickyard.cli import options
+from brickyard.cli.output import emit, stdout
+from brickyard.cli.progress import Terminal
+from brickyard.cli.tables import print_characterization, print_warnings
+from brickyard.cli.target import aim
+from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError
+from brickyard.store import Json, Record, Store
+from brickyard.study.characterize import Characterization, Mode, StudyResult
+from brickyard.study.interrupt import Interrupt
+
+EXIT_CODES = {"done": DONE, "interrupted": INTERRUPTED, "failed": FAILED}
+
+
+def characterize(
+    target: str | None = None,
+    /,
+    *,
+    quick: Annotated[bool, Parameter(negative="", help="All cells within about 25 s.")] = False,
+    full: Annotated[bool, Parameter(negative="", help="Each cell until it is steady; takes hours.")] = False,
+    overrides: options.Overrides = (),
+    size: options.Size = None,
+    scratch: options.Scratch = None,
+    keep: options.Keep = False,
+    overwrite: options.Overwrite = (),
+    i_know_this_destroys_data: options.DestroysData = False,
+    output: options.Output = None,
+    store: options.StorePlace = None,
+    json: options.Json = False,
+) -> int:
+    """Measure request sizes from 512 B to 1 MiB, sequential and random, read and write, and write a report.
+
+    Parameters
+    ----------
+    target
+        A file or block device; without it, a scratch file is made, filled, and removed at the end.
+    """
+    if quick and full:
+        raise BadInputError("--quick and --full exclude each other")
+    mode = Mode.QUICK if quick else Mode.FULL if full else Mode.DEFAULT
+    with (
+        Store(store) as kept,
+        aim(
+            (target,) if target else (),
+            size=size,
+            scratch=scratch,
+            keep=keep,
+            overwrite=overwrite,
+            destroys_data=i_know_this_destroys_data,
+            quick=quick,
+        ) as aimed,
+    ):
+        with Interrupt() as interrupt, Terminal() as terminal:
+            study = Characterization(kept, terminal, interrupt, mode)
+            for note in aimed.notes:
+                study.note(note)
+            result = study.run(aimed.targets[0], aimed.options, list(overrides))
+        records = [kept.record(run) for run in result.runs]
+        page = _report(kept, result, records, output)
+        if json:
+            emit(document(result, records, page))
+        else:
+            _print(result, records, page)
+    return EXIT_CODES.get(result.outcome, BAD_INPUT)
+
+
+def _report(store: Store, result: StudyResult, records: list[Record], output: Path | None) -> Path | None:
+    """A report also of what an interrupted study has measured, if it has measured anything."""
+    if not any(record.intervals for record in records):
+        return None
+    from brickyard.report import default_directory, write_report
+
+    study = next(s for s in store.studies() if s.id == result.study)
+    return write_report(records, study, output or default_directory(records, study))
+
+
+def document(result: StudyResult, records: list[Record], page: Path | None) -> Json:
+    """The one document of `--json`."""
+    return {
+        "study": result.study,
+        "runs": result.runs,
+        "outcome": result.outcome,
+        "message": result.message,
+        "notes": result.notes,
+        "warnings": distinct_warnings(records),
+        "cells": [
+            {
+                "run": item.cell.run,
+                "address": address,
+                "operation": operation,
+                "request_bytes": item.cell.request_bytes,
+                "iops_share_of_best": item.iops_share,
+                "throughput_share_of_best": item.throughput_share,
+                **totals_document(item.cell.row),
+            }
+            for (address, operation), cells in analysis.characterization(records).items()
+            for item in cells
+        ],
+        "report": str(page) if page else None,
+    }
+
+
+def _print(result: StudyResult, records: list[Record], page: Path | None) -> None:
+    console = stdout()
+    print_warnings(console, records)
+    print_characterization(console, analysis.characterization(records))
+    if result.outcome != "done":
+        said = f": {result.message}" if result.message else ""
+        console.print(f"{result.outcome}{said}; what was measured is kept as study s{result.study}", markup=False)
+    if page:
+        console.print(f"report: {page}", markup=False, soft_wrap=True)

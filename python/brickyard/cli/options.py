@@ -1,0 +1,37 @@
+"""Duty: the options that several verbs share, each defined once. Refusal: no behaviour."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+Json = Annotated[
+    bool, Parameter(name="--json", negative="", help="One machine-readable document on stdout; progress on stderr.")
+]
+StorePlace = Annotated[
+    Path | None, Parameter(name="--store", help="Store to use instead of the one in your data directory.")
+]
+Overrides = Annotated[
+    tuple[str, ...],
+    Parameter(name="--set", negative="", help="Change a key of the profile, such as --set depth=8. May be repeated."),
+]
+Size = Annotated[str | None, Parameter(name="--size", help="Size of the file that is made, such as 2GiB.")]
+Scratch = Annotated[
+    Path | None, Parameter(name="--scratch", help="Directory for the scratch file when no target is named.")
+]
+Keep = Annotated[bool, Parameter(name="--keep", negative="", help="Leave the scratch file behind.")]
+Overwrite = Annotated[
+    tuple[str, ...],
+    Parameter(name="--overwrite", negative="", help="Name a target that may be written over. May be repeated."),
+]
+DestroysData = Annotated[
+    bool,
+    Parameter(
+        name="--i-know-this-destroys-data",
+        negative="",
+        help="Needed as well where the target carries a file system, partition table, RAID or LVM signature.",
+    ),
+]
+Output = Annotated[Path | None, Parameter(name=["--output", "-o"], help="Where to write.")]

@@ -1,0 +1,60 @@
+"""Duty: what goes to stdout and what to stderr. Refusal: no figures are computed here.
+
+Stdout carries the answer: tables, or with `--json` exactly one document. Everything else goes to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from brickyard.store import Json
+
+PIPED_WIDTH = 200  # without a terminal there is no width; tables must not be cut
+
+
+def stdout() -> Console:
+    return _console(sys.stdout.isatty(), to_stderr=False)
+
+
+def stderr() -> Console:
+    return _console(sys.stderr.isatty(), to_stderr=True)
+
+
+def _console(is_terminal: bool, *, to_stderr: bool) -> Console:
+    return Console(stderr=to_stderr, highlight=False, soft_wrap=False, width=None if is_terminal else PIPED_WIDTH)
+
+
+def emit(document: Json) -> None:
+    """The one document of `--json`. NaN and infinity are not JSON and are refused."""
+    sys.stdout.write(json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
+    sys.stdout.flush()
+
+
+def table(title: str, columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]]) -> Table:
+    """A table whose columns are (heading, "left" or "right"). Cells are text, never markup."""
+    made = Table(
+        title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2)
+    )
+    for heading, side in columns:
+        made.add_column(heading, justify="right" if side == "right" else "left", header_style="bold dim", no_wrap=True)
+    for row in rows:
+        made.add_row(*(Text(cell) for cell in row))
+    return made
+
+
+SEVERITY_STYLE = {"error": "bold red", "warning": "yellow", "info": "cyan", "note": "cyan"}
+
+
+def warning_text(warning: Json) -> Text:
+    severity = str(warning.get("severity", "warning"))
+    text = Text(f"{severity}: ", style=SEVERITY_STYLE.get(severity, "yellow"))
+    text.append(str(warning.get("text", "")), style="default")
+    if warning.get("remedy"):
+        text.append(f" → {warning['remedy']}", style="dim")
+    return text

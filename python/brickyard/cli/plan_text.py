@@ -1,0 +1,70 @@
+"""Duty: a validated plan as lines that a person reads. Refusal: no defaults of its own; the plan carries them all."""
+
+from __future__ import annotations
+
+from brickyard import _core
+from brickyard.store import Json
+from brickyard.units import format_ns, format_size
+
+
+def plan_lines(plan: Json) -> list[str]:
+    lines = [str(plan["title"])]
+    lines += [f"  {key}: {plan[key]}" for key in ("source", "about") if plan.get(key)]
+    lines.append(
+        f"  seed {plan['seed']}, engine {plan['engine']}, {plan['io']} I/O, interval {_time(plan['interval'])}"
+        + (", a reap waits for one completion" if plan["reap"] == 1 else f", reap = {plan['reap']}")
+        + (", ends at the first error" if plan.get("stop_on_error") else "")
+    )
+    for number, phase in enumerate(plan["phase"], 1):
+        lines.append(f"  phase {phase['name'] or number}: {_limits(phase)}")
+        lines += [f"    {_stream(stream, index)}" for index, stream in enumerate(phase["stream"], 1)]
+    return lines
+
+
+def _time(text: str) -> str:
+    return format_ns(_core.parse_duration_ns(text))
+
+
+def _limits(phase: Json) -> str:
+    parts = [f"ends after {_time(phase['duration'])}"] if phase.get("duration") else []
+    parts += [f"{phase['requests']:,} requests"] if phase.get("requests") else []
+    parts += [format_size(phase["bytes"])] if phase.get("bytes") else []
+    parts += [f"{phase['passes']:,} passes"] if phase.get("passes") else []
+    text = " or ".join(parts)
+    if phase.get("warmup") and _core.parse_duration_ns(phase["warmup"]):
+        text += f", warm-up {_time(phase['warmup'])}"
+    if phase.get("stop"):
+        text += f", or when {phase['stop']['when']} passes {_time(phase['stop']['above'])}"
+    if phase.get("steady"):
+        text += ", or at steady state" if phase["steady"].get("stop") else ", steady state is noted"
+    if ramp := phase.get("ramp"):
+        text += f", ramp of {ramp['knob']} from {ramp['from']:g} to {ramp['to']:g} every {_time(ramp['every'])}"
+    return text
+
+
+def _stream(stream: Json, index: int) -> str:
+    operations = " + ".join(
+        f"{share:g} % {name}" if share < 100 else name for name, share in stream["operations"].items() if share
+    )
+    sizes = ", ".join(
+        format_size(item["size"]) + (f" ({item['share']:g} %)" if item["share"] < 100 else "")
+        for item in stream["request"]
+    )
+    address = dict(stream["address"])
+    kind = str(address.pop("kind")).replace("_", " ")
+    details = ", ".join(f"{key} {value}" for key, value in address.items() if value)
+    pace = stream["pace"]
+    parts = [
+        f"{stream['name'] or f'stream {index}'}: {operations}, {sizes}, {kind}{f' ({details})' if details else ''}",
+        f"{stream['workers']} × {stream['depth']} in flight",
+        f"target {stream['target'] + 1}",
+    ]
+    if stream.get("region") not in (None, "0..100%", "0%..100%", ".."):
+        parts.append(f"region {stream['region']}")
+    if pace["loop"] == "open":
+        parts.append(f"open loop, {pace['rate']:,g} requests/s, {pace.get('arrivals', 'constant')} arrivals")
+    if stream.get("sync") not in (None, "none"):
+        parts.append(f"each write {stream['sync']}")
+    if stream.get("verify"):
+        parts.append("verified")
+    return ", ".join(parts)

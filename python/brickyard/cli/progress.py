@@ -1,0 +1,163 @@
+"""Duty: show a run while it happens, on stderr: a live bar in a terminal, plain lines elsewhere.
+
+Refusal: it only listens. What it shows is never what is kept.
+"""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from brickyard import _core
+from brickyard.cli.output import stderr
+from brickyard.store import Json
+from brickyard.study.runner import RunResult, RunSpec
+from brickyard.units import format_iops, format_mib_per_s, format_ns, format_size
+
+PLAIN_EVERY_S = 5.0  # plain lines go to logs; one every few seconds is enough to see that it lives
+
+
+def describe(spec: RunSpec) -> str:
+    """`random read 4 KiB` for a cell of a study, the profile's name for any other run."""
+    labels = spec.labels
+    if "request_bytes" in labels:
+        return f"{labels['address']} {labels['operation']} {format_size(labels['request_bytes'])}"
+    number = f" #{labels['repetition']}" if "repetition" in labels else ""
+    return spec.profile + number
+
+
+def figures(event: Json) -> str:
+    """Rates of one interval, and the worst p99 of its operations."""
+    seconds = max((event["end_ns"] - event["start_ns"]) / 1e9, 1e-9)
+    requests = sum(cell["requests"] for cell in event["cells"])
+    moved = sum(cell["bytes"] for cell in event["cells"])
+    errors = sum(cell["errors"] for cell in event["cells"])
+    p99 = [m["p99_ns"] for cell in event["cells"] for name, m in cell["measures"].items() if name == "response"]
+    text = f"{format_iops(requests / seconds)} IOPS  {format_mib_per_s(moved / seconds)} MiB/s"
+    if p99:
+        text += f"  p99 {format_ns(max(p99))}"
+    return f"{text}  {errors:,} errors" if errors else text
+
+
+def planned_ns(plan: Json) -> int | None:
+    """How long a plan lasts, where time ends every phase."""
+    total = 0
+    for phase in plan["phase"]:
+        if not phase.get("duration"):
+            return None
+        total += _core.parse_duration_ns(phase["duration"]) + _core.parse_duration_ns(phase.get("warmup") or "0ns")
+    return total
+
+
+class Terminal:
+    """A listener for a person."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or stderr()
+        self._live = self.console.is_terminal
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[figures]}"),
+            TimeRemainingColumn(compact=True),
+            console=self.console,
+            transient=True,
+        )
+        self._task: TaskID | None = None
+        self._expected: int | None = None
+        self._ended = 0
+        self._planned_ns: int | None = None
+        self._began_ns: int | None = None
+        self._spoke_s = time.monotonic()
+        self._last = ""
+        self._name = ""
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._progress.stop()
+
+    def expect(self, runs: int) -> None:
+        """How many runs there are in all; until then, and for a single run, the bar is that of the run itself."""
+        self._expected = runs
+        if self._task is not None and runs > 1:
+            self._progress.update(self._task, total=runs * 1000)
+
+    def run_begins(self, spec: RunSpec, plan: Json) -> None:
+        self._name = describe(spec)
+        self._last = ""
+        self._began_ns = None
+        self._planned_ns = planned_ns(plan)
+        if self._task is None or not self._many:
+            if self._task is not None:
+                self._progress.remove_task(self._task)
+            total = (self._expected or 1) * 1000 if self._many or self._planned_ns else None
+            self._task = self._progress.add_task(self._name, total=total, figures="")
+        self._progress.update(self._task, description=self._title(), figures="preparing")
+
+    @property
+    def _many(self) -> bool:
+        return (self._expected or 1) > 1
+
+    def _title(self) -> str:
+        return f"{self._ended + 1}/{self._expected} {self._name}" if self._many else self._name
+
+    def event(self, event: Json) -> None:
+        kind = event["event"]
+        if kind == "fill":
+            share = event["done_bytes"] / max(event["total_bytes"], 1)
+            self._say(f"filling {format_size(event['total_bytes'])}: {share:.0%}", None)
+        elif kind == "phase" and self._began_ns is None:
+            self._began_ns = event["start_ns"]
+        elif kind == "interval":
+            self._last = figures(event)
+            spent_ns = event["end_ns"] - (self._began_ns or 0)
+            done = min(spent_ns / self._planned_ns, 1.0) if self._planned_ns else None
+            self._say(("warm-up: " if event["warmup"] else "") + self._last, done)
+        elif kind == "hang":
+            outstanding = format_ns(event["outstanding_ns"])
+            self.note(
+                f"hanging: {event['operation']} of {format_size(event['request_bytes'])} at offset"
+                f" {event['offset_bytes']:,} has been outstanding for {outstanding}"
+            )
+        elif kind == "steady":
+            self.note("steady state reached" if event["reached"] else "steady state left again")
+
+    def run_ended(self, result: RunResult) -> None:
+        self._ended += 1
+        if self._live and self._task is not None and self._many:
+            self._progress.update(self._task, completed=self._ended * 1000)
+        elif not self._live:
+            said = f": {self._last}" if self._last else ""
+            why = f" ({result.outcome}{': ' + result.message if result.message else ''})"
+            count = f"{self._ended}/{self._expected} " if self._many else ""
+            self._line(f"{count}{self._name}{said}{why if result.outcome != 'done' else ''}")
+
+    def note(self, text: str) -> None:
+        if self._live:
+            self._progress.console.print(f"note: {text}", markup=False, style="cyan")
+        else:
+            self._line(f"note: {text}")
+
+    def _say(self, text: str, done: float | None) -> None:
+        if self._live and self._task is not None:
+            self._progress.update(self._task, figures=text)
+            if done is not None:
+                before = self._ended if self._many else 0
+                self._progress.update(self._task, completed=(before + done) * 1000)
+        elif not self._live and time.monotonic() - self._spoke_s >= PLAIN_EVERY_S:
+            self._line(f"{self._title()}: {text}")
+
+    def _line(self, text: str) -> None:
+        self._spoke_s = time.monotonic()
+        self.console.print(text, markup=False, soft_wrap=True)

@@ -1,0 +1,35 @@
+"""Duty: `brickyard report`. Refusal: what a report holds is decided in `brickyard.report`."""
+
+from __future__ import annotations
+
+from brickyard.cli import options
+from brickyard.cli.output import emit, stdout
+from brickyard.cli.selection import open_store, select
+from brickyard.errors import BadInputError
+
+
+def report(
+    *runs: str,
+    output: options.Output = None,
+    store: options.StorePlace = None,
+    json: options.Json = False,
+) -> int:
+    """Write a self-contained HTML report, and every picture as PNG and SVG beside it.
+
+    Parameters
+    ----------
+    runs
+        Runs (12, 3-7), a study (s2) or latest; without any, the newest study or run.
+    """
+    from brickyard.report import default_directory, write_report
+
+    with open_store(store) as kept:
+        chosen = select(kept, runs)
+    if not any(record.intervals for record in chosen.records):
+        raise BadInputError("these runs measured nothing; choose others with `brickyard runs`")
+    page = write_report(chosen.records, chosen.study, output or default_directory(chosen.records, chosen.study))
+    if json:
+        emit({"report": str(page), "runs": [record.info.id for record in chosen.records]})
+    else:
+        stdout().print(f"report: {page}", markup=False, soft_wrap=True)
+    return 0

@@ -1,0 +1,128 @@
+"""Duty: `brickyard run`. Refusal: what a profile may say is known to the core alone."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import os
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from brickyard import profiles
+from brickyard.analysis.summary import run_document
+from brickyard.cli import options
+from brickyard.cli.characterize import EXIT_CODES
+from brickyard.cli.output import emit, stderr, stdout
+from brickyard.cli.progress import Terminal
+from brickyard.cli.tables import print_run
+from brickyard.cli.target import Aim, aim, parse_size
+from brickyard.errors import BAD_INPUT, BadInputError
+from brickyard.store import Json, Store
+from brickyard.study.forecast import forecast, forecast_lines
+from brickyard.study.interrupt import Interrupt
+from brickyard.study.repeat import repeat
+
+LONG_WRITE_S = 60  # from here on it is said beforehand how much will be written
+
+
+def run(
+    profile: str,
+    /,
+    *targets: str,
+    overrides: options.Overrides = (),
+    repeat: Annotated[int, Parameter(help="How often the profile is run.")] = 1,
+    dry_run: Annotated[bool, Parameter(negative="", help="Validate and show the plan; touch nothing.")] = False,
+    stop_on_error: Annotated[
+        bool, Parameter(negative="", help="End the run at the first failed request instead of counting it.")
+    ] = False,
+    size: options.Size = None,
+    scratch: options.Scratch = None,
+    keep: options.Keep = False,
+    overwrite: options.Overwrite = (),
+    i_know_this_destroys_data: options.DestroysData = False,
+    store: options.StorePlace = None,
+    json: options.Json = False,
+) -> int:
+    """Run one profile on its targets.
+
+    Parameters
+    ----------
+    profile
+        The name of a profile that ships with Brickyard, or the path of a TOML file.
+    targets
+        Files or block devices; without one, a scratch file is made, filled, and removed at the end.
+    """
+    if repeat < 1:
+        raise BadInputError(f"--repeat {repeat}: at least 1")
+    changes = [*overrides, "stop_on_error=true"] if stop_on_error else list(overrides)
+    text = profiles.read(profile)
+    plan = profiles.validate(text, changes)
+    if dry_run:
+        return _dry_run(text.name, plan, targets, size, as_json=json)
+    if not targets and _target_count(plan) > 1:
+        raise BadInputError(f"{text.name}: speaks of {_target_count(plan)} targets; name them")
+    with (
+        Store(store) as kept,
+        aim(
+            targets, size=size, scratch=scratch, keep=keep, overwrite=overwrite, destroys_data=i_know_this_destroys_data
+        ) as aimed,
+    ):
+        _announce(stderr(), plan, aimed)
+        return _measure(kept, text.name, plan, aimed, repeat, as_json=json)
+
+
+def _measure(store: Store, name: str, plan: str, aimed: Aim, times: int, *, as_json: bool) -> int:
+    with Interrupt() as interrupt, Terminal() as terminal:
+        for note in aimed.notes:
+            terminal.note(note)
+        results = repeat(store, terminal, interrupt, name, plan, aimed.targets, aimed.options, times)
+    records = [store.record(result.run) for result in results]
+    if as_json:
+        documents = [run_document(record) for record in records]
+        emit(documents[0] if times == 1 else {"runs": documents})
+    else:
+        console = stdout()
+        for record in records:
+            print_run(console, record)
+            console.print()
+    return EXIT_CODES.get(results[-1].outcome, BAD_INPUT)
+
+
+def _target_count(plan: str) -> int:
+    parsed: Json = jsonlib.loads(plan)
+    return 1 + max(int(stream.get("target", 0)) for phase in parsed["phase"] for stream in phase["stream"])
+
+
+def _announce(console: Console, plan: str, aimed: Aim) -> None:
+    """Before a long run that writes: how much, for how long, and what that is to the drive."""
+    expected = forecast(jsonlib.loads(plan), _sizes(aimed.targets, aimed.options["create_bytes"]))
+    if expected.writes and (expected.duration_s is None or expected.duration_s >= LONG_WRITE_S):
+        for line in forecast_lines(expected, aimed.targets):
+            console.print(line, markup=False, soft_wrap=True)
+
+
+def _sizes(targets: list[str], create_bytes: int | None) -> list[int | None]:
+    """How large each target is or will be."""
+    sizes: list[int | None] = []
+    for path in targets:
+        try:
+            with open(path, "rb") as opened:
+                sizes.append(opened.seek(0, os.SEEK_END))
+        except OSError:
+            sizes.append(create_bytes)
+    return sizes
+
+
+def _dry_run(name: str, plan: str, targets: tuple[str, ...], size: str | None, *, as_json: bool) -> int:
+    parsed: Json = jsonlib.loads(plan)
+    expected = forecast(parsed, _sizes(list(targets) or [""], parse_size(size)))
+    if as_json:
+        emit({"profile": name, "plan": parsed, "targets": list(targets), "forecast": expected.document()})
+        return 0
+    from brickyard.cli.plan_text import plan_lines
+
+    console = stdout()
+    for line in [*plan_lines(parsed), *forecast_lines(expected, list(targets)), "nothing was touched (--dry-run)"]:
+        console.print(line, markup=False, soft_wrap=True)
+    return 0

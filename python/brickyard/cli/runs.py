@@ -1,0 +1,97 @@
+"""Duty: `brickyard runs`: what is in the store, the newest last. Refusal: no figures; `show` has them."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from brickyard.analysis.summary import when
+from brickyard.cli import options
+from brickyard.cli.output import emit, stdout, table
+from brickyard.cli.selection import open_store
+from brickyard.errors import BadInputError
+from brickyard.store import Json, RunInfo
+
+SPAN_S = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def runs(
+    *,
+    profile: Annotated[str | None, Parameter(help="Only runs of this profile.")] = None,
+    target: Annotated[str | None, Parameter(help="Only runs whose target contains this text.")] = None,
+    since: Annotated[str | None, Parameter(help="Only runs since a day (2026-01-31) or for a span (2h, 7d).")] = None,
+    outcome: Annotated[Literal["done", "interrupted", "failed"] | None, Parameter(help="Only these.")] = None,
+    limit: Annotated[int, Parameter(help="At most this many, the newest; 0 for all.")] = 50,
+    store: options.StorePlace = None,
+    json: options.Json = False,
+) -> int:
+    """List the runs in the store."""
+    if limit < 0:
+        raise BadInputError(f"--limit {limit}: 0 for all, or more")
+    since_ns = since_unix_ns(since) if since else 0
+    with open_store(store) as kept:
+        found = [
+            run
+            for run in kept.runs()
+            if (profile is None or run.profile == profile)
+            and (target is None or any(target in path for path in run.targets))
+            and run.created_unix_ns >= since_ns
+            and (outcome is None or run.outcome == outcome)
+        ]
+    shown = found[-limit:] if limit else found
+    if json:
+        emit({"runs": [_document(run) for run in shown], "found": len(found)})
+        return 0
+    rows = [
+        [str(r.id), f"s{r.study}" if r.study else "", when(r), r.outcome, r.profile, _labels(r), ", ".join(r.targets)]
+        for r in shown
+    ]
+    names = ("run", "study", "started", "outcome", "profile", "load", "target")
+    console = stdout()
+    console.print(table("", [(name, "right" if name == "run" else "left") for name in names], rows))
+    if len(shown) < len(found):
+        console.print(f"{len(found) - len(shown)} older runs are not shown; --limit 0 shows all")
+    return 0
+
+
+def since_unix_ns(text: str, now: datetime | None = None) -> int:
+    """The beginning of a span that ends now, or of a day."""
+    if match := re.fullmatch(r"(\d{1,6})(s|min|m|h|d|w)", text):
+        moment = (now or datetime.now().astimezone()) - timedelta(seconds=int(match[1]) * SPAN_S[match[2]])
+    else:
+        try:
+            moment = datetime.fromisoformat(text).astimezone()
+        except ValueError as error:
+            raise BadInputError(
+                f"--since {text}: write a day such as 2026-01-31, or a span such as 2h or 7d"
+            ) from error
+    return int(moment.timestamp() * 1e9)
+
+
+def _labels(run: RunInfo) -> str:
+    from brickyard.units import format_size
+
+    labels = run.labels
+    if "request_bytes" in labels:
+        return f"{labels['address']} {labels['operation']} {format_size(labels['request_bytes'])}"
+    return ", ".join(f"{key} {value}" for key, value in labels.items())
+
+
+def _document(run: RunInfo) -> Json:
+    return {
+        "run": run.id,
+        "study": run.study,
+        "labels": run.labels,
+        "profile": run.profile,
+        "title": run.plan.get("title"),
+        "profile_hash": run.profile_hash,
+        "condition": run.condition,
+        "targets": run.targets,
+        "created_unix_ns": run.created_unix_ns,
+        "outcome": run.outcome,
+        "message": run.message,
+        "warnings": run.warnings,
+    }

@@ -1,0 +1,71 @@
+"""Duty: which runs a person means: `12`, `3-7`, `s2` for a study, `latest`.
+
+Refusal: a word that names nothing is refused, not ignored.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from brickyard.errors import BadInputError
+from brickyard.store import Record, Store, StudyInfo
+
+HOW = "name a run (12), several (3-7), a study (s2) or latest"
+
+
+@dataclass(frozen=True)
+class Selection:
+    records: list[Record]
+    study: StudyInfo | None
+
+
+def open_store(place: Path | None) -> Store:
+    """The store for reading."""
+    return Store(place, must_exist=True)
+
+
+def select(store: Store, words: tuple[str, ...]) -> Selection:
+    """The runs that were named. Without a word it is the newest study or the newest run, whichever is newer."""
+    runs = store.runs()
+    if not runs:
+        raise BadInputError(f"{store.place}: no run in this store yet; `brickyard characterize` makes some")
+    studies = store.studies()
+    if not words:
+        newest = runs[-1]
+        words = (f"s{newest.study}",) if newest.study is not None else (str(newest.id),)
+    ids: list[int] = []
+    named: list[StudyInfo] = []
+    for word in words:
+        if word == "latest":
+            ids.append(runs[-1].id)
+        elif match := re.fullmatch(r"s(\d+)", word):
+            study = next((s for s in studies if s.id == int(match[1])), None)
+            if study is None or not study.runs:
+                raise BadInputError(f"{word}: no such study in {store.place}; {HOW}")
+            named.append(study)
+            ids += study.runs
+        elif match := re.fullmatch(r"(\d+)(?:-(\d+))?", word):
+            ids += _span(store, {run.id for run in runs}, int(match[1]), int(match[2] or match[1]))
+        else:
+            raise BadInputError(f"{word}: not a run; {HOW}")
+    unique = list(dict.fromkeys(ids))
+    only = named[0] if len(named) == 1 and unique == named[0].runs else None
+    return Selection([store.record(run) for run in unique], only)
+
+
+def one(store: Store, word: str) -> Record:
+    """Exactly one run."""
+    found = select(store, (word,)).records
+    if len(found) != 1:
+        raise BadInputError(f"{word}: {len(found)} runs, but one is wanted")
+    return found[0]
+
+
+def _span(store: Store, known: set[int], first: int, last: int) -> list[int]:
+    found = sorted(run for run in known if first <= run <= last)
+    if not found or (first == last and first not in known):
+        name = str(first) if first == last else f"{first}-{last}"
+        raise BadInputError(f"run {name}: not in {store.place}; `brickyard runs` lists what there is")
+    return found

@@ -1,0 +1,26 @@
+"""Duty: `brickyard show`: everything about one run. Refusal: nothing that is not in the record."""
+
+from __future__ import annotations
+
+from brickyard.analysis.summary import run_document
+from brickyard.cli import options
+from brickyard.cli.output import emit, stdout
+from brickyard.cli.selection import one, open_store
+from brickyard.cli.tables import print_run
+
+
+def show(run: str = "latest", /, *, store: options.StorePlace = None, json: options.Json = False) -> int:
+    """Show a run: warnings and circumstances first, then figures, errors and the slowest requests.
+
+    Parameters
+    ----------
+    run
+        The number of a run, or latest.
+    """
+    with open_store(store) as kept:
+        record = one(kept, run)
+    if json:
+        emit(run_document(record))
+    else:
+        print_run(stdout(), record)
+    return 0

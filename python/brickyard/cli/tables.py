@@ -1,0 +1,190 @@
+"""Duty: records as tables in the terminal, warnings first. Refusal: no figure that `analysis` did not give."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from brickyard import analysis
+from brickyard.analysis import summary
+from brickyard.analysis.characterization import RankedCell
+from brickyard.cli.output import table, warning_text
+from brickyard.store import Record
+from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, format_size
+
+LEFT, RIGHT = "left", "right"
+
+
+def print_warnings(console: Console, records: list[Record]) -> None:
+    for warning in summary.distinct_warnings(records):
+        console.print(warning_text(warning))
+
+
+def print_circumstances(console: Console, record: Record) -> None:
+    lines = summary.circumstance_lines(record)
+    width = max(len(label) for label, _ in lines)
+    for label, text in lines:
+        console.print(Text.assemble((f"{label:<{width}}  ", "dim"), text), soft_wrap=True)
+
+
+def percentiles(row: analysis.Totals, measure: str) -> list[str]:
+    figures = row.measures.get(measure)
+    if figures is None:
+        return ["–"] * (len(analysis.PERCENTILES) + 2)
+    values = [figures.percentiles[analysis.percentile_name(p)] for p in analysis.PERCENTILES]
+    return [format_ns(figures.mean_ns), *(format_ns(value) for value in values), format_ns(figures.max_ns)]
+
+
+def print_totals(console: Console, record: Record) -> None:
+    """One row for each stream and operation, then its latencies by measure."""
+    rows = analysis.totals(record)
+    many_phases = len({row.phase for row in rows}) > 1
+    names = [f"{row.phase_name} / {row.stream_name}" if many_phases else row.stream_name for row in rows]
+    console.print(
+        table(
+            "Throughput",
+            [
+                ("stream", LEFT),
+                ("operation", LEFT),
+                *((n, RIGHT) for n in ("requests", "IOPS", "MiB/s", "variation", "depth", "errors")),
+            ],
+            [
+                [
+                    name,
+                    row.operation,
+                    format_count(row.requests),
+                    format_iops(row.iops),
+                    format_mib_per_s(row.bytes_per_s),
+                    format_percent(row.variation),
+                    format_count(row.depth_max),
+                    format_count(row.errors),
+                ]
+                for name, row in zip(names, rows, strict=True)
+            ],
+        )
+    )
+    console.print()
+    console.print(
+        table(
+            "Latency",
+            [
+                ("stream", LEFT),
+                ("operation", LEFT),
+                ("time", LEFT),
+                ("mean", RIGHT),
+                *((analysis.percentile_name(p), RIGHT) for p in analysis.PERCENTILES),
+                ("max", RIGHT),
+            ],
+            [
+                [name, row.operation, measure, *percentiles(row, measure)]
+                for name, row in zip(names, rows, strict=True)
+                for measure in row.measures
+            ],
+        )
+    )
+
+
+def print_characterization(console: Console, patterns: dict[tuple[str, str], list[RankedCell]]) -> None:
+    columns = [
+        ("request", RIGHT),
+        ("IOPS", RIGHT),
+        ("% of best", RIGHT),
+        ("MiB/s", RIGHT),
+        ("% of best", RIGHT),
+        ("mean", RIGHT),
+        ("p50", RIGHT),
+        ("p99", RIGHT),
+        ("p99.9", RIGHT),
+        ("max", RIGHT),
+        ("errors", RIGHT),
+    ]
+    for (address, operation), cells in patterns.items():
+        rows = []
+        for item in cells:
+            row, service = item.cell.row, item.cell.service
+            shown = service.percentiles if service else {}
+            rows.append(
+                [
+                    format_size(item.cell.request_bytes),
+                    format_iops(row.iops),
+                    format_percent(item.iops_share),
+                    format_mib_per_s(row.bytes_per_s),
+                    format_percent(item.throughput_share),
+                    format_ns(service.mean_ns if service else None),
+                    *(format_ns(shown.get(name)) for name in ("p50", "p99", "p99.9")),
+                    format_ns(service.max_ns if service else None),
+                    format_count(row.errors),
+                ]
+            )
+        console.print(table(f"{address.capitalize()} {operation}", columns, rows))
+        console.print()
+
+
+def print_slowest(console: Console, record: Record) -> None:
+    found = summary.slowest(record)[: summary.SLOWEST_SHOWN]
+    if not found:
+        return
+    console.print()
+    console.print(
+        table(
+            "Slowest requests",
+            [
+                ("at", RIGHT),
+                ("operation", LEFT),
+                ("offset", RIGHT),
+                ("size", RIGHT),
+                ("service", RIGHT),
+                ("response", RIGHT),
+            ],
+            [
+                [
+                    f"{item['at_ns'] / 1e9:.3f} s",
+                    str(item["operation"]),
+                    format_count(item["offset_bytes"]),
+                    format_size(item["request_bytes"]),
+                    format_ns(item["service_ns"]),
+                    format_ns(item["response_ns"]),
+                ]
+                for item in found
+            ],
+        )
+    )
+
+
+def print_errors(console: Console, record: Record) -> None:
+    by_errno, by_kind = summary.errors_by(record, "errors_by_errno"), summary.errors_by(record, "errors_by_kind")
+    hangs = record.events_of("hang")
+    if not (by_errno or by_kind or hangs or record.errors):
+        return
+    console.print()
+    counts = ", ".join(f"{name} {count:,}" for name, count in {**by_kind, **by_errno}.items())
+    console.print(Text(f"Errors: {counts or len(record.errors)}; in no figure above", style="red"))
+    for error in record.errors[: summary.SLOWEST_SHOWN]:
+        console.print(
+            Text(
+                f"  {error['at_ns'] / 1e9:.3f} s  {error['operation']} of {format_size(error['request_bytes'])} at"
+                f" {error['offset_bytes']:,}: {error['text']}"
+            )
+        )
+    for hang in hangs[: summary.SLOWEST_SHOWN]:
+        console.print(
+            Text(
+                f"  {hang['at_ns'] / 1e9:.3f} s  {hang['operation']} of {format_size(hang['request_bytes'])} at"
+                f" {hang['offset_bytes']:,}: outstanding for {format_ns(hang['outstanding_ns'])}"
+            )
+        )
+
+
+def print_run(console: Console, record: Record) -> None:
+    """The full table of one run: warnings, circumstances, figures, failures, slowest requests."""
+    info = record.info
+    style = {"done": "green", "failed": "red"}.get(info.outcome, "yellow")
+    said = f"{info.outcome}: {info.message}" if info.message else info.outcome
+    console.print(Text.assemble((f"Run {info.id}  ", "bold"), (said, style)))
+    print_warnings(console, [record])
+    console.print()
+    print_circumstances(console, record)
+    console.print()
+    print_totals(console, record)
+    print_errors(console, record)
+    print_slowest(console, record)

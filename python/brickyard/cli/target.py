@@ -1,0 +1,70 @@
+"""Duty: from what a person typed to targets and options for the core; a scratch file where no target was named.
+
+Refusal: it gives no consent to write; that is in the options, and the core decides.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from brickyard import _core, facts
+from brickyard.errors import BadInputError, one_line
+from brickyard.store import Json
+from brickyard.study.scratch import cache_home, scratch_file
+
+
+@dataclass(frozen=True)
+class Aim:
+    targets: list[str]
+    options: Json
+    notes: tuple[str, ...]
+    is_scratch: bool
+
+
+def parse_size(text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        return _core.parse_bytes(text)
+    except ValueError as error:
+        raise BadInputError(f"--size: {one_line(error)}") from error
+
+
+@contextmanager
+def aim(
+    targets: tuple[str, ...],
+    *,
+    size: str | None,
+    scratch: Path | None,
+    keep: bool,
+    overwrite: tuple[str, ...],
+    destroys_data: bool,
+    quick: bool = False,
+) -> Iterator[Aim]:
+    """Targets that exist or are to be made. A scratch file lives as long as this context."""
+    size_bytes = parse_size(size)
+    options: Json = {"create_bytes": size_bytes, "overwrite": list(overwrite), "destroys_data": destroys_data}
+    for path in overwrite:
+        if path not in targets:
+            raise BadInputError(f"--overwrite {path}: not among the targets; name it as a target as well")
+    if targets:
+        if scratch is not None or keep:
+            raise BadInputError("--scratch and --keep belong to a scratch file; leave them or the target out")
+        missing = [path for path in targets if ":" not in path and not os.path.lexists(path)]
+        if missing and size_bytes is None:
+            raise BadInputError(f"{missing[0]}: no such file or device; --size 2GiB makes a file of that size")
+        for path in targets:
+            if os.path.isdir(path):
+                raise BadInputError(f"{path}: is a directory; name a file in it, or use --scratch {path}")
+        yield Aim(list(targets), {**options, "create_bytes": size_bytes if missing else None}, (), is_scratch=False)
+        return
+    if scratch is not None and not scratch.is_dir():
+        raise BadInputError(f"--scratch {scratch}: no such directory")
+    home = scratch or cache_home()
+    with scratch_file(scratch, size_bytes, keep=keep, quick=quick, cache_bytes=facts.cache_bytes(str(home))) as made:
+        notes = (*made.notes, f"the scratch file is kept: {made.path}") if keep else made.notes
+        yield Aim([str(made.path)], {**options, "create_bytes": made.size_bytes}, notes, is_scratch=True)

@@ -1,0 +1,28 @@
+"""Duty: the errors that a person sees, each one line with cause and remedy, and the exit code that goes with it.
+
+Refusal: no wrapping of programming mistakes; those stay what they are, and the command line says how to see them.
+"""
+
+from __future__ import annotations
+
+DONE = 0
+FAILED = 1
+BAD_INPUT = 2
+INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+
+
+class BrickyardError(Exception):
+    """Something failed while it ran."""
+
+    exit_code = FAILED
+
+
+class BadInputError(BrickyardError):
+    """Bad usage or bad input; nothing was written."""
+
+    exit_code = BAD_INPUT
+
+
+def one_line(text: object) -> str:
+    """Joins the lines of a message, so that an error is always one line."""
+    return " ".join(str(text).split())

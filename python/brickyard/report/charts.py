@@ -1,0 +1,234 @@
+"""Duty: analysed figures → charts. Refusal: no arithmetic beyond unit conversion, and no files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import altair as alt
+
+from brickyard.analysis import HeatCell, Point, RankedCell
+from brickyard.report import theme
+from brickyard.units import MIB
+
+PATTERN = tuple[str, str]
+SHOWN_PERCENTILES = ("p50", "p90", "p99", "p99.9", "p99.99")
+ZERO_SHARE = 0.5  # on a log axis, an interval without completions is drawn at this share of the smallest rate
+
+
+def _data(rows: list[dict[str, Any]]) -> Any:
+    return alt.InlineData(values=rows)
+
+
+def pattern_name(pattern: PATTERN) -> str:
+    return " ".join(pattern)
+
+
+def characterization(
+    pattern: PATTERN, cells: list[RankedCell], *, sizes: tuple[int, int], width: int = 380, height: int = 250
+) -> Any:
+    """Request size on a log axis, IOPS left, MiB/s right."""
+    rows = [
+        {
+            "request_bytes": item.cell.request_bytes,
+            "iops": item.cell.row.iops,
+            "mib_per_s": item.cell.row.bytes_per_s / MIB,
+        }
+        for item in cells
+    ]
+    base = alt.Chart(_data(rows)).encode(x=theme.size_axis(*sizes))
+
+    def axis(field: str, title: str, colour: str, orient: str) -> Any:
+        return alt.Y(
+            f"{field}:Q",
+            title=title,
+            scale=alt.Scale(zero=True, nice=True),
+            axis=alt.Axis(
+                orient=orient,  # type: ignore[arg-type]
+                titleColor=colour,
+                titleFontWeight=600,
+                labelColor=colour,
+                labelExpr=theme.COUNT_LABEL,
+                grid=orient == "left",
+                tickCount=5,
+            ),
+        )
+
+    iops = base.mark_line(color=theme.BLUE, strokeWidth=2.2, point={"color": theme.BLUE, "size": 42}).encode(
+        y=axis("iops", "IOPS", theme.BLUE, "left")
+    )
+    throughput = base.mark_line(
+        color=theme.VERMILLION,
+        strokeWidth=2.2,
+        strokeDash=[6, 3],
+        point={"color": theme.VERMILLION, "size": 42, "shape": "square"},
+    ).encode(y=axis("mib_per_s", "MiB/s", theme.VERMILLION, "right"))
+    return (
+        alt.layer(iops, throughput)
+        .resolve_scale(y="independent")
+        .properties(width=width, height=height, title=pattern_name(pattern).capitalize())
+    )
+
+
+def latency(
+    pattern: PATTERN, cells: list[RankedCell], *, sizes: tuple[int, int], width: int = 380, height: int = 250
+) -> Any:
+    """Percentiles of the service time against request size; a point is missing where too few samples lie beyond."""
+    rows: list[dict[str, Any]] = [
+        {"request_bytes": item.cell.request_bytes, "figure": name, "time_ns": value}
+        for item in cells
+        if item.cell.service
+        for name, value in item.cell.service.percentiles.items()
+        if name in SHOWN_PERCENTILES and value
+    ]
+    low = min((row["time_ns"] for row in rows), default=1)
+    high = max((row["time_ns"] for row in rows), default=10)
+    present = [name for name in SHOWN_PERCENTILES if any(row["figure"] == name for row in rows)]
+    # From dark to light with rising percentile would say "less"; viridis from light to dark says "further out".
+    colours = ["#a5bf00", "#35b779", "#26828e", "#3e4989", "#440154"]
+    shapes = ["circle", "square", "triangle-up", "diamond", "cross"]
+    number = [SHOWN_PERCENTILES.index(name) for name in present]
+    return (
+        alt.Chart(_data(rows))
+        .mark_line(strokeWidth=2, point={"size": 46, "filled": True})
+        .encode(
+            x=theme.size_axis(*sizes),
+            y=alt.Y(
+                "time_ns:Q",
+                title="service time",
+                scale=alt.Scale(type="log", nice=False, domain=[low * 0.8, high * 1.25]),
+                axis=alt.Axis(labelExpr=theme.TIME_LABEL, values=theme.log_ticks(low * 0.8, high * 1.25)),
+            ),
+            color=alt.Color(
+                "figure:N",
+                title=None,
+                sort=present,
+                scale=alt.Scale(domain=present, range=[colours[n] for n in number]),
+                legend=alt.Legend(columns=5, symbolType="circle"),
+            ),
+            shape=alt.Shape(
+                "figure:N",
+                title=None,
+                sort=present,
+                scale=alt.Scale(domain=present, range=[shapes[n] for n in number]),
+                legend=alt.Legend(columns=5),
+            ),
+        )
+        .properties(width=width, height=height, title=pattern_name(pattern).capitalize())
+    )
+
+
+def throughput(points: list[Point], series_of: dict[int, str], *, log: bool, width: int, height: int = 260) -> Any:
+    """MiB/s of each interval as steps; `series_of` names the line to which a run belongs."""
+    rates = [point.bytes_per_s / MIB for point in points if point.bytes_per_s > 0]
+    floor = min(rates, default=1.0) * ZERO_SHARE
+    span = floor, max(rates, default=1.0) * 1.25
+    many_operations = len({(p.stream, p.operation) for p in points if p.run == points[0].run}) > 1 if points else False
+    rows: list[dict[str, Any]] = []
+    for point in points:
+        rate = point.bytes_per_s / MIB
+        name = series_of.get(point.run, "")
+        if many_operations or not name:
+            name = " ".join(part for part in (name, point.stream, point.operation) if part)
+        row = {"rate": max(rate, floor) if log else rate, "series": name, "line": f"{point.run} {name}"}
+        rows += [{**row, "time_s": round(point.start_s, 4)}, {**row, "time_s": round(point.end_s, 4)}]
+    names = list(dict.fromkeys(row["series"] for row in rows))
+    colours = [theme.PATTERN_COLOURS.get(n, theme.LINE_COLOURS[i % 7]) for i, n in enumerate(names)]
+    end_s = max((row["time_s"] for row in rows), default=1)
+    return (
+        alt.Chart(_data(rows))
+        .mark_line(strokeWidth=1.8, clip=True)
+        .encode(
+            x=time_axis(end_s),
+            y=alt.Y(
+                "rate:Q",
+                title="MiB/s",
+                scale=alt.Scale(type="log", domain=span, nice=False) if log else alt.Scale(zero=True, nice=True),
+                axis=alt.Axis(labelExpr=theme.COUNT_LABEL, values=theme.log_ticks(*span))
+                if log
+                else alt.Axis(labelExpr=theme.COUNT_LABEL, tickCount=5),
+            ),
+            detail="line:N",
+            color=alt.Color(
+                "series:N",
+                title=None,
+                sort=names,
+                scale=alt.Scale(domain=names, range=colours),
+                legend=alt.Legend(symbolType="stroke", symbolStrokeWidth=3) if len(names) > 1 else None,
+            ),
+        )
+        .properties(width=width, height=height)
+    )
+
+
+def time_axis(end_s: float) -> Any:
+    return alt.X(
+        "time_s:Q",
+        title="measured time in seconds",
+        scale=alt.Scale(domain=[0, end_s], nice=False),
+        axis=alt.Axis(grid=False, format=",~r", tickCount=8),
+    )
+
+
+def heat_map(cells: Iterable[HeatCell], bands: list[tuple[str, float, float]], *, width: int, height: int = 300) -> Any:
+    """Service times over time: how large a share of an interval's requests fell into each bin of a log axis."""
+    rows = [
+        {
+            "time_s": round(cell.start_s, 4),
+            "end_s": round(cell.end_s, 4),
+            "low_ns": max(cell.low_ns, 1),
+            "high_ns": cell.high_ns,
+            "share": cell.share,
+        }
+        for cell in cells
+    ]
+    low, high = min(row["low_ns"] for row in rows), max(row["high_ns"] for row in rows)
+    end_s = max(row["end_s"] for row in rows)
+    least = min(row["share"] for row in rows)
+    picture = (
+        alt.Chart(_data(rows))
+        .mark_rect(strokeWidth=0, aria=False)
+        .encode(
+            x=time_axis(end_s),
+            x2="end_s:Q",
+            y=alt.Y(
+                "low_ns:Q",
+                title="service time",
+                scale=alt.Scale(type="log", domain=[low, high], nice=False),
+                axis=alt.Axis(labelExpr=theme.TIME_LABEL, values=theme.log_ticks(low, high), grid=False),
+            ),
+            y2="high_ns:Q",
+            color=alt.Color(
+                "share:Q",
+                title="share of the requests in an interval",
+                scale=alt.Scale(type="log", domain=[min(least, 0.1), 1], scheme="viridis", reverse=True, nice=False),
+                legend=alt.Legend(
+                    format=".3~%",
+                    gradientLength=min(width - 40, 360),
+                    gradientThickness=12,
+                    values=[v for v in (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1) if v >= min(least, 0.1)],
+                ),
+            ),
+        )
+    )
+    layers = [picture]
+    if len(bands) > 1:
+        layers += _bands(bands, end_s)
+    return alt.layer(*layers).properties(width=width, height=height)
+
+
+def _bands(bands: list[tuple[str, float, float]], end_s: float) -> list[Any]:
+    """Names above the picture where loads follow one another, and lines between them."""
+    rows = [{"time_s": start, "middle_s": (start + end) / 2, "name": name} for name, start, end in bands]
+    x_scale = alt.Scale(domain=[0, end_s], nice=False)
+    lines = (
+        alt.Chart(_data(rows[1:]))
+        .mark_rule(color="#7b8794", strokeDash=[3, 3], aria=False)
+        .encode(x=alt.X("time_s:Q", scale=x_scale))
+    )
+    names = (
+        alt.Chart(_data(rows))
+        .mark_text(baseline="bottom", dy=-4, fontSize=12, color=theme.PALE, lineBreak="\n", lineHeight=14)
+        .encode(x=alt.X("middle_s:Q", scale=x_scale), y=alt.value(0), text="name:N")
+    )
+    return [lines, names]

@@ -1,0 +1,204 @@
+"""Duty: records → one self-contained HTML page and a folder of pictures beside it.
+
+Refusal: the page makes no network request and runs no script; its own policy header forbids both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from brickyard import analysis
+from brickyard.analysis import summary as summaries
+from brickyard.errors import BadInputError, one_line
+from brickyard.report import charts, words
+from brickyard.report.pictures import Picture, draw
+from brickyard.report.tables import Table, characterization_tables, failure_table, slowest_table, totals_table
+from brickyard.store import Record, StudyInfo
+from brickyard.units import format_size
+
+WIDE, NARROW = 820, 330  # widths in CSS pixels: a page's column, and a phone of 360 less its margins
+WIDE_COLUMNS, NARROW_COLUMNS = 120, 60  # heat map cells across; more is finer than a reader sees
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture in the page. `narrow` is another drawing of the same for phones, where one size does not fit both."""
+
+    title: str
+    caption: str
+    pictures: list[Picture]
+    narrow: list[Picture]
+
+
+def default_directory(records: list[Record], study: StudyInfo | None) -> Path:
+    """`brickyard-report-20260131-142233` below the working directory, by the time at which the first run began."""
+    began_ns = study.created_unix_ns if study else min(record.info.created_unix_ns for record in records)
+    moment = datetime.fromtimestamp(began_ns / 1e9).astimezone()
+    return Path(f"brickyard-report-{moment:%Y%m%d-%H%M%S}")
+
+
+def write_report(records: list[Record], study: StudyInfo | None, directory: Path) -> Path:
+    """Writes `report.html` and `pictures/` into a directory, and gives back the page's absolute path."""
+    figures = draw_figures(records)
+    page = directory / "report.html"
+    pictures = directory / "pictures"
+    try:
+        pictures.mkdir(parents=True, exist_ok=True)
+        for figure in figures:
+            for picture in figure.pictures:
+                picture.write(pictures)
+        page.write_text(render(records, study, figures), "utf-8")
+    except OSError as error:
+        raise BadInputError(f"{directory}: report cannot be written: {one_line(error.strerror)}") from error
+    return page.resolve()
+
+
+def draw_figures(records: list[Record]) -> list[Figure]:
+    patterns = analysis.characterization(records)
+    figures = []
+    if analysis.is_graph(patterns):
+        figures += [_graph(patterns), _latency(patterns)]
+    return figures + _over_time(records, patterns)
+
+
+def _facets(patterns: words.Patterns, chart: Callable[..., Any], name: str, what: str) -> list[Picture]:
+    """One picture for each pattern, and one of all together for slides and papers."""
+    sizes = [item.cell.request_bytes for cells in patterns.values() for item in cells]
+    span = min(sizes), max(sizes)
+    made = {pattern: chart(pattern, cells, sizes=span) for pattern, cells in patterns.items()}
+    pictures = [
+        draw(f"{name}-{'-'.join(pattern)}", f"{what}, {charts.pattern_name(pattern)}", drawing)
+        for pattern, drawing in made.items()
+    ]
+    whole = alt.concat(*made.values(), columns=2, spacing=36)
+    return [*pictures, draw(name, what, whole)]
+
+
+def _graph(patterns: words.Patterns) -> Figure:
+    pictures = _facets(patterns, charts.characterization, "characterization", "IOPS and MiB/s against request size")
+    caption = "Requests a second (left, blue, solid) and throughput (right, red, dashed) against request size."
+    return Figure("Characterization graph", caption, pictures, [])
+
+
+def _latency(patterns: words.Patterns) -> Figure:
+    pictures = _facets(patterns, charts.latency, "latency", "Percentiles of the service time against request size")
+    caption = "Service time from submission to completion. A point is missing where fewer than ten samples lie beyond."
+    return Figure("Latency against request size", caption, pictures, [])
+
+
+def _over_time(records: list[Record], patterns: words.Patterns) -> list[Figure]:
+    """Throughput and latency over time, all runs laid end to end."""
+    series_of = _series(records, patterns)
+    bands = _bands(records, series_of)
+    points = analysis.throughput(records)
+    many = len(records) > 1
+    ends = "Runs are laid end to end, without warm-up and pauses. " if many else "Warm-up is left out. "
+
+    def rates(name: str, width: int) -> Picture:
+        chart = charts.throughput(points, series_of, log=analysis.is_graph(patterns), width=width)
+        return draw(name, "Throughput over time", chart, width=width)
+
+    figures = [
+        Figure(
+            "Throughput over time",
+            ends + "A run that holds its rate is a flat line.",
+            [rates("throughput-over-time", WIDE)],
+            [rates("throughput-over-time-narrow", NARROW)],
+        )
+    ]
+
+    def heat(name: str, width: int, columns: int) -> Picture | None:
+        cells = analysis.heat_map(records, columns=columns)
+        if not cells:
+            return None
+        return draw(
+            name, "Service times over time as a heat map", charts.heat_map(cells, bands, width=width), width=width
+        )
+
+    wide, narrow = (
+        heat("latency-over-time", WIDE, WIDE_COLUMNS),
+        heat("latency-over-time-narrow", NARROW, NARROW_COLUMNS),
+    )
+    if wide and narrow:
+        caption = ends + "The darker a cell, the larger the share of the requests of that moment that took that long."
+        figures.append(Figure("Latency over time", caption, [wide], [narrow]))
+    return figures
+
+
+def _series(records: list[Record], patterns: words.Patterns) -> dict[int, str]:
+    """Which line a run belongs to: that of its pattern in a characterization, else its own."""
+    cells = {record.info.id: analysis.cell_of(record) for record in records}
+    if analysis.is_graph(patterns):
+        return {
+            run: charts.pattern_name((cell.address, cell.operation)) if cell else f"run {run}"
+            for run, cell in cells.items()
+        }
+    return {run: f"run {run}" if len(records) > 1 else "" for run in cells}
+
+
+def _bands(records: list[Record], series_of: dict[int, str]) -> list[tuple[str, float, float]]:
+    """Neighbouring runs of one series as (name, start, end) in laid-out seconds; none where they would be crowded."""
+    shifts = analysis.lay_out(records)
+    bands = []
+    for name, group in groupby(records, key=lambda record: series_of[record.info.id]):
+        members = list(group)
+        spans = [
+            ((cost.start_ns / 1e9) + shifts[r.info.id], (cost.end_ns / 1e9) + shifts[r.info.id])
+            for r in members
+            for cost in r.costs
+            if not cost.warmup
+        ]
+        if spans:
+            bands.append((name.replace(" ", "\n"), min(s[0] for s in spans), max(s[1] for s in spans)))
+    return bands if len(bands) <= 6 else []
+
+
+def render(records: list[Record], study: StudyInfo | None, figures: list[Figure]) -> str:
+    """The page as text."""
+    patterns = analysis.characterization(records)
+    graph = analysis.is_graph(patterns)
+    environment = Environment(
+        loader=PackageLoader("brickyard.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    tables: list[Table] = characterization_tables(patterns) if graph else [totals_table(records)]
+    outcomes = [r for r in records if r.info.outcome != "done"]
+    return environment.get_template("report.html.j2").render(
+        title=_title(records, study, graph=graph),
+        when=summaries.when(records[0].info),
+        version=records[0].info.software_version,
+        warnings=summaries.distinct_warnings(records),
+        notes=study.notes if study else [],
+        unfinished=[f"Run {r.info.id} {r.info.outcome}: {r.info.message}" for r in outcomes],
+        circumstances=summaries.circumstances(records),
+        summary=words.summary(records, patterns),
+        figures=figures,
+        tables=tables,
+        failures=failure_table(records),
+        slowest=slowest_table(records),
+    )
+
+
+def _title(records: list[Record], study: StudyInfo | None, *, graph: bool) -> str:
+    targets = sorted({path for record in records for path in record.info.targets})
+    where = targets[0] if len(targets) == 1 else f"{len(targets)} targets"
+    opened = records[0].info.engine.get("targets", [])
+    if len(targets) == 1 and opened and Path(where).name.startswith("scratch-"):
+        where = f"a scratch file of {format_size(opened[0]['size_bytes'])} in {Path(where).parent}"
+    if graph:
+        return f"Characterization of {where}"
+    if study:
+        return f"{study.name} on {where}"
+    titles = sorted({str(record.info.plan.get("title", record.info.profile)) for record in records})
+    return f"{titles[0] if len(titles) == 1 else f'{len(records)} runs'} on {where}"

@@ -1,0 +1,54 @@
+"""Duty: charts → SVG and PNG, offline. Refusal: a chart that asks for anything over the network is not drawn."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import vl_convert
+
+from brickyard.report.theme import dressed
+
+PNG_SCALE = 2.0  # twice the nominal size stays sharp on paper and on phones
+VEGALITE_VERSION = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A finished picture with the sentence that says what it shows."""
+
+    name: str
+    alt_text: str
+    svg: str
+
+    def write(self, directory: Path) -> None:
+        (directory / f"{self.name}.svg").write_text(self.svg, "utf-8")
+        (directory / f"{self.name}.png").write_bytes(vl_convert.svg_to_png(self.svg, scale=PNG_SCALE))
+
+    def inline(self) -> str:
+        """The picture for a place inside HTML: it takes the width that is there, and shares no id with another."""
+        body = re.sub(r"<\?xml[^>]*\?>|<!DOCTYPE[^>]*>", "", self.svg)
+        head, rest = re.search(r"<svg\b[^>]*>", body), body
+        if head is None:
+            return ""
+        box = re.search(r'viewBox="[^"]*"', head[0])
+        width = re.search(r'\bwidth="([\d.]+)', head[0])
+        limit = f"max-width:{float(width[1]) * 1.5:.0f}px" if width else ""
+        tag = f'<svg {box[0] if box else ""} role="img" aria-label="{_escaped(self.alt_text)}" style="{limit}">'
+        rest = body[: head.start()] + tag + body[head.end() :]
+        rest = re.sub(r'\bid="([^"]+)"', rf'id="{self.name}-\1"', rest)
+        rest = re.sub(r"url\(#([^)]+)\)", rf"url(#{self.name}-\1)", rest)
+        rest = re.sub(r'href="#([^"]+)"', rf'href="#{self.name}-\1"', rest)
+        return re.sub(r'\s(?:xmlns(?::\w+)?)="[^"]*"', "", rest)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+
+
+def draw(name: str, alt_text: str, chart: Any, *, width: int | None = None) -> Picture:
+    svg = vl_convert.vegalite_to_svg(dressed(chart, width=width).to_dict(), VEGALITE_VERSION, allowed_base_urls=[])
+    return Picture(name, alt_text, svg)

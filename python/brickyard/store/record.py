@@ -1,0 +1,99 @@
+"""Duty: the rows of the store as typed, immutable values.
+
+Refusal: no arithmetic. Totals, percentiles and shares are the business of `brickyard.analysis`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """What one operation of one stream did in one interval, by one measure (service, response, lateness)."""
+
+    phase: int
+    stream: int
+    operation: str
+    measure: str
+    start_ns: int
+    end_ns: int
+    warmup: bool
+    requests: int
+    bytes: int
+    errors: int
+    depth_max: int
+    mean_ns: float
+    p50_ns: int
+    p99_ns: int
+    max_ns: int
+    histogram: str
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalCost:
+    """What the generator itself used in one interval; there is one of these also where nothing completed."""
+
+    phase: int
+    start_ns: int
+    end_ns: int
+    warmup: bool
+    cpu_user_ns: int
+    cpu_system_ns: int
+    loop_busy_share: float
+    knob: Json | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """A run without its measurements: its circumstances and how it ended."""
+
+    id: int
+    created_unix_ns: int
+    profile: str
+    profile_hash: str
+    plan: Json
+    seed: int
+    condition: str
+    targets: list[str]
+    options: Json
+    software_version: str
+    facts: Json
+    study: int | None
+    labels: Json
+    start_unix_ns: int | None
+    engine: Json
+    ended_unix_ns: int | None
+    end_ns: int | None
+    outcome: str
+    message: str
+    watch: Json
+    warnings: list[Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """All that is known of a run."""
+
+    info: RunInfo
+    intervals: list[Interval] = field(default_factory=list)
+    costs: list[IntervalCost] = field(default_factory=list)
+    errors: list[Json] = field(default_factory=list)
+    events: list[Json] = field(default_factory=list)
+
+    def events_of(self, kind: str) -> list[Json]:
+        return [event for event in self.events if event.get("event") == kind]
+
+
+@dataclass(frozen=True, slots=True)
+class StudyInfo:
+    id: int
+    created_unix_ns: int
+    name: str
+    about: Json
+    outcome: str
+    notes: list[str]
+    runs: list[int]

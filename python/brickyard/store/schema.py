@@ -1,0 +1,185 @@
+"""Duty: the tables of the store and how an older store becomes a current one.
+
+Refusal: no reading or writing of rows. A migration that was ever released is never edited; a change is a new one.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from brickyard.errors import BadInputError
+
+APPLICATION_ID = 0x42524B59  # "BRKY", so that `file` and we ourselves know a store from another SQLite file
+
+APPEND_ONLY = (
+    "run",
+    "run_start",
+    "run_end",
+    "interval",
+    "interval_cost",
+    "error",
+    "event",
+    "study",
+    "study_run",
+    "study_end",
+)
+
+_TABLES = """
+CREATE TABLE run (
+    id               INTEGER PRIMARY KEY AUTOINCREMENT,
+    created_unix_ns  INTEGER NOT NULL,
+    profile          TEXT NOT NULL,
+    profile_hash     TEXT NOT NULL,
+    plan             TEXT NOT NULL CHECK (json_valid(plan)),
+    seed             INTEGER NOT NULL,
+    condition        TEXT NOT NULL,
+    targets          TEXT NOT NULL CHECK (json_valid(targets)),
+    options          TEXT NOT NULL CHECK (json_valid(options)),
+    software_version TEXT NOT NULL,
+    facts            TEXT NOT NULL CHECK (json_valid(facts))
+) STRICT;
+CREATE TABLE run_start (
+    run              INTEGER PRIMARY KEY REFERENCES run (id),
+    start_unix_ns    INTEGER NOT NULL,
+    engine           TEXT NOT NULL CHECK (json_valid(engine))
+) STRICT;
+-- No row here: the run was interrupted so hard that it could not say so.
+CREATE TABLE run_end (
+    run              INTEGER PRIMARY KEY REFERENCES run (id),
+    ended_unix_ns    INTEGER NOT NULL,
+    end_ns           INTEGER NOT NULL,
+    outcome          TEXT NOT NULL CHECK (outcome IN ('done', 'interrupted', 'failed')),
+    message          TEXT NOT NULL,
+    watch            TEXT NOT NULL CHECK (json_valid(watch)),
+    warnings         TEXT NOT NULL CHECK (json_valid(warnings))
+) STRICT;
+CREATE TABLE interval (
+    run              INTEGER NOT NULL REFERENCES run (id),
+    phase            INTEGER NOT NULL,
+    stream           INTEGER NOT NULL,
+    operation        TEXT NOT NULL,
+    measure          TEXT NOT NULL,
+    start_ns         INTEGER NOT NULL,
+    end_ns           INTEGER NOT NULL,
+    warmup           INTEGER NOT NULL,
+    requests         INTEGER NOT NULL,
+    bytes            INTEGER NOT NULL,
+    errors           INTEGER NOT NULL,
+    depth_max        INTEGER NOT NULL,
+    mean_ns          REAL NOT NULL,
+    p50_ns           INTEGER NOT NULL,
+    p99_ns           INTEGER NOT NULL,
+    max_ns           INTEGER NOT NULL,
+    histogram        TEXT NOT NULL,
+    PRIMARY KEY (run, phase, stream, operation, measure, start_ns)
+) STRICT, WITHOUT ROWID;
+-- One row an interval, also where nothing completed in it: a stall is a measurement.
+CREATE TABLE interval_cost (
+    run              INTEGER NOT NULL REFERENCES run (id),
+    phase            INTEGER NOT NULL,
+    start_ns         INTEGER NOT NULL,
+    end_ns           INTEGER NOT NULL,
+    warmup           INTEGER NOT NULL,
+    cpu_user_ns      INTEGER NOT NULL,
+    cpu_system_ns    INTEGER NOT NULL,
+    loop_busy_share  REAL NOT NULL,
+    knob             TEXT NOT NULL CHECK (json_valid(knob)),
+    PRIMARY KEY (run, phase, start_ns)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE error (
+    id               INTEGER PRIMARY KEY,
+    run              INTEGER NOT NULL REFERENCES run (id),
+    at_ns            INTEGER NOT NULL,
+    phase            INTEGER NOT NULL,
+    stream           INTEGER NOT NULL,
+    operation        TEXT NOT NULL,
+    offset_bytes     INTEGER NOT NULL,
+    request_bytes    INTEGER NOT NULL,
+    kind             TEXT NOT NULL,
+    errno            INTEGER,
+    text             TEXT NOT NULL
+) STRICT;
+CREATE INDEX error_of_run ON error (run, at_ns);
+CREATE TABLE event (
+    id               INTEGER PRIMARY KEY,
+    run              INTEGER NOT NULL REFERENCES run (id),
+    kind             TEXT NOT NULL,
+    body             TEXT NOT NULL CHECK (json_valid(body))
+) STRICT;
+CREATE INDEX event_of_run ON event (run, id);
+CREATE TABLE study (
+    id               INTEGER PRIMARY KEY AUTOINCREMENT,
+    created_unix_ns  INTEGER NOT NULL,
+    name             TEXT NOT NULL,
+    about            TEXT NOT NULL CHECK (json_valid(about))
+) STRICT;
+CREATE TABLE study_run (
+    study            INTEGER NOT NULL REFERENCES study (id),
+    run              INTEGER NOT NULL REFERENCES run (id),
+    labels           TEXT NOT NULL CHECK (json_valid(labels)),
+    PRIMARY KEY (study, run)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE study_end (
+    study            INTEGER PRIMARY KEY REFERENCES study (id),
+    ended_unix_ns    INTEGER NOT NULL,
+    outcome          TEXT NOT NULL,
+    notes            TEXT NOT NULL CHECK (json_valid(notes))
+) STRICT;
+"""
+
+
+def _append_only_triggers(tables: Sequence[str]) -> str:
+    return "".join(
+        f"CREATE TRIGGER {table}_no_{verb} BEFORE {verb} ON {table} "
+        f"BEGIN SELECT RAISE(ABORT, 'the store is append-only'); END;\n"
+        for table in tables
+        for verb in ("update", "delete")
+    )
+
+
+MIGRATIONS: tuple[str, ...] = (_TABLES + _append_only_triggers(APPEND_ONLY),)
+"""Script number n takes a store from version n to n + 1; the version stands in SQLite's `user_version`."""
+
+
+def migrate(connection: sqlite3.Connection, place: str, migrations: Sequence[str] = MIGRATIONS) -> None:
+    """Brings a store to the current version, or says in one line why it cannot be used."""
+    version = _version(connection, place)
+    if version > len(migrations):
+        raise BadInputError(
+            f"{place}: written by a newer Brickyard (store version {version}, this one knows up to {len(migrations)}); "
+            "upgrade Brickyard or name another store with --store"
+        )
+    while version < len(migrations):
+        # The write lock comes first and the version is read again under it: another process may have been faster.
+        connection.execute("BEGIN IMMEDIATE")
+        version = _version(connection, place)
+        if version < len(migrations):
+            for statement in _statements(migrations[version]):
+                connection.execute(statement)
+            version += 1
+            connection.execute(f"PRAGMA user_version = {version}")
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("COMMIT")
+
+
+def _version(connection: sqlite3.Connection, place: str) -> int:
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    application = int(connection.execute("PRAGMA application_id").fetchone()[0])
+    tables = int(connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0])
+    if (application != APPLICATION_ID and tables) or (version and not tables):
+        raise BadInputError(f"{place}: a database, but not a store of Brickyard; name another with --store")
+    return version
+
+
+def _statements(script: str) -> list[str]:
+    """Splits a script; `executescript` would commit the transaction that makes a migration all or nothing."""
+    statements, pending = [], ""
+    for line in script.splitlines():
+        if line.lstrip().startswith("--"):
+            continue
+        pending += line + "\n"
+        if sqlite3.complete_statement(pending):
+            statements.append(pending)
+            pending = ""
+    return statements

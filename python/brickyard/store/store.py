@@ -1,0 +1,304 @@
+"""Duty: append what happens to the store, each event as it arrives, and read it back.
+
+Every append is its own transaction in WAL mode with `synchronous=NORMAL`: what was committed survives the death of
+this process by any signal, kill -9 included. It is not proof against a power cut or a crash of the kernel, after
+which the last moments may be missing (the file stays consistent); a flush for each interval would disturb the very
+device that is often being measured.
+
+Refusal: nothing is changed or deleted (triggers in the schema see to it), and nothing is computed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from brickyard.errors import BadInputError, one_line
+from brickyard.store.record import Interval, IntervalCost, Json, Record, RunInfo, StudyInfo
+from brickyard.store.schema import migrate
+
+BUSY_TIMEOUT_S = 30.0  # how long an append waits for other runs that write to the same store
+
+_RUN_COLUMNS = """
+    SELECT run.id, run.created_unix_ns, run.profile, run.profile_hash, run.plan, run.seed, run.condition, run.targets,
+           run.options, run.software_version, run.facts, study_run.study, study_run.labels, run_start.start_unix_ns,
+           run_start.engine, run_end.ended_unix_ns, run_end.end_ns, run_end.outcome, run_end.message, run_end.watch,
+           run_end.warnings
+    FROM run LEFT JOIN study_run ON study_run.run = run.id LEFT JOIN run_start ON run_start.run = run.id
+    LEFT JOIN run_end ON run_end.run = run.id
+"""
+
+
+def default_place() -> Path:
+    """`$XDG_DATA_HOME/brickyard/runs.db`, after the XDG Base Directory Specification."""
+    data = os.environ.get("XDG_DATA_HOME", "")
+    base = Path(data) if os.path.isabs(data) else Path.home() / ".local" / "share"
+    return base / "brickyard" / "runs.db"
+
+
+class Store:
+    """An open store; safe to use beside other processes that have it open."""
+
+    def __init__(self, place: Path | str | None = None, *, must_exist: bool = False) -> None:
+        self.place = Path(place) if place is not None else default_place()
+        if must_exist and not self.place.exists():
+            raise BadInputError(f"{self.place}: no store here; measure something first or name another with --store")
+        try:
+            self.place.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(self.place, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+            migrate(self._db, str(self.place))  # first, so that a database of somebody else is not touched
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = NORMAL")
+            self._db.execute("PRAGMA foreign_keys = ON")
+        except (sqlite3.Error, OSError) as error:
+            raise BadInputError(f"{self.place}: cannot be used as a store: {one_line(error)}") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._db.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield self._db
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def add_study(self, name: str, about: Json) -> int:
+        with self._transaction() as db:
+            cursor = db.execute(
+                "INSERT INTO study (created_unix_ns, name, about) VALUES (?, ?, ?)",
+                (time.time_ns(), name, _text(about)),
+            )
+        return _new_id(cursor)
+
+    def end_study(self, study: int, outcome: str, notes: list[str]) -> None:
+        with self._transaction() as db:
+            db.execute("INSERT INTO study_end VALUES (?, ?, ?, ?)", (study, time.time_ns(), outcome, _text(notes)))
+
+    def add_run(
+        self,
+        *,
+        profile: str,
+        profile_hash: str,
+        plan: Json,
+        condition: str,
+        targets: list[str],
+        options: Json,
+        software_version: str,
+        facts: Json,
+        study: int | None = None,
+        labels: Json | None = None,
+    ) -> int:
+        """Notes that a run is about to begin; from here on it is on record, whatever becomes of it."""
+        with self._transaction() as db:
+            cursor = db.execute(
+                "INSERT INTO run (created_unix_ns, profile, profile_hash, plan, seed, condition, targets, options,"
+                " software_version, facts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    time.time_ns(),
+                    profile,
+                    profile_hash,
+                    _text(plan),
+                    # SQLite's integers are signed; the plan keeps the seed as it was written.
+                    _signed(int(plan.get("seed", 0))),
+                    condition,
+                    _text(targets),
+                    _text(options),
+                    software_version,
+                    _text(facts),
+                ),
+            )
+            run = _new_id(cursor)
+            if study is not None:
+                db.execute("INSERT INTO study_run VALUES (?, ?, ?)", (study, run, _text(labels or {})))
+        return run
+
+    def add_events(self, run: int, events: Iterable[Json]) -> None:
+        """Commits events of the engine as one transaction; the end of a run comes with `end_run`."""
+        with self._transaction() as db:
+            for event in events:
+                _append(db, run, event)
+
+    def end_run(self, run: int, end: Json, watch: Json, warnings: list[Json]) -> None:
+        with self._transaction() as db:
+            db.execute(
+                "INSERT INTO run_end VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    run,
+                    time.time_ns(),
+                    int(end.get("end_ns", 0)),
+                    end["outcome"],
+                    end.get("message", ""),
+                    _text(watch),
+                    _text(warnings),
+                ),
+            )
+
+    def runs(self, ids: Iterable[int] | None = None) -> list[RunInfo]:
+        """Runs in the order in which they began."""
+        wanted = "" if ids is None else f"WHERE run.id IN ({','.join(str(int(i)) for i in ids)})"
+        return [_run_info(row) for row in self._db.execute(f"{_RUN_COLUMNS} {wanted} ORDER BY run.id")]
+
+    def studies(self) -> list[StudyInfo]:
+        rows = self._db.execute(
+            "SELECT study.id, created_unix_ns, name, about, outcome, notes FROM study"
+            " LEFT JOIN study_end ON study_end.study = study.id ORDER BY study.id"
+        ).fetchall()
+        return [
+            StudyInfo(
+                id=row[0],
+                created_unix_ns=row[1],
+                name=row[2],
+                about=json.loads(row[3]),
+                outcome=row[4] or "interrupted",
+                notes=json.loads(row[5] or "[]"),
+                runs=[
+                    r[0] for r in self._db.execute("SELECT run FROM study_run WHERE study = ? ORDER BY run", row[:1])
+                ],
+            )
+            for row in rows
+        ]
+
+    def record(self, run: int) -> Record:
+        """Reads all that is known of a run."""
+        found = self.runs([run])
+        if not found:
+            raise BadInputError(f"run {run}: not in {self.place}; `brickyard runs` lists what there is")
+        intervals = self._db.execute(
+            "SELECT phase, stream, operation, measure, start_ns, end_ns, warmup, requests, bytes, errors, depth_max,"
+            " mean_ns, p50_ns, p99_ns, max_ns, histogram FROM interval WHERE run = ?"
+            " ORDER BY phase, start_ns, stream, operation, measure",
+            (run,),
+        )
+        costs = self._db.execute(
+            "SELECT phase, start_ns, end_ns, warmup, cpu_user_ns, cpu_system_ns, loop_busy_share, knob"
+            " FROM interval_cost WHERE run = ? ORDER BY phase, start_ns",
+            (run,),
+        )
+        errors = self._db.execute(
+            "SELECT at_ns, phase, stream, operation, offset_bytes, request_bytes, kind, errno, text"
+            " FROM error WHERE run = ? ORDER BY at_ns, id",
+            (run,),
+        )
+        names = [column[0] for column in errors.description]
+        events = self._db.execute("SELECT body FROM event WHERE run = ? ORDER BY id", (run,))
+        return Record(
+            info=found[0],
+            intervals=[Interval(*_replaced(row, 6, bool(row[6]))) for row in intervals],
+            costs=[IntervalCost(*_replaced(_replaced(row, 3, bool(row[3])), 7, json.loads(row[7]))) for row in costs],
+            errors=[dict(zip(names, row, strict=True)) for row in errors],
+            events=[json.loads(body) for (body,) in events],
+        )
+
+
+_NOTHING: Json = {"mean_ns": 0.0, "p50_ns": 0, "p99_ns": 0, "max_ns": 0, "histogram": ""}
+
+
+def _append(db: sqlite3.Connection, run: int, event: Json) -> None:
+    kind = event["event"]
+    if kind == "interval":
+        _append_interval(db, run, event)
+    elif kind == "error":
+        keys = ("at_ns", "phase", "stream", "operation", "offset_bytes", "request_bytes", "kind", "errno", "text")
+        db.execute(
+            f"INSERT INTO error (run, {', '.join(keys)}) VALUES (?{', ?' * len(keys)})",  # noqa: S608
+            (run, *(event.get(key) for key in keys)),
+        )
+    elif kind == "start":
+        db.execute("INSERT INTO run_start VALUES (?, ?, ?)", (run, event["start_unix_ns"], _text(event)))
+    elif kind != "fill" or event["done_bytes"] >= event["total_bytes"]:
+        # Of the preparation only its end is worth keeping.
+        db.execute("INSERT INTO event (run, kind, body) VALUES (?, ?, ?)", (run, kind, _text(event)))
+
+
+def _append_interval(db: sqlite3.Connection, run: int, event: Json) -> None:
+    span = (event["start_ns"], event["end_ns"], int(event["warmup"]))
+    cpu = event["cpu"]
+    db.execute(
+        "INSERT INTO interval_cost VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (run, event["phase"], *span, cpu["user_ns"], cpu["system_ns"], event["loop_busy_share"], _text(event["knob"])),
+    )
+    db.executemany(
+        f"INSERT INTO interval VALUES (?{', ?' * 16})",  # noqa: S608
+        [
+            (
+                run,
+                event["phase"],
+                cell["stream"],
+                cell["operation"],
+                measure,
+                *span,
+                cell["requests"],
+                cell["bytes"],
+                cell["errors"],
+                cell["depth_max"],
+                *(figures[key] for key in ("mean_ns", "p50_ns", "p99_ns", "max_ns", "histogram")),
+            )
+            for cell in event["cells"]
+            # Where every request failed there is nothing to measure, yet the failures are data.
+            for measure, figures in (cell["measures"] or {"service": _NOTHING}).items()
+        ],
+    )
+
+
+def _run_info(row: tuple[Any, ...]) -> RunInfo:
+    plan = json.loads(row[4])
+    return RunInfo(
+        id=row[0],
+        created_unix_ns=row[1],
+        profile=row[2],
+        profile_hash=row[3],
+        plan=plan,
+        seed=int(plan.get("seed", row[5])),
+        condition=row[6],
+        targets=json.loads(row[7]),
+        options=json.loads(row[8]),
+        software_version=row[9],
+        facts=json.loads(row[10]),
+        study=row[11],
+        labels=json.loads(row[12] or "{}"),
+        start_unix_ns=row[13],
+        engine=json.loads(row[14] or "{}"),
+        ended_unix_ns=row[15],
+        end_ns=row[16],
+        outcome=row[17] or "interrupted",
+        message=row[18] if row[18] is not None else "ended without a word: killed, or still running",
+        watch=json.loads(row[19] or "{}"),
+        warnings=json.loads(row[20] or "[]"),
+    )
+
+
+def _replaced(row: tuple[Any, ...], place: int, value: object) -> tuple[Any, ...]:
+    return (*row[:place], value, *row[place + 1 :])
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def _new_id(cursor: sqlite3.Cursor) -> int:
+    if cursor.lastrowid is None:
+        raise sqlite3.DatabaseError("an insert gave no row id")
+    return cursor.lastrowid

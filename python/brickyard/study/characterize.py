@@ -1,0 +1,156 @@
+"""Duty: the characterization of a target: request sizes × {sequential, random} × {read, write}, each cell one run.
+
+Refusal: it gives no consent. Where the core refuses to write, the reads are done and the refusal is told.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from enum import Enum
+
+from brickyard import profiles
+from brickyard.errors import BadInputError
+from brickyard.store import Json, Store
+from brickyard.study.interrupt import Interrupt
+from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
+from brickyard.units import format_size
+
+SIZES_BYTES = tuple(512 << step for step in range(12))
+"""512 B to 1 MiB, the x axis of the characterization graph in Overland's guide."""
+PATTERNS = (("sequential", "read"), ("random", "read"), ("sequential", "write"), ("random", "write"))
+"""Reads first, so that no read waits for what the writes have left behind in caches."""
+INTERVALS_A_CELL = 6  # enough to tell spread, which needs five
+CELL_OVERHEAD_S = 0.15  # opening, closing and committing, on top of the cell's own time
+
+
+class Mode(Enum):
+    """How much time the whole is given (fill included) and how long one cell may last."""
+
+    QUICK = "quick"
+    DEFAULT = "default"
+    FULL = "full"
+
+
+@dataclass(frozen=True)
+class Timing:
+    total_s: float
+    cell_min_s: float
+    cell_max_s: float
+
+
+TIMING = {
+    Mode.QUICK: Timing(total_s=22, cell_min_s=0.2, cell_max_s=0.3),
+    Mode.DEFAULT: Timing(total_s=92, cell_min_s=0.5, cell_max_s=1.5),
+}
+FULL_CELL = ("duration=30min", 'steady={ round = "10s", rounds = 5, stop = true }', "interval=1s", "warmup=2s")
+"""Ends at steady state by SNIA's criteria (five rounds), or after half an hour where there is none."""
+
+
+@dataclass
+class StudyResult:
+    study: int
+    runs: list[int]
+    outcome: str
+    message: str
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class Cell:
+    address: str
+    operation: str
+    request_bytes: int
+
+    @property
+    def labels(self) -> Json:
+        return {"address": self.address, "operation": self.operation, "request_bytes": self.request_bytes}
+
+
+def cells() -> list[Cell]:
+    """Large requests first: the first run then tells the alignment that smaller ones would have to meet."""
+    return [Cell(address, operation, size) for address, operation in PATTERNS for size in reversed(SIZES_BYTES)]
+
+
+def plan_of(cell: Cell, mode: Mode, cell_s: float, overrides: list[str]) -> str:
+    """The plan of one cell; what the user sets comes last and wins."""
+    if mode is Mode.FULL:
+        length = list(FULL_CELL)
+    else:
+        length = [f"duration={round(cell_s * 1000)}ms", f"interval={round(cell_s * 1000 / INTERVALS_A_CELL)}ms"]
+        if mode is Mode.QUICK:
+            length.append("warmup=50ms")
+    load = [f"operations={{ {cell.operation} = 100 }}", f"request={cell.request_bytes}", f'address="{cell.address}"']
+    return profiles.validate(profiles.read("characterize"), [*length, *load, *overrides])
+
+
+class Characterization:
+    """One characterization from its first cell to its last."""
+
+    def __init__(self, store: Store, listener: Listener, interrupt: Interrupt, mode: Mode) -> None:
+        self.store = store
+        self.listener = listener
+        self.interrupt = interrupt
+        self.mode = mode
+        self.runner = Runner(store, listener, interrupt)
+        self.study: int | None = None
+        self.notes: list[str] = []
+        self.align_bytes = 0
+        self.cell_s = TIMING[mode].cell_max_s if mode in TIMING else 0.0
+
+    def run(self, target: str, options: Json, overrides: list[str]) -> StudyResult:
+        plan_of(cells()[0], self.mode, self.cell_s, overrides)  # bad overrides are refused before anything is noted
+        began = time.monotonic()
+        runs: list[int] = []
+        last = RunResult(0, "done", "", {})
+        todo = cells()
+        self.listener.expect(len(todo))
+        while todo and last.outcome == "done":
+            cell = todo.pop(0)
+            if cell.request_bytes < self.align_bytes:
+                continue
+            spec = RunSpec(
+                profile="characterize",
+                plan=plan_of(cell, self.mode, self.cell_s, overrides),
+                targets=[target],
+                options=options,
+                labels=cell.labels,
+            )
+            try:
+                last = self.runner.run(spec, lambda: self._study(target))
+            except BadInputError as error:
+                if cell.operation != "write" or not runs:
+                    raise
+                self.note(f"writes are left out: {error}")
+                break
+            if not runs:
+                self._learn(last, time.monotonic() - began, todo)
+            runs.append(last.run)
+        study = self._study(target)
+        self.store.end_study(study, last.outcome, self.notes)
+        return StudyResult(study, runs, last.outcome, last.message, self.notes)
+
+    def _study(self, target: str) -> int:
+        """The study is noted when its first run has really begun."""
+        if self.study is None:
+            self.study = self.store.add_study("characterize", {"mode": self.mode.value, "target": target})
+        return self.study
+
+    def _learn(self, first: RunResult, spent_s: float, todo: list[Cell]) -> None:
+        """The first run tells the alignment, and how much of the time the filling took."""
+        targets = first.start.get("targets", [])
+        self.align_bytes = int(targets[0].get("align_bytes", 0)) if targets else 0
+        skipped = [size for size in SIZES_BYTES if size < self.align_bytes]
+        if skipped:
+            names = ", ".join(format_size(size) for size in skipped)
+            self.note(f"{names} left out: below the target's alignment of {format_size(self.align_bytes)}")
+        left = sum(cell.request_bytes >= self.align_bytes for cell in todo)
+        self.listener.expect(left + 1)
+        if self.mode in TIMING:
+            timing = TIMING[self.mode]
+            each = (timing.total_s - spent_s) / max(left, 1) - CELL_OVERHEAD_S
+            self.cell_s = round(min(max(each, timing.cell_min_s), timing.cell_max_s), 2)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+        self.listener.note(text)

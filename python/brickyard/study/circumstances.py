@@ -1,0 +1,83 @@
+"""Duty: the facts that belong to a run (host, target, what else happened meanwhile) and the warnings that follow.
+
+Refusal: no fact is gathered here; `brickyard.facts` knows where each one stands.
+"""
+
+from __future__ import annotations
+
+import time
+
+from brickyard import _core, facts
+from brickyard.analysis import summary
+from brickyard.analysis.totals import stream_plan
+from brickyard.store import Json, Record, Store
+
+SAMPLE_EVERY_S = 1.0  # a sample reads a few open files; more often would tell no more
+
+
+def collect(targets: list[str]) -> Json:
+    """Facts about the host and each target, taken once before the first run of a study."""
+    found = [facts.collect(target) for target in targets]
+    return {"host": found[0]["host"] if found else {}, "targets": [item["target"] for item in found]}
+
+
+class Watching:
+    """The counters of the host and the devices from the first phase of a run to its end.
+
+    Filling comes before, so that what a device has carried can be held against what was asked of it.
+    """
+
+    def __init__(self, targets: list[str]) -> None:
+        self._watches = [facts.Watch(target) for target in targets]
+        self._sampled_s: float | None = None
+
+    def event(self, event: Json) -> None:
+        if event["event"] == "phase" and self._sampled_s is None:
+            for watch in self._watches:
+                watch.__enter__()
+            self._sampled_s = time.monotonic()
+        elif self._sampled_s is not None and time.monotonic() - self._sampled_s >= SAMPLE_EVERY_S:
+            self._sampled_s = time.monotonic()
+            for watch in self._watches:
+                watch.sample()
+
+    def stop(self) -> None:
+        """Ends the watch; what it saw can be asked for afterwards."""
+        for watch in self._watches:
+            watch.stop()
+
+    def results(self, record: Record) -> list[Json]:
+        if self._sampled_s is None:
+            return []
+        return [watch.result(ours(record, target)) for target, watch in enumerate(self._watches)]
+
+
+def ours(record: Record, target: int) -> Json:
+    """What the run itself asked of one target, warm-up included, to be told apart from what others did."""
+    counts = {"read_bytes": 0, "read_requests": 0, "write_bytes": 0, "write_requests": 0}
+    for item in record.intervals:
+        stream = stream_plan(record, item.phase, item.stream)
+        if item.measure == "service" and item.operation in ("read", "write") and stream.get("target", 0) == target:
+            counts[f"{item.operation}_bytes"] += item.bytes
+            counts[f"{item.operation}_requests"] += item.requests
+    return counts
+
+
+def warnings(store: Store, record: Record, watched: list[Json]) -> list[Json]:
+    """What the reader must know before believing a figure of this run."""
+    info = record.info
+    found: list[Json] = facts.warnings(
+        {
+            "facts": {"host": info.facts["host"], "target": info.facts["targets"]},
+            "watch": watched,
+            "start": info.engine,
+            "intervals": summary.interval_documents(record),
+            "phase_ends": record.events_of("phase_end"),
+            "steady": record.events_of("steady"),
+            "hangs": record.events_of("hang"),
+            "plan": info.plan,
+            "store": facts.store_facts(str(store.place)),
+            "release_build": _core.is_release_build(),
+        }
+    )
+    return found

@@ -1,0 +1,94 @@
+"""Duty: what a plan is going to do: how long it lasts and how much it writes, before anything is touched.
+
+Refusal: no guess. What depends on how fast the storage is, is said to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from brickyard import _core, facts
+from brickyard.store import Json
+from brickyard.units import format_seconds, format_size
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Bytes are None where only the storage's speed decides them; so is a duration."""
+
+    duration_s: float | None
+    writes: bool
+    written_bytes: int | None
+    fill_bytes: int | None
+
+    def document(self) -> Json:
+        return {
+            "duration_s": self.duration_s,
+            "writes": self.writes,
+            "written_bytes": self.written_bytes,
+            "fill_bytes": self.fill_bytes,
+        }
+
+
+def forecast(plan: Json, sizes_bytes: list[int | None]) -> Forecast:
+    """Reads a validated plan; `sizes_bytes` are those of its targets as far as known."""
+    durations = [_phase_seconds(phase) for phase in plan["phase"]]
+    written = [_written(phase, seconds) for phase, seconds in zip(plan["phase"], durations, strict=True)]
+    known = [s for s in durations if s is not None]
+    amounts = [w for w in written if w is not None]
+    return Forecast(
+        duration_s=sum(known) if len(known) == len(durations) else None,
+        writes=any(_write_share(stream) > 0 for phase in plan["phase"] for stream in phase["stream"]),
+        written_bytes=sum(amounts) if len(amounts) == len(written) else None,
+        fill_bytes=sum(size or 0 for size in sizes_bytes) if all(sizes_bytes) else None,
+    )
+
+
+def forecast_lines(expected: Forecast, targets: list[str]) -> list[str]:
+    """The forecast in words."""
+    lasts = "until its limits are reached" if expected.duration_s is None else format_seconds(expected.duration_s)
+    lines = [f"duration: {lasts}, and the time for filling what was never written"]
+    if not expected.writes:
+        return [*lines, "writes: none, apart from filling a file that Brickyard makes"]
+    if expected.written_bytes is None:
+        amount = "as much as the target takes in that time (a gigabyte a second would be 3.6 TB an hour)"
+    else:
+        amount = format_size(expected.written_bytes)
+    lines.append(f"writes: {amount}")
+    if expected.written_bytes is not None:
+        lines += _endurance_lines(expected.written_bytes, targets)
+    return lines
+
+
+def _endurance_lines(written_bytes: int, targets: list[str]) -> list[str]:
+    return [f"endurance of {target}: {facts.endurance(target, written_bytes)['text']}" for target in targets]
+
+
+def _phase_seconds(phase: Json) -> float | None:
+    if not phase.get("duration"):
+        return None
+    warmup = phase.get("warmup") or "0ns"
+    return (_core.parse_duration_ns(phase["duration"]) + _core.parse_duration_ns(warmup)) / 1e9
+
+
+def _write_share(stream: Json) -> float:
+    return float(stream["operations"]["write"]) / 100
+
+
+def _mean_request_bytes(stream: Json) -> float:
+    return float(sum(item["size"] * item["share"] for item in stream["request"])) / 100
+
+
+def _written(phase: Json, seconds: float | None) -> int | None:
+    """An upper bound of what a phase writes, or None where only the storage's speed decides."""
+    writing = [stream for stream in phase["stream"] if _write_share(stream) > 0]
+    if not writing:
+        return 0
+    bounds: list[float] = []
+    if phase.get("bytes"):
+        bounds.append(phase["bytes"])
+    if phase.get("requests"):
+        bounds.append(phase["requests"] * max(_mean_request_bytes(s) * _write_share(s) for s in writing))
+    if seconds is not None and all(stream["pace"]["loop"] == "open" for stream in writing):
+        bounds.append(sum(seconds * s["pace"]["rate"] * _mean_request_bytes(s) * _write_share(s) for s in writing))
+    return round(min(bounds)) if bounds else None

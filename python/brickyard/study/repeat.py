@@ -1,0 +1,40 @@
+"""Duty: one profile several times over, under the same conditions. Refusal: nothing is averaged here."""
+
+from __future__ import annotations
+
+from brickyard.store import Json, Store
+from brickyard.study.interrupt import Interrupt
+from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
+
+
+def repeat(
+    store: Store,
+    listener: Listener,
+    interrupt: Interrupt,
+    profile: str,
+    plan: str,
+    targets: list[str],
+    options: Json,
+    times: int,
+) -> list[RunResult]:
+    """Runs until all repetitions are done, or one of them is interrupted or fails. More than one make a study."""
+    runner = Runner(store, listener, interrupt)
+    listener.expect(times)
+    study: int | None = None
+
+    def noted() -> int:
+        nonlocal study
+        if study is None:
+            study = store.add_study(f"{profile} × {times}", {"profile": profile, "repetitions": times})
+        return study
+
+    results: list[RunResult] = []
+    for repetition in range(1, times + 1):
+        labels: Json = {"repetition": repetition} if times > 1 else {}
+        spec = RunSpec(profile=profile, plan=plan, targets=targets, options=options, labels=labels)
+        results.append(runner.run(spec, noted if times > 1 else None))
+        if results[-1].outcome != "done":
+            break
+    if study is not None:
+        store.end_study(study, results[-1].outcome, [])
+    return results

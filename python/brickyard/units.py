@@ -1,0 +1,66 @@
+"""Duty: figures as people read them: thousands separators, binary prefixes, the most readable unit of time.
+
+Refusal: no parsing; sizes and time spans that people write are read by the core alone.
+"""
+
+from __future__ import annotations
+
+MIB = 1 << 20
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_TIME = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns"))
+
+
+def format_size(size_bytes: float) -> str:
+    """`4 KiB`, `1.5 GiB`: at most one decimal, none where it would be zero."""
+    value, unit = float(size_bytes), 0
+    while value >= 1024 and unit < len(_BINARY) - 1:
+        value, unit = value / 1024, unit + 1
+    text = f"{value:,.1f}".removesuffix(".0")
+    return f"{text} {_BINARY[unit]}"
+
+
+def format_ns(time_ns: float | None) -> str:
+    """`87.3 µs`, `1.25 ms`: three significant digits; a dash where there is nothing to say."""
+    if time_ns is None:
+        return "–"
+    if time_ns <= 0:
+        return "0"
+    for unit_ns, unit in _TIME:
+        # 999.6 µs would be rounded to 1000 µs, so it is already 1 ms.
+        if time_ns >= unit_ns * 0.9995 or unit_ns == 1:
+            return f"{three_digits(time_ns / unit_ns)} {unit}"
+    raise AssertionError("the last unit takes everything")
+
+
+def three_digits(value: float) -> str:
+    """Three significant digits with thousands separators: `1.25`, `87.3`, `1,234`."""
+    size = abs(value)
+    if size >= 99.95 or value == 0:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if size >= 9.995 else f"{value:.2f}"
+
+
+def format_iops(per_s: float) -> str:
+    return three_digits(per_s)
+
+
+def format_mib_per_s(bytes_per_s: float) -> str:
+    return three_digits(bytes_per_s / MIB)
+
+
+def format_count(count: int) -> str:
+    return f"{count:,}"
+
+
+def format_percent(share: float | None) -> str:
+    return "–" if share is None else f"{share * 100:.0f} %"
+
+
+def format_seconds(seconds: float) -> str:
+    """`8 s`, `1 min 20 s`, `2 h 5 min` for remaining times and durations."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -1,0 +1,23 @@
+"""What holds for every test: a home of its own, and properties that are checked the same way each time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# No deadline: this machine may be shared, and how long a check takes is not what is checked.
+settings.register_profile("brickyard", deadline=None, max_examples=60, derandomize=True)
+settings.load_profile("brickyard")
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing reads or writes the store and cache of whoever runs the tests."""
+    home: Path = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_DATA_HOME", str(home / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.delenv("BRICKYARD_DEBUG", raising=False)

@@ -1,0 +1,191 @@
+"""Makes records as the engine would, with known contents, so that figures can be checked by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from hdrh.histogram import HdrHistogram
+
+from brickyard.store import Json, Store
+
+SECOND = 1_000_000_000
+MS = 1_000_000
+US = 1_000
+
+
+def histogram(values_ns: Iterable[int]) -> str:
+    """Encoded by the HdrHistogram project's own library, so that every test also shows that the core can read it."""
+    made = HdrHistogram(1, 3600 * SECOND, 3)
+    for value in values_ns:
+        made.record_value(value)
+    text: bytes = made.encode()
+    return text.decode()
+
+
+def stream(**changes: Any) -> Json:
+    return {
+        "name": "cell",
+        "target": 0,
+        "operations": {"read": 100.0, "write": 0.0, "flush": 0.0, "trim": 0.0},
+        "request": [{"size": 4096, "share": 100.0}],
+        "address": {"kind": "random"},
+        "region": "0..100%",
+        "workers": 1,
+        "depth": 4,
+        "pace": {"loop": "closed"},
+        **changes,
+    }
+
+
+def plan(*streams: Json, **phase: Any) -> Json:
+    return {
+        "title": "A load",
+        "source": "",
+        "about": "",
+        "seed": 7,
+        "engine": "auto",
+        "io": "direct",
+        "reap": 1,
+        "interval": "1000000000ns",
+        "phase": [{"name": "measure", "duration": "3000000000ns", "stream": list(streams) or [stream()], **phase}],
+    }
+
+
+def start_event(**changes: Any) -> Json:
+    target = {
+        "path": "/data/a file",
+        "kind": "file",
+        "size_bytes": 1 << 30,
+        "data_start_bytes": 4096,
+        "data_bytes": (1 << 30) - 4096,
+        "align_bytes": 512,
+        "unwritten": "none",
+    }
+    return {
+        "event": "start",
+        "start_unix_ns": 1_790_000_000 * SECOND,
+        "engine": "io_uring",
+        "engine_reason": "",
+        "io": "direct",
+        "io_reason": "",
+        "clock": {"source": "tsc", "read_cost_ns": 16.0},
+        "reap": 1,
+        "features": [],
+        "targets": [target],
+        "phases": [],
+        **changes,
+    }
+
+
+def cell(values_ns: list[int], *, request_bytes: int = 4096, **changes: Any) -> Json:
+    ordered = sorted(values_ns)
+    figures = {
+        "mean_ns": sum(ordered) / len(ordered),
+        "p50_ns": ordered[len(ordered) // 2],
+        "p99_ns": ordered[-1],
+        "max_ns": ordered[-1],
+        "histogram": histogram(ordered),
+    }
+    return {
+        "stream": 0,
+        "operation": "read",
+        "requests": len(ordered),
+        "bytes": len(ordered) * request_bytes,
+        "errors": 0,
+        "depth_max": 4,
+        "measures": {"service": figures, "response": figures},
+        **changes,
+    }
+
+
+def interval(start_ns: int, end_ns: int, *cells: Json, **changes: Any) -> Json:
+    return {
+        "event": "interval",
+        "phase": 0,
+        "index": 0,
+        "start_ns": start_ns,
+        "end_ns": end_ns,
+        "warmup": False,
+        "cells": list(cells),
+        "cpu": {"user_ns": 10 * MS, "system_ns": 30 * MS},
+        "loop_busy_share": 0.25,
+        "knob": None,
+        **changes,
+    }
+
+
+def phase_end(**changes: Any) -> Json:
+    return {
+        "event": "phase_end",
+        "phase": 0,
+        "end_ns": 3 * SECOND,
+        "reason": "duration",
+        "unsent": 0,
+        "outstanding": 0,
+        "errors_by_errno": {},
+        "errors_by_kind": {},
+        "slowest": [],
+        "cpu": {"user_ns": 30 * MS, "system_ns": 90 * MS},
+        "generator_bound": False,
+        "loop_busy_share": 0.25,
+        **changes,
+    }
+
+
+def add_run(
+    store: Store,
+    events: Iterable[Json],
+    *,
+    plan_: Json | None = None,
+    outcome: str | None = "done",
+    study: int | None = None,
+    labels: Json | None = None,
+    warnings: list[Json] | None = None,
+    facts: Json | None = None,
+) -> int:
+    run = store.add_run(
+        profile="a-load",
+        profile_hash="0" * 64,
+        plan=plan_ or plan(),
+        condition="normal",
+        targets=["/data/a file"],
+        options={},
+        software_version="0.1.0",
+        facts=facts or {"host": {}, "targets": []},
+        study=study,
+        labels=labels,
+    )
+    store.add_events(run, [start_event(), *events])
+    if outcome is not None:
+        store.end_run(run, {"end_ns": 3 * SECOND, "outcome": outcome, "message": ""}, {}, warnings or [])
+    return run
+
+
+def add_characterization(store: Store, *, sizes: Iterable[int] = (4096, 65536, 1048576)) -> int:
+    """A study of all four patterns: service times grow with the size, and writes take twice as long as reads."""
+    study = store.add_study("characterize", {"mode": "quick"})
+    for address in ("sequential", "random"):
+        for operation in ("read", "write"):
+            for size in sizes:
+                share = {"read": 0.0, "write": 0.0, "flush": 0.0, "trim": 0.0, operation: 100.0}
+                load = stream(operations=share, request=[{"size": size, "share": 100.0}], address={"kind": address})
+                base = (50 * US + size) * (2 if operation == "write" else 1)
+                events = [
+                    interval(
+                        number * SECOND,
+                        (number + 1) * SECOND,
+                        cell([base + k * US for k in range(400)], request_bytes=size, operation=operation),
+                    )
+                    for number in range(3)
+                ]
+                add_run(
+                    store,
+                    [*events, phase_end()],
+                    plan_=plan(load),
+                    study=study,
+                    labels={"address": address, "operation": operation, "request_bytes": size},
+                    warnings=[{"id": "cache", "severity": "note", "text": "Cache unknown.", "remedy": "Look it up."}],
+                )
+    store.end_study(study, "done", ["512 B left out"])
+    return study

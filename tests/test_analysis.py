@@ -1,0 +1,243 @@
+"""Figures against calculations by hand."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brickyard import analysis
+from brickyard.analysis import summary
+from brickyard.analysis.latency import is_supported
+from brickyard.analysis.series import latency_edges
+from brickyard.store import Record, Store
+from brickyard.study.circumstances import ours
+from support import MS, SECOND, US, add_run, cell, histogram, interval, phase_end, plan, stream
+
+
+def record_of(tmp_path: Path, *events: object, **circumstances: object) -> Record:
+    with Store(tmp_path / "runs.db") as store:
+        return store.record(add_run(store, list(events), **circumstances))  # type: ignore[arg-type]
+
+
+def test_totals_are_sums_of_intervals_over_all_measured_time(tmp_path: Path) -> None:
+    record = record_of(
+        tmp_path,
+        interval(0, SECOND, cell([MS] * 500), warmup=True),
+        interval(SECOND, 2 * SECOND, cell([MS] * 100, errors=3)),
+        interval(2 * SECOND, 3 * SECOND),  # a stall: nothing completed, and its second counts
+        interval(3 * SECOND, 4 * SECOND, cell([3 * MS] * 300, depth_max=9)),
+    )
+    (row,) = analysis.totals(record)
+    assert row.requests == 400
+    assert row.bytes == 400 * 4096
+    assert row.errors == 3
+    assert row.depth_max == 9
+    assert row.elapsed_ns == 3 * SECOND
+    assert row.iops == pytest.approx(400 / 3)
+    assert row.bytes_per_s == pytest.approx(400 * 4096 / 3)
+    assert row.variation == pytest.approx(math.sqrt(((100 - 400 / 3) ** 2 + (400 / 3) ** 2 + (300 - 400 / 3) ** 2) / 3)
+                                          / (400 / 3))  # fmt: skip
+    service = row.measures["service"]
+    assert service.count == 400
+    assert service.mean_ns == pytest.approx((100 * MS + 300 * 3 * MS) / 400, rel=0.01)
+
+
+def test_percentiles_come_from_merged_histograms_not_from_averages(tmp_path: Path) -> None:
+    record = record_of(
+        tmp_path,
+        interval(0, SECOND, cell([100 * US] * 9900)),
+        interval(SECOND, 2 * SECOND, cell([10 * MS] * 100)),
+    )
+    service = analysis.totals(record)[0].measures["service"]
+    # 1 % of 10,000 took 10 ms, so p99 is still 100 µs; the average of both intervals' p99 would be 5.05 ms.
+    assert service.percentiles["p50"] == pytest.approx(100 * US, rel=0.01)
+    assert service.percentiles["p99"] == pytest.approx(100 * US, rel=0.01)
+    assert service.percentiles["p99.9"] == pytest.approx(10 * MS, rel=0.01)
+    assert service.percentiles["p99.99"] is None
+    assert service.max_ns == pytest.approx(10 * MS, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("percentile", "enough"), [(50.0, 20), (90.0, 100), (99.0, 1000), (99.9, 10_000), (99.99, 100_000)]
+)
+def test_a_percentile_needs_ten_samples_beyond_it(percentile: float, enough: int) -> None:
+    assert is_supported(enough, percentile)
+    assert not is_supported(enough - 1, percentile)
+
+
+def test_streams_and_operations_are_told_apart(tmp_path: Path) -> None:
+    both = plan(stream(name="log"), stream(name="data", target=1))
+    record = record_of(
+        tmp_path,
+        interval(
+            0,
+            SECOND,
+            cell([MS] * 10, stream=0, operation="write"),
+            cell([MS] * 20, stream=1, operation="read"),
+            cell([MS] * 30, stream=1, operation="write"),
+        ),
+        plan_=both,
+    )
+    rows = [(row.stream_name, row.operation, row.requests) for row in analysis.totals(record)]
+    assert rows == [("log", "write", 10), ("data", "read", 20), ("data", "write", 30)]
+    assert ours(record, 1) == {
+        "read_bytes": 20 * 4096,
+        "read_requests": 20,
+        "write_bytes": 30 * 4096,
+        "write_requests": 30,
+    }
+
+
+def test_errors_alone_give_a_row_without_latencies(tmp_path: Path) -> None:
+    failed = {"stream": 0, "operation": "read", "requests": 0, "bytes": 0, "errors": 7, "depth_max": 1, "measures": {}}
+    (row,) = analysis.totals(record_of(tmp_path, interval(0, SECOND, failed)))
+    assert (row.requests, row.errors, row.measures) == (0, 7, {})
+
+
+def test_variation_by_hand() -> None:
+    assert analysis.coefficient_of_variation([10, 20, 30]) == pytest.approx(math.sqrt(200 / 3) / 20)
+    assert analysis.coefficient_of_variation([10, 20]) is None
+    assert analysis.coefficient_of_variation([0, 0, 0]) is None
+
+
+def test_shares_of_best() -> None:
+    assert analysis.shares_of_best([50, 200, 100]) == [0.25, 1.0, 0.5]
+    assert analysis.shares_of_best([0, 0]) == [None, None]
+
+
+def test_a_stall_is_a_point_at_zero(tmp_path: Path) -> None:
+    record = record_of(
+        tmp_path,
+        interval(5 * SECOND, 6 * SECOND, cell([MS] * 100)),
+        interval(6 * SECOND, 8 * SECOND),
+        interval(8 * SECOND, 9 * SECOND, cell([MS] * 50)),
+    )
+    points = analysis.throughput([record])
+    assert [(p.start_s, p.end_s, p.iops) for p in points] == [(0, 1, 100), (1, 3, 0), (3, 4, 50)]
+
+
+def test_runs_are_laid_end_to_end_without_their_warm_up(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.db") as store:
+        runs = [
+            add_run(
+                store,
+                [
+                    interval(0, 2 * SECOND, cell([MS]), warmup=True),
+                    interval(2 * SECOND, 5 * SECOND, cell([MS])),
+                ],
+            )
+            for _ in range(2)
+        ]
+        records = [store.record(run) for run in runs]
+    assert [(p.run, p.start_s, p.end_s) for p in analysis.throughput(records)] == [(1, 0, 3), (2, 3, 6)]
+
+
+@given(st.lists(st.integers(min_value=1, max_value=SECOND), min_size=1, max_size=60))
+def test_the_heat_map_counts_every_request_once(values_ns: list[int]) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as place:
+        record = record_of(Path(place), interval(0, SECOND, cell(values_ns)))
+    cells = analysis.heat_map([record], columns=10)
+    assert sum(item.count for item in cells) == len(values_ns)
+    assert sum(item.share for item in cells) == pytest.approx(1.0)
+
+
+def test_the_heat_map_puts_latencies_where_they_belong(tmp_path: Path) -> None:
+    record = record_of(
+        tmp_path,
+        interval(0, SECOND, cell([100 * US] * 30)),
+        interval(SECOND, 2 * SECOND, cell([5 * MS] * 10)),
+    )
+    early, late = sorted(analysis.heat_map([record], columns=100), key=lambda item: item.start_s)
+    assert (early.start_s, early.end_s, early.count) == (0, 1, 30)
+    assert early.low_ns <= 100 * US <= early.high_ns
+    assert late.low_ns <= 5 * MS <= late.high_ns
+
+
+@given(st.integers(min_value=1, max_value=10**13), st.integers(min_value=1, max_value=10**13))
+def test_latency_edges_cover_what_they_should(a: int, b: int) -> None:
+    low, high = min(a, b), max(a, b)
+    edges = latency_edges(low, high)
+    assert edges[0] <= low
+    assert edges[-1] >= high
+    assert all(x < y for x, y in pairwise(edges))
+
+
+def load(size: int, address: str = "random", **operations: float) -> dict[str, object]:
+    shares = {"read": 0.0, "write": 0.0, "flush": 0.0, "trim": 0.0, **operations}
+    return plan(stream(request=[{"size": size, "share": 100.0}], address={"kind": address}, operations=shares))
+
+
+def test_characterization_orders_sizes_and_ranks_within_a_pattern(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.db") as store:
+        for size, count in ((65536, 100), (512, 400), (4096, 300)):
+            add_run(store, [interval(0, SECOND, cell([MS] * count, request_bytes=size))], plan_=load(size, read=100.0))
+        write = cell([MS] * 10, request_bytes=4096, operation="write")
+        add_run(store, [interval(0, SECOND, write)], plan_=load(4096, write=100.0))
+        records = [store.record(run.id) for run in store.runs()]
+    found = analysis.characterization(records)
+    assert list(found) == [("random", "read"), ("random", "write")]
+    reads = found["random", "read"]
+    assert [item.cell.request_bytes for item in reads] == [512, 4096, 65536]
+    assert [item.iops_share for item in reads] == [1.0, 0.75, 0.25]
+    best = 100 * 65536
+    assert [item.throughput_share for item in reads] == pytest.approx([400 * 512 / best, 300 * 4096 / best, 1.0])
+    assert analysis.is_graph(found)
+
+
+def test_of_a_size_measured_twice_the_latest_run_speaks(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.db") as store:
+        for count in (100, 200):
+            add_run(store, [interval(0, SECOND, cell([MS] * count))], plan_=load(4096, read=100.0))
+        found = analysis.characterization([store.record(run.id) for run in store.runs()])
+    assert [item.cell.row.requests for item in found["random", "read"]] == [200]
+
+
+def test_mixed_loads_are_no_cell(tmp_path: Path) -> None:
+    mixed = record_of(tmp_path, interval(0, SECOND, cell([MS])), plan_=load(4096, read=70.0, write=30.0))
+    zipf = record_of(tmp_path, interval(0, SECOND, cell([MS])), plan_=load(4096, "zipf", read=100.0))
+    assert analysis.cell_of(mixed) is None
+    assert analysis.cell_of(zipf) is None
+
+
+def test_cpu_per_request_leaves_the_warm_up_out(tmp_path: Path) -> None:
+    record = record_of(
+        tmp_path,
+        interval(0, SECOND, cell([MS] * 1000), warmup=True, cpu={"user_ns": 10**12, "system_ns": 10**12}),
+        interval(SECOND, 2 * SECOND, cell([MS] * 900, errors=100), cpu={"user_ns": 5_000_000, "system_ns": 20_000_000}),
+    )
+    assert summary.cpu_per_request_ns(record) == (5000.0, 20000.0)
+
+
+def test_warnings_of_several_runs_are_told_once(tmp_path: Path) -> None:
+    always = {"id": "cache", "severity": "note", "text": "Cache unknown.", "remedy": ""}
+    once = {"id": "noisy", "severity": "warning", "text": "Noisy.", "remedy": ""}
+    with Store(tmp_path / "runs.db") as store:
+        runs = [add_run(store, [], warnings=[always]), add_run(store, [], warnings=[always, once])]
+        found = summary.distinct_warnings([store.record(run) for run in runs])
+    assert [item["text"] for item in found] == ["Cache unknown.", "Noisy. (1 of 2 runs)"]
+
+
+def test_the_document_counts_errors_of_all_phases(tmp_path: Path) -> None:
+    record = record_of(
+        tmp_path,
+        phase_end(errors_by_errno={"EIO": 3}, slowest=[{"response_ns": 5}]),
+        phase_end(phase=1, errors_by_errno={"EIO": 2, "ENOSPC": 1}, slowest=[{"response_ns": 9}]),
+    )
+    document = summary.run_document(record)
+    assert document["errors_by_errno"] == {"EIO": 5, "ENOSPC": 1}
+    assert [item["response_ns"] for item in document["slowest"]] == [9, 5]
+
+
+def test_the_core_reads_histograms_of_other_tools() -> None:
+    figures = analysis.latency(histogram([1 * US, 2 * US, 4 * US]))
+    assert figures is not None
+    assert figures.count == 3
+    assert figures.mean_ns == pytest.approx(7 / 3 * US, rel=0.01)
+    assert figures.min_ns == pytest.approx(1 * US, rel=0.01)

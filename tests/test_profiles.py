@@ -1,0 +1,92 @@
+"""The shipped profiles say what their sources say."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from brickyard import profiles
+from brickyard.errors import BadInputError
+from brickyard.study.characterize import SIZES_BYTES, Cell, Mode, cells, plan_of
+from brickyard.study.forecast import forecast
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize("name", profiles.names())
+def test_every_shipped_profile_is_valid_and_names_its_source(name: str) -> None:
+    plan = json.loads(profiles.validate(profiles.read(name), []))
+    assert plan["title"]
+    assert plan["source"]
+    assert plan["about"]
+
+
+@pytest.mark.parametrize(
+    ("name", "operation", "address", "request_bytes", "depth"),
+    [
+        ("sqlio-random-read-1", "read", "random", 8192, 1),
+        ("sqlio-random-read-4", "read", "random", 8192, 4),
+        ("sqlio-random-write-1", "write", "random", 8192, 1),
+        ("sqlio-random-write-4", "write", "random", 8192, 4),
+        ("sqlio-sequential-read-4", "read", "sequential", 65536, 4),
+        ("sqlio-sequential-write-4", "write", "sequential", 65536, 4),
+    ],
+)
+def test_the_sqlio_loads_are_those_of_the_study(
+    name: str, operation: str, address: str, request_bytes: int, depth: int
+) -> None:
+    plan = json.loads(profiles.validate(profiles.read(name), []))
+    (phase,) = plan["phase"]
+    (stream,) = phase["stream"]
+    assert stream["operations"][operation] == 100
+    assert stream["address"]["kind"] == address
+    assert stream["request"] == [{"size": request_bytes, "share": 100.0}]
+    assert (stream["workers"], stream["depth"]) == (1, depth)
+    assert phase["duration"] == "60000000000ns"
+
+
+def test_the_characterization_covers_every_size_and_pattern_once() -> None:
+    found = cells()
+    assert SIZES_BYTES == (512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144, 524288, 1048576)
+    assert len(found) == len(set(found)) == 48
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_cell_is_the_template_with_its_own_load(mode: Mode) -> None:
+    plan = json.loads(plan_of(Cell("sequential", "write", 65536), mode, 0.6, ["seed=9"]))
+    (stream,) = plan["phase"][0]["stream"]
+    assert stream["operations"] == {"read": 0.0, "write": 100.0, "flush": 0.0, "trim": 0.0}
+    assert stream["address"]["kind"] == "sequential"
+    assert stream["request"] == [{"size": 65536, "share": 100.0}]
+    assert (stream["workers"], stream["depth"], plan["seed"]) == (2, 32, 9)
+    if mode is Mode.FULL:
+        assert plan["phase"][0]["steady"]["stop"] is True
+    else:
+        assert plan["phase"][0]["duration"] == "600000000ns"
+        assert plan["interval"] == "100000000ns"
+
+
+def test_a_mistyped_name_gets_a_hint() -> None:
+    with pytest.raises(BadInputError, match="did you mean sqlio-random-read-4"):
+        profiles.read("sqlio-random-reads-4")
+    with pytest.raises(BadInputError, match="cannot be read: No such file"):
+        profiles.read("./nothing.toml")
+
+
+def plan_with(**overrides: str) -> dict[str, object]:
+    text = profiles.read("sqlio-random-write-4")
+    plan: dict[str, object] = json.loads(profiles.validate(text, [f"{k}={v}" for k, v in overrides.items()]))
+    return plan
+
+
+def test_a_forecast_says_what_is_known_and_no_more() -> None:
+    closed = forecast(plan_with(), [GIB])
+    assert (closed.duration_s, closed.writes, closed.written_bytes, closed.fill_bytes) == (60, True, None, GIB)
+    paced = forecast(plan_with(pace='{ loop = "open", rate = 100 }'), [None])
+    assert paced.written_bytes == 60 * 100 * 8192
+    assert paced.fill_bytes is None
+    counted = forecast(plan_with(requests="1000"), [GIB])
+    assert counted.written_bytes == 1000 * 8192
+    reads = forecast(json.loads(profiles.validate(profiles.read("sqlio-random-read-4"), [])), [GIB])
+    assert (reads.writes, reads.written_bytes) == (False, 0)

@@ -1,0 +1,164 @@
+"""The report: complete, self-contained, readable on a phone; every picture also as PNG and SVG."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from brickyard.errors import BadInputError
+from brickyard.report import default_directory, write_report
+from brickyard.store import Store
+from support import MS, SECOND, add_characterization, add_run, cell, interval, phase_end
+
+SECTIONS = [
+    "warnings",
+    "circumstances",
+    "summary",
+    "characterization-graph",
+    "latency-against-request-size",
+    "throughput-over-time",
+    "latency-over-time",
+    "table",
+]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("report")
+    with Store(place / "runs.db") as store:
+        add_characterization(store)
+        records = [store.record(run.id) for run in store.runs()]
+        study = store.studies()[0]
+    return write_report(records, study, place / "out")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    chromium = shutil.which("chromium")
+    assert chromium, "tests/install-programs installs Chromium"
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+def test_sections_stand_in_order_with_the_circumstances_first(page: Path) -> None:
+    assert re.findall(r'<section id="([^"]+)"', page.read_text()) == SECTIONS
+
+
+def test_nothing_in_the_page_points_elsewhere(page: Path) -> None:
+    text = page.read_text()
+    assert "://" not in text
+    assert not re.search(r"<(script|link|iframe|img|object|embed)\b|@import|url\((?!#)", text)
+    assert "default-src 'none'" in text
+
+
+def test_ids_are_unique_and_references_resolve(page: Path) -> None:
+    text = page.read_text()
+    ids = re.findall(r'\bid="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r"url\(#([^)]+)\)", text)) <= set(ids)
+
+
+def test_a_browser_shows_it_without_complaint_request_or_sideways_scrolling(page: Path, browser: Browser) -> None:
+    for width in (360, 1280):
+        tab = browser.new_page(viewport={"width": width, "height": 800})
+        said: list[str] = []
+        asked: list[str] = []
+        tab.on("console", lambda message, said=said: said.append(message.text))  # type: ignore[misc]
+        tab.on("pageerror", lambda error, said=said: said.append(str(error)))  # type: ignore[misc]
+        tab.on("request", lambda request, asked=asked: asked.append(request.url))  # type: ignore[misc]
+        tab.goto(page.as_uri())
+        assert said == []
+        assert asked == [page.as_uri()]
+        assert tab.evaluate("document.documentElement.scrollWidth") == width
+        shown = tab.locator("figure:visible svg")
+        # Eight facets and two pictures over time; of these, phones get drawings of their own.
+        assert shown.count() == 10
+        for number in range(shown.count()):
+            box = shown.nth(number).bounding_box()
+            assert box is not None
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= width
+        tab.close()
+
+
+def test_labels_in_pictures_do_not_overlap(page: Path, browser: Browser) -> None:
+    tab = browser.new_page(viewport={"width": 1280, "height": 800})
+    tab.goto(page.as_uri())
+    overlaps = tab.evaluate(
+        """() => [...document.querySelectorAll('svg')].filter(s => s.getBoundingClientRect().width).flatMap(svg => {
+          const boxes = [...svg.querySelectorAll('text')].filter(t => t.textContent.trim() && t.style.opacity !== '0'
+            && t.getAttribute('opacity') !== '0').map(t => [t.textContent, t.getBoundingClientRect()]);
+          return boxes.flatMap(([a, p], i) => boxes.slice(i + 1).filter(([, q]) =>
+            p.left < q.right - 1 && q.left < p.right - 1 && p.top < q.bottom - 2 && q.top < p.bottom - 2)
+            .map(([b]) => svg.getAttribute('aria-label') + ': ' + a + ' / ' + b)); })"""
+    )
+    tab.close()
+    assert overlaps == []
+
+
+def test_every_picture_lies_beside_the_page_as_png_and_svg(page: Path) -> None:
+    pictures = page.parent / "pictures"
+    svg = {path.stem for path in pictures.glob("*.svg")}
+    patterns = [f"{a}-{o}" for a in ("sequential", "random") for o in ("read", "write")]
+    expected = {f"{kind}-{pattern}" for kind in ("characterization", "latency") for pattern in patterns}
+    assert svg == expected | {"characterization", "latency", "throughput-over-time", "latency-over-time"}
+    assert {path.stem for path in pictures.glob("*.png")} == svg
+    assert all(path.read_bytes().startswith(b"\x89PNG\r\n") for path in pictures.glob("*.png"))
+    graph = (pictures / "characterization-random-read.svg").read_text()
+    assert all(label in graph for label in (">IOPS<", ">MiB/s<", ">request size<", ">4 KiB<", ">1 MiB<"))
+
+
+def test_the_figures_in_the_table_are_those_that_were_measured(page: Path) -> None:
+    text = page.read_text()
+    row = re.search(r"<h3>Random read</h3>.*?<tbody>\s*<tr>(.*?)</tr>", text, re.DOTALL)
+    assert row is not None
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", row[1])
+    # 400 requests of 4 KiB a second; the service times are 54.096 µs to 453.096 µs in steps of 1 µs, 1,200 in all.
+    assert cells[:5] == ["4 KiB", "400", "100 %", "1.56", "0 %"]
+    assert cells[5] in ("253 µs", "254 µs")
+    assert cells[9:11] == ["–", "–"]
+
+
+def test_warnings_and_notes_are_shown(page: Path) -> None:
+    text = page.read_text()
+    assert "Cache unknown." in text
+    assert "512 B left out" in text
+    assert text.index("Cache unknown.") < text.index("<svg")
+
+
+def test_a_name_with_markup_is_shown_as_text(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.db") as store:
+        warning = {"id": "x", "severity": "warning", "text": "<script>alert(1)</script>", "remedy": "<b>no</b>"}
+        run = add_run(store, [interval(0, SECOND, cell([MS] * 20)), phase_end()], warnings=[warning])
+        text = write_report([store.record(run)], None, tmp_path / "out").read_text()
+    assert "<script>" not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_single_runs_failed_and_interrupted_ones_get_a_report_too(tmp_path: Path) -> None:
+    error = {"event": "error", "at_ns": 5, "phase": 0, "stream": 0, "operation": "read", "offset_bytes": 8192,
+             "request_bytes": 4096, "kind": "errno", "errno": 5, "text": "EIO: the drive gave up"}  # fmt: skip
+    with Store(tmp_path / "runs.db") as store:
+        run = add_run(store, [interval(0, SECOND, cell([MS] * 20, errors=1)), error, phase_end()], outcome=None)
+        text = write_report([store.record(run)], None, tmp_path / "out").read_text()
+    assert "the drive gave up" in text
+    assert "1 requests failed" in text
+    assert 'id="characterization-graph"' not in text
+    assert "interrupted" in text
+
+
+def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with Store(tmp_path / "runs.db") as store:
+        run = add_run(store, [interval(0, SECOND, cell([MS] * 20))])
+        record = store.record(run)
+    with pytest.raises(BadInputError, match="report cannot be written"):
+        write_report([record], None, tmp_path / "file")
+    assert default_directory([record], None).name.startswith("brickyard-report-20")

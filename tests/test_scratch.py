@@ -1,0 +1,79 @@
+"""The scratch file: how large, where, and gone afterwards."""
+
+from __future__ import annotations
+
+import os
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from brickyard.errors import BadInputError
+from brickyard.study import scratch
+
+GIB = 1 << 30
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.fixture
+def free(monkeypatch: pytest.MonkeyPatch) -> object:
+    def set_free(free_bytes: int) -> None:
+        monkeypatch.setattr(scratch.shutil, "disk_usage", lambda _: Usage(free_bytes, 0, free_bytes))
+
+    return set_free
+
+
+@pytest.mark.parametrize(
+    ("free_bytes", "asked", "cache", "size"),
+    [
+        (100 * GIB, None, None, 2 * GIB),
+        (4 * GIB, None, None, GIB),  # a quarter of what is free
+        (100 * GIB, None, GIB // 4, 2 * GIB),
+        (100 * GIB, None, 8 * GIB, 2 * GIB),  # four times the cache would be more than is taken unasked
+        (100 * GIB, 32 * GIB, 8 * GIB, 32 * GIB),
+        (4 * GIB, 3 * GIB, None, 3 * GIB),  # who asks may take more than a quarter
+    ],
+)
+def test_sizes(free: object, free_bytes: int, asked: int | None, cache: int | None, size: int) -> None:
+    free(free_bytes)  # type: ignore[operator]
+    found, notes = scratch.plan_size(Path("/"), asked, cache)
+    assert found == size
+    if cache is None:
+        assert "cache unknown" in notes[0]
+    elif size < 4 * cache:
+        assert "--size 32 GiB" in notes[0]
+    else:
+        assert notes == []
+
+
+def test_quick_takes_less_but_never_less_than_four_caches(free: object) -> None:
+    free(100 * GIB)  # type: ignore[operator]
+    assert scratch.plan_size(Path("/"), None, None, quick=True)[0] == GIB // 2
+    assert scratch.plan_size(Path("/"), None, GIB // 4, quick=True)[0] == GIB
+
+
+def test_too_little_space_is_refused(free: object) -> None:
+    free(40 << 20)  # type: ignore[operator]
+    with pytest.raises(BadInputError, match="at least 16 MiB"):
+        scratch.plan_size(Path("/"), None, None)
+    with pytest.raises(BadInputError, match="do not fit"):
+        scratch.plan_size(Path("/"), GIB, None)
+
+
+def test_the_file_is_gone_afterwards_unless_kept(tmp_path: Path) -> None:
+    with scratch.scratch_file(tmp_path, 64 << 20) as made:
+        made.path.write_bytes(b"x")
+    assert list(tmp_path.iterdir()) == []
+    with scratch.scratch_file(tmp_path, 64 << 20, keep=True) as made:
+        made.path.write_bytes(b"x")
+    assert list(tmp_path.iterdir()) == [made.path]
+
+
+def test_leftovers_of_killed_runs_are_taken_away_and_nothing_else() -> None:
+    home = scratch.cache_home()
+    home.mkdir(parents=True)
+    dead, alive, other = home / "scratch-999999999.brick", home / f"scratch-{os.getppid()}.brick", home / "mine.brick"
+    for path in (dead, alive, other):
+        path.write_bytes(b"x")
+    with scratch.scratch_file(None, 64 << 20):
+        assert sorted(home.iterdir()) == sorted([alive, other])
