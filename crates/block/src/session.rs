@@ -40,6 +40,8 @@ struct Target {
     guarded: Guarded,
     area: TargetArea,
     created: bool,
+    /// A device that becomes ours once everything else has been checked.
+    claims: bool,
 }
 
 /// A run that may begin.
@@ -77,6 +79,10 @@ pub fn prepare(profile: Profile, paths: &[String], options: &Options) -> Result<
         let clock = Clock::start();
         let opened: Vec<Opened> = targets.iter().map(Target::opened).collect::<Result<_, _>>()?;
         let storage = Storage::new(opened, &profile, clock).map_err(refuse)?;
+        // The first write of a run, after the last thing that could refuse it.
+        for target in targets.iter().filter(|t| t.claims) {
+            target.claim()?;
+        }
         Ok((Arc::new(storage), clock))
     };
     match ready() {
@@ -105,8 +111,9 @@ fn open_target(profile: &Profile, path: &Path, options: &Options) -> Result<Targ
     let direct = profile.io == IoMode::Direct;
     let create_bytes = options.create_bytes.map(|b| b.next_multiple_of(DATA_START_BYTES));
     let mut guarded = open(path, access, direct, create_bytes, &consent)?;
-    if access == Access::Write && guarded.header.is_none() {
-        guarded.header = Some(claim_device(path, &guarded)?);
+    let claims = access == Access::Write && guarded.header.is_none();
+    if claims {
+        guarded.header = Some(header_for(path, &guarded)?);
     }
     let (start_bytes, length_bytes) = match &guarded.header {
         Some(header) => (DATA_START_BYTES, header.data_bytes.min(guarded.size_bytes.saturating_sub(DATA_START_BYTES))),
@@ -121,7 +128,7 @@ fn open_target(profile: &Profile, path: &Path, options: &Options) -> Result<Targ
         carries_data: true,
         scratch_dir: options.scratch_dir.clone().unwrap_or_else(std::env::temp_dir),
     };
-    Ok(Target { path: path.to_path_buf(), guarded, area, created })
+    Ok(Target { path: path.to_path_buf(), guarded, area, created, claims })
 }
 
 fn same_path(a: &Path, b: &Path) -> bool {
@@ -134,23 +141,14 @@ fn ours_unfilled(path: &Path) -> bool {
     header.is_some_and(|h| h.filled_bytes < h.data_bytes)
 }
 
-/// A device that was given to us becomes ours, so that its filled share is known next time.
-fn claim_device(path: &Path, guarded: &Guarded) -> Result<Header, GuardError> {
-    let run_failure = |e: std::io::Error| GuardError {
-        message: format!("{}: its header could not be written: {e}", path.display()),
-        bad_input: false,
-    };
+/// The header of a device that was given to us: it becomes ours, so that its filled share is known next time.
+fn header_for(path: &Path, guarded: &Guarded) -> Result<Header, GuardError> {
     let data_bytes = guarded.size_bytes.saturating_sub(DATA_START_BYTES) / DATA_START_BYTES * DATA_START_BYTES;
     if data_bytes == 0 {
-        return Err(refuse(format!(
-            "{}: holds only {} bytes; at least 2MiB are needed",
-            path.display(),
-            guarded.size_bytes
-        )));
+        return Err(refuse(format!("{}: holds only {} bytes; at least 2MiB are needed", path.display(), guarded.size_bytes)));
     }
-    let header = Header { uuid: new_uuid().map_err(run_failure)?, data_bytes, seed: 0, filled_bytes: 0 };
-    claim(&guarded.file, guarded.size_bytes, &header).map_err(run_failure)?;
-    Ok(header)
+    let uuid = new_uuid().map_err(|e| refuse(format!("{}: no random number could be had: {e}", path.display())))?;
+    Ok(Header { uuid, data_bytes, seed: 0, filled_bytes: 0 })
 }
 
 impl Target {
@@ -162,6 +160,14 @@ impl Target {
             polls: polls(&self.guarded),
             direct: self.guarded.direct,
             memory_align_bytes: self.guarded.memory_align_bytes,
+        })
+    }
+
+    fn claim(&self) -> Result<(), GuardError> {
+        let Some(header) = &self.guarded.header else { return Ok(()) };
+        claim(&self.guarded.file, self.guarded.size_bytes, header).map_err(|e| GuardError {
+            message: format!("{}: its header could not be written: {e}", self.path.display()),
+            bad_input: false,
         })
     }
 

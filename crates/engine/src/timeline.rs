@@ -2,8 +2,8 @@
 
 /// Intervals a run keeps at the most.
 const INTERVALS_MAX: u64 = 3_600;
-/// Where nothing limits a phase's time, intervals double in length after so many: a week then takes 3,400 of them.
-const INTERVALS_PER_LENGTH: u64 = 360;
+/// Where nothing limits a phase's time, intervals double in length after so many: 3,600 of them then last 8 days.
+const INTERVALS_PER_LENGTH: u64 = 320;
 
 /// What an interval's requests are counted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -321,7 +321,7 @@ pub enum Address {
     Mixed { random: Percent },
     /// P(rank k) ∝ k^-theta over blocks in scattered order.
     Zipf { theta: f64 },
-    /// Self-similar: a share `1 - skew` of blocks gets `skew` of the requests, again within each part.
+    /// Self-similar (Gray 1994): a share `1 - skew` of blocks gets `skew` of the requests, again within that part.
     Pareto { skew: Percent },
     /// `requests` per cent fall into `spots` equal spots that together cover `space` per cent of the region; the rest
     /// is uniform over the whole region.
