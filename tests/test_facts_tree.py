@@ -372,17 +372,19 @@ def test_control_group_limits_of_groups_above_count(tree: Tree, version: int) ->
         (tree.proc / "self" / "cgroup").write_text("0::/pod/app\n")
         mount = f"30 20 0:26 / {top} rw - cgroup2 cgroup2 rw\n"
         tree.write(top / "pod", **{"cpu.max": "150000 100000", "io.max": "8:0 rbps=1048576 wiops=max"})
-        tree.write(top / "pod/app", **{"cpu.max": "max 100000", "memory.max": 1073741824})
+        tree.write(top / "pod/app", **{"cpu.max": "400000 100000", "memory.max": 1073741824})
     else:
         (tree.proc / "self").mkdir(parents=True)
-        (tree.proc / "self" / "cgroup").write_text("4:memory:/docker/a\n3:cpu,cpuacct:/docker/a\n2:blkio:/docker/a\n")
+        (tree.proc / "self" / "cgroup").write_text(
+            "4:memory:/docker/a/sub\n3:cpu,cpuacct:/docker/a/sub\n2:blkio:/docker/a\n"
+        )
         # A container sees its own branch only.
         mount = "".join(
             f"3{index} 20 0:2{index} /docker/a {top}/{words} rw - cgroup cgroup rw,{words}\n"
             for index, words in enumerate(("cpu,cpuacct", "memory", "blkio"))
         )
         tree.write(top / "cpu,cpuacct", **{"cpu.cfs_quota_us": 150000, "cpu.cfs_period_us": 100000})
-        tree.write(top / "memory", **{"memory.limit_in_bytes": 1073741824})
+        tree.write(top / "memory" / "sub", **{"memory.limit_in_bytes": 1073741824})
         tree.write(top / "blkio", **{"blkio.throttle.read_bps_device": "8:0 1048576"})
     (tree.proc / "self" / "mountinfo").write_text(mount)
     told = cgroup_facts(tree.roots())
