@@ -258,7 +258,8 @@ impl Device for Uring {
             }
             Operation::Write if self.transfers_fixed => {
                 let flags = rw_flags(order.sync);
-                let entry = opcode::WriteFixed::new(file, pointer, bytes, buffer).offset(offset).rw_flags(flags).build();
+                let entry =
+                    opcode::WriteFixed::new(file, pointer, bytes, buffer).offset(offset).rw_flags(flags).build();
                 self.push(entry, order.slot);
             }
             Operation::Flush if self.features.nop => self.push(opcode::Nop::new().build(), order.slot),

@@ -445,6 +445,7 @@ impl<D: Devices> Conductor<'_, D> {
             errors_by_errno: progress.failures.by_errno.iter().map(|(e, n)| (errno_name(*e), *n)).collect(),
             errors_by_kind: progress.failures.by_kind.iter().map(|(k, n)| (k.to_string(), *n)).collect(),
             slowest: slowest.into_sorted().iter().map(SlowEvent::from).collect(),
+            verified: plan.stream.iter().any(|s| s.verify).then(|| self.verifiers.counts().into()),
             cpu: spent,
             generator_bound: bound,
             loop_busy_share: busy_share,

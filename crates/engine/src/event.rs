@@ -11,6 +11,7 @@ use crate::note::{Failure, Note};
 use crate::referee::Merged;
 use crate::slowest::Slow;
 use crate::timeline::Kind;
+use crate::verify::VerifyCounts;
 
 /// One event; as JSON its name stands in the field `event`. Times are on the run's own clock.
 #[derive(Debug, Clone, Serialize)]
@@ -160,9 +161,18 @@ pub struct PhaseEnd {
     pub errors_by_errno: BTreeMap<String, u64>,
     pub errors_by_kind: BTreeMap<String, u64>,
     pub slowest: Vec<SlowEvent>,
+    /// Blocks of the whole run so far that were held against their stamps; absent where nothing is verified.
+    pub verified: Option<VerifiedEvent>,
     pub cpu: Cpu,
     pub generator_bound: bool,
     pub loop_busy_share: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct VerifiedEvent {
+    pub checked_blocks: u64,
+    pub unchecked_blocks: u64,
+    pub damaged_blocks: u64,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -244,6 +254,13 @@ impl Measure {
             max_ns: histogram.max_ns(),
             histogram: TextHistogram::from(histogram).to_text(),
         }
+    }
+}
+
+impl From<VerifyCounts> for VerifiedEvent {
+    fn from(counts: VerifyCounts) -> VerifiedEvent {
+        let VerifyCounts { checked_blocks, unchecked_blocks, damaged_blocks } = counts;
+        VerifiedEvent { checked_blocks, unchecked_blocks, damaged_blocks }
     }
 }
 

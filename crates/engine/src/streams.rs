@@ -11,7 +11,7 @@ use crate::device::Operation;
 use crate::lane::{LaneSpec, Pacer};
 use crate::pattern::Pattern;
 use crate::payload::Payload;
-use crate::verify::{MapChoice, Verifier};
+use crate::verify::{MapChoice, Verifier, VerifyCounts};
 
 /// The part of a target that streams may touch, and what it demands of requests.
 #[derive(Debug, Clone, Default)]
@@ -122,6 +122,18 @@ impl Verifiers {
     /// `run_id` stands in every stamp, so that blocks of other runs are told apart.
     pub fn new(run_id: u64) -> Verifiers {
         Verifiers { run_id, known: Vec::new() }
+    }
+
+    /// What all verifiers of the run have counted so far.
+    pub fn counts(&self) -> VerifyCounts {
+        self.known.iter().fold(VerifyCounts::default(), |sum, known| {
+            let counts = known.verifier.counts();
+            VerifyCounts {
+                checked_blocks: sum.checked_blocks + counts.checked_blocks,
+                unchecked_blocks: sum.unchecked_blocks + counts.unchecked_blocks,
+                damaged_blocks: sum.damaged_blocks + counts.damaged_blocks,
+            }
+        })
     }
 
     fn obtain(
