@@ -58,6 +58,7 @@ pub struct Uring {
     one_buffer: bool,
     /// Reads and writes use registered buffers.
     transfers_fixed: bool,
+    nop_bytes: Vec<u32>,
     features: Features,
 }
 
@@ -93,6 +94,7 @@ impl Uring {
             clock,
             buffers,
             submitted_ns: vec![0; setup.slots as usize],
+            nop_bytes: vec![0; setup.slots as usize],
             queued: Vec::with_capacity(setup.slots as usize),
             in_flight: 0,
             reap: setup.reap,
@@ -109,7 +111,6 @@ impl Uring {
     /// Turns every request into a no-operation.
     pub fn set_nop(&mut self) {
         self.features.nop = true;
-        self.transfers_fixed = false;
     }
 
     /// Where the limit on locked memory forbids it, requests carry plain addresses.
@@ -146,7 +147,6 @@ impl Uring {
         let pointer = self.buffers.pointer(order.slot);
         let (bytes, offset) = (order.request_bytes, order.offset_bytes);
         let entry = match order.operation {
-            _ if self.features.nop => opcode::Nop::new().build(),
             Operation::Read => opcode::Read::new(file, pointer, bytes).offset(offset).build(),
             Operation::Write => {
                 opcode::Write::new(file, pointer, bytes).offset(offset).rw_flags(rw_flags(order.sync)).build()
@@ -199,7 +199,9 @@ impl Uring {
         for entry in self.ring.completion() {
             let slot = entry.user_data() as u32;
             let submitted_ns = self.submitted_ns[slot as usize];
-            done.push(Completion { slot, result: entry.result(), submitted_ns, ended_ns });
+            // A no-operation moves nothing; it counts as if it had moved all.
+            let result = if self.features.nop { self.nop_bytes[slot as usize] as i32 } else { entry.result() };
+            done.push(Completion { slot, result, submitted_ns, ended_ns });
         }
         self.in_flight -= done.len() as u32;
     }
@@ -253,6 +255,10 @@ impl Device for Uring {
         let buffer = if self.one_buffer { 0 } else { order.slot as u16 };
         let (bytes, offset) = (order.request_bytes, order.offset_bytes);
         match order.operation {
+            _ if self.features.nop => {
+                self.nop_bytes[order.slot as usize] = bytes;
+                self.push(opcode::Nop::new().build(), order.slot);
+            }
             Operation::Read if self.transfers_fixed => {
                 self.push(opcode::ReadFixed::new(file, pointer, bytes, buffer).offset(offset).build(), order.slot);
             }
@@ -262,7 +268,6 @@ impl Device for Uring {
                     opcode::WriteFixed::new(file, pointer, bytes, buffer).offset(offset).rw_flags(flags).build();
                 self.push(entry, order.slot);
             }
-            Operation::Flush if self.features.nop => self.push(opcode::Nop::new().build(), order.slot),
             _ => self.push_rare(order),
         }
         self.queued.push(order.slot);

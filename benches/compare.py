@@ -1,0 +1,396 @@
+"""What Brickyard costs and reaches, side by side with its peers in one run.
+
+Every comparison alternates its contestants, so that a drift of the machine falls on all of them, and takes medians.
+Whole-process CPU comes from wait4, which sees the kernel workers of a ring; the generator's own time is measured by
+the clock around its loop. Without root or a RAM-backed block device the comparisons that need one are left out by name.
+
+    python benches/compare.py [--rounds N] [--seconds S] [--only NAME] [--write FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+WORKER = ROOT / "target" / "release" / "brickyard-worker"
+TIMER = ROOT / "target" / "release" / "examples" / "timer_loop"
+SIZE_BYTES = 1 << 30
+
+FIO_TUNED = [
+    "--fixedbufs", "--registerfiles", "--norandommap", "--iodepth_batch_submit=32",
+    "--iodepth_batch_complete_min=32", "--iodepth_batch_complete_max=32",
+]  # fmt: skip
+
+
+@dataclass
+class Figures:
+    """One contestant's result: rates and costs, by name, with their unit last."""
+
+    values: dict[str, float] = field(default_factory=dict)
+
+
+Contestant = tuple[str, Callable[[], Figures]]
+
+
+def run(command: list[str]) -> tuple[str, float]:
+    """Standard output and CPU ns of a command, its threads and kernel workers included."""
+    with tempfile.TemporaryFile() as out:
+        child = subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        errors = child.stderr.read().decode() if child.stderr else ""
+        if child.returncode != 0:
+            sys.exit(f"{' '.join(command)} failed: {errors.strip()}")
+        out.seek(0)
+        return out.read().decode(), (usage.ru_utime + usage.ru_stime) * 1e9
+
+
+class Bench:
+    """How long a measurement lasts, and where temporary things go."""
+
+    def __init__(self, seconds: float, folder: Path) -> None:
+        self.seconds = seconds
+        self.folder = folder
+
+    def brickyard(self, target: Path, stream: str, *sets: str, nop: bool = False) -> Figures:
+        """One run of the worker on a target that is not ours: reads, or writes of a scratch file."""
+        profile = self.folder / "bench.toml"
+        profile.write_text(
+            f'title = "bench"\n[[phase]]\nduration = "{self.seconds}s"\nwarmup = "200ms"\n[[phase.stream]]\n{stream}\n'
+        )
+        command = [str(WORKER), str(profile), str(target), *(w for s in sets for w in ("--set", s))]
+        output, cpu_ns = run(command + (["--nop"] if nop else []))
+        return figures_of(output, cpu_ns)
+
+    def fio(self, target: Path, *options: str) -> Figures:
+        """One run of fio with JSON output."""
+        command = [
+            "fio", "--name=bench", f"--filename={target}", f"--size={SIZE_BYTES}", "--time_based", "--ramp_time=200ms",
+            f"--runtime={self.seconds}", "--output-format=json", *options,
+        ]  # fmt: skip
+        output, cpu_ns = run(command)
+        job = json.loads(output[output.index("{") :])["jobs"][0]
+        side = job["write"] if job["write"]["total_ios"] else job["read"]
+        whole = side["total_ios"] * (1 + 0.2 / self.seconds)
+        values = {"iops": side["iops"], "cpu_ns": cpu_ns / whole, "mean_us": side["lat_ns"]["mean"] / 1000}
+        values["user_ns"] = job["usr_cpu"] / 100 * self.seconds * 1e9 / side["total_ios"]
+        return Figures(values)
+
+
+def figures_of(output: str, cpu_ns: float) -> Figures:
+    """Rates, own cost, lateness out of the worker's events."""
+    requests, own_ns, start_ns, end_ns, everything, service_ns = 0, 0.0, None, 0, 0, 0.0
+    lateness: list[dict[str, float]] = []
+    for line in output.splitlines():
+        event = json.loads(line)
+        if event["event"] == "end" and event["outcome"] != "done":
+            sys.exit(f"a run failed: {event['message']}")
+        if event["event"] != "interval":
+            continue
+        everything += sum(c["requests"] for c in event["cells"])
+        if event["warmup"] or event["drain"]:
+            continue
+        start_ns = event["start_ns"] if start_ns is None else start_ns
+        end_ns = event["end_ns"]
+        own_ns += event["loop_busy_share"] * (event["end_ns"] - event["start_ns"])
+        for cell in event["cells"]:
+            requests += cell["requests"]
+            service_ns += cell["measures"]["service"]["mean_ns"] * cell["requests"]
+            if "lateness" in cell["measures"]:
+                lateness.append(cell["measures"]["lateness"])
+    if not requests or start_ns is None:
+        sys.exit("a run measured nothing")
+    rate = requests * 1e9 / (end_ns - start_ns)
+    values = {"iops": rate, "cpu_ns": cpu_ns / everything, "own_ns": own_ns / requests, "mean_us": service_ns / requests / 1e3}
+    if lateness:
+        values["late_p50_ns"] = statistics.median(x["p50_ns"] for x in lateness)
+        values["late_p99_ns"] = statistics.median(x["p99_ns"] for x in lateness)
+    return Figures(values)
+
+
+@contextmanager
+def ram_disk(stack: ExitStack) -> Iterator[tuple[Path, str]]:
+    """A RAM-backed block device full of data that does not compress: zram where one is free, else a loop on tmpfs."""
+    zram = Path("/sys/block/zram0/disksize")
+    if zram.exists() and zram.read_text().strip() == "0":
+        zram.write_text(str(SIZE_BYTES))
+        device, kind = Path("/dev/zram0"), "zram"
+        stack.callback(lambda: Path("/sys/block/zram0/reset").write_text("1"))
+    else:
+        backing = Path(tempfile.mkdtemp(dir="/dev/shm")) / "disk"
+        backing.touch()
+        os.truncate(backing, SIZE_BYTES)
+        found = subprocess.run(["losetup", "-f", "--show", str(backing)], capture_output=True, text=True, check=True)
+        device, kind = Path(found.stdout.strip()), "loop on tmpfs"
+        stack.callback(lambda: shutil.rmtree(backing.parent))
+        stack.callback(lambda: subprocess.run(["losetup", "-d", str(device)], check=False))
+    fill(device)
+    yield device, kind
+
+
+def fill(target: Path) -> None:
+    """Different data in every block, since never-written blocks answer too fast."""
+    with target.open("r+b" if target.exists() else "w+b", buffering=0) as out:
+        for _ in range(SIZE_BYTES >> 20):
+            out.write(os.urandom(1 << 20))
+        os.fsync(out.fileno())
+
+
+def duel(name: str, contestants: list[Contestant], rounds: int, unit: str = "") -> list[str]:
+    """Alternates the contestants and returns the lines of a table: medians, and each against the first."""
+    results: dict[str, list[Figures]] = {label: [] for label, _ in contestants}
+    for number in range(rounds):
+        for label, contestant in contestants:
+            print(f"  {name}: round {number + 1}/{rounds}, {label}          ", end="\r", file=sys.stderr, flush=True)
+            results[label].append(contestant())
+    keys = list(dict.fromkeys(key for runs in results.values() for f in runs for key in f.values))
+    lines = ["", f"### {name}" + (f" ({unit})" if unit else ""), "", f"| | {' | '.join(keys)} | against the first |"]
+    lines.append("|---" * (len(keys) + 2) + "|")
+    first = statistics.median(f.values["iops"] for f in results[contestants[0][0]] if "iops" in f.values) if any("iops" in f.values for f in results[contestants[0][0]]) else 0.0
+    for label, runs in results.items():
+        cells = []
+        for key in keys:
+            values = [f.values[key] for f in runs if key in f.values]
+            cells.append(f"{statistics.median(values):,.1f}" if values else "")
+        rates = [f.values["iops"] for f in runs if "iops" in f.values]
+        ratio = f"{statistics.median(rates) / first:.2f}" if rates and first else ""
+        lines.append(f"| {label} | {' | '.join(cells)} | {ratio} |")
+    print("\n".join(lines), flush=True)
+    return lines
+
+
+READ = 'request = "4KiB"\naddress = "random"\n'
+WRITE = 'request = "4KiB"\naddress = "random"\noperations = { read = 0, write = 100 }\n'
+
+
+def random_reads(bench: Bench, device: Path, kind: str, rounds: int) -> list[str]:
+    """4 KiB random reads, 32 deep, one worker."""
+    common = ["--rw=randread", "--bs=4k", "--iodepth=32", "--direct=1", "--ioengine=io_uring"]
+    contestants: list[Contestant] = [
+        ("fio, defaults", lambda: bench.fio(device, *common)),
+        ("fio, tuned, batches of 32", lambda: bench.fio(device, *common, *FIO_TUNED)),
+        ("Brickyard", lambda: bench.brickyard(device, READ + "depth = 32")),
+        ("Brickyard, reap = 32", lambda: bench.brickyard(device, READ + "depth = 32", "reap=32")),
+    ]
+    loop = os.environ.get("FIO_T_IO_URING")
+    if loop:
+        contestants.append(("fio's t/io_uring -t1", lambda: t_io_uring(loop, device, bench.seconds)))
+    return duel(f"4 KiB random reads, depth 32, {kind}", contestants, rounds)
+
+
+def t_io_uring(program: str, device: Path, seconds: float) -> Figures:
+    """fio's bare loop, latencies by batch; its rate is the median of its lines without the first."""
+    command = [program, "-b4096", "-d32", "-c32", "-s32", "-p0", "-B1", "-F1", "-t1", "-O1", f"-r{max(2, int(seconds))}", str(device)]
+    output, cpu_ns = run(command)
+    rates = [parse_kilo(line.split("IOPS=")[1].split(",")[0]) for line in output.splitlines() if line.startswith("IOPS=")]
+    rate = statistics.median(rates[1:] or rates)
+    return Figures({"iops": rate, "cpu_ns": cpu_ns / (rate * max(2, int(seconds)))})
+
+
+def parse_kilo(text: str) -> float:
+    """`539K` or `1.2M` as a number."""
+    scale = {"K": 1e3, "M": 1e6}.get(text[-1], 1.0)
+    return float(text.rstrip("KM")) * scale
+
+
+def page_cache(bench: Bench, file: Path, rounds: int) -> list[str]:
+    """4 KiB random reads that the page cache answers inline."""
+    common = ["--rw=randread", "--bs=4k", "--iodepth=32", "--direct=0", "--ioengine=io_uring", "--invalidate=0"]
+    sets = ("reap=32", "io=buffered", "cache=as_is")
+    return duel(
+        "4 KiB random reads, depth 32, file in the page cache",
+        [
+            ("fio, defaults", lambda: bench.fio(file, *common)),
+            ("fio, tuned, batches of 32", lambda: bench.fio(file, *common, *FIO_TUNED)),
+            ("Brickyard, reap = 32", lambda: bench.brickyard(file, READ + "depth = 32", *sets)),
+        ],
+        rounds,
+    )
+
+
+def real_disk(bench: Bench, file: Path, scratch: Path, rounds: int) -> list[str]:
+    """The disk below, where the storage is the limit: what matters is the cost."""
+    common = ["--bs=4k", "--iodepth=32", "--direct=1", "--ioengine=io_uring"]
+    lines = duel(
+        "4 KiB random reads, depth 32, file on this machine's disk, O_DIRECT",
+        [
+            ("fio, defaults", lambda: bench.fio(file, "--rw=randread", *common)),
+            ("Brickyard", lambda: bench.brickyard(file, READ + "depth = 32")),
+        ],
+        rounds,
+    )
+    return lines + duel(
+        "4 KiB random writes of unique data, depth 32, file on this machine's disk, O_DIRECT",
+        [
+            ("fio, refill_buffers", lambda: bench.fio(file, "--rw=randwrite", "--refill_buffers", *common)),
+            ("Brickyard", lambda: bench.brickyard(scratch, WRITE + "depth = 32")),
+        ],
+        rounds,
+    )
+
+
+def depth_one(bench: Bench, device: Path, kind: str, rounds: int) -> list[str]:
+    """One request at a time with pread."""
+    return duel(
+        f"4 KiB random reads, psync, depth 1, {kind}",
+        [
+            ("fio, psync", lambda: bench.fio(device, "--rw=randread", "--bs=4k", "--direct=1", "--ioengine=psync")),
+            ("Brickyard, psync", lambda: bench.brickyard(device, READ + "depth = 1", "engine=psync")),
+        ],
+        rounds,
+    )
+
+
+def nop(bench: Bench, file: Path, rounds: int) -> list[str]:
+    """No-operations of the ring: what the loop and the ring cost, every latency recorded."""
+    stream = 'request = "4KiB"\naddress = "random"\noperations = { read = 0, flush = 100 }\ndepth = 32'
+    return duel(
+        "io_uring no-operations, depth 32, one core",
+        [
+            ("Brickyard", lambda: bench.brickyard(file, stream, nop=True)),
+            ("Brickyard, reap = 32", lambda: bench.brickyard(file, stream, "reap=32", nop=True)),
+        ],
+        rounds,
+    )
+
+
+def verify(bench: Bench, device: Path, kind: str, scratch: Path, file: Path, rounds: int) -> list[str]:
+    """Verified writes, and verified reads of what was written, on tmpfs-like storage where checking shows."""
+    fio = ["--bs=4k", "--iodepth=32", "--direct=1", "--ioengine=io_uring", "--verify=crc32c", "--norandommap=0"]
+
+    def fio_phase(mode: str) -> Figures:
+        """Writes one pass of 256 MiB, then reads and verifies it; rates of the phase that is asked for."""
+        options = ["--size=256m", "--rw=randwrite", f"--do_verify={1 if mode == 'read' else 0}", *fio]
+        command = ["fio", "--name=v", f"--filename={device}", "--output-format=json", *options]
+        output, _ = run(command)
+        side = json.loads(output[output.index("{") :])["jobs"][0][mode]
+        return Figures({"iops": side["iops"]})
+
+    def ours(mode: str) -> Figures:
+        """The same with a permutation, so that each block is written once and then read once."""
+        profile = bench.folder / "verify.toml"
+        phases = "".join(
+            f'[[phase]]\nname = "{name}"\npasses = 1\n[[phase.stream]]\noperations = {{ read = {r}, write = {100 - r} }}\n'
+            'request = "4KiB"\naddress = "permutation"\nregion = "0..256MiB"\ndepth = 32\nverify = true\n'
+            for name, r in (("write", 0), ("read", 100))
+        )
+        profile.write_text(f'title = "verify"\n{phases}')
+        output, _ = run([str(WORKER), str(profile), str(scratch), "--overwrite", str(scratch)])
+        return Figures({"iops": phase_rate(output, 0 if mode == "write" else 1)})
+
+    lines: list[str] = []
+    for mode in ("write", "read"):
+        lines += duel(
+            f"verified {mode}s of 4 KiB blocks, depth 32, {kind}",
+            [("fio, verify=crc32c", lambda m=mode: fio_phase(m)), ("Brickyard, verify", lambda m=mode: ours(m))],  # type: ignore[misc]
+            rounds,
+        )
+    return lines
+
+
+def phase_rate(output: str, phase: int) -> float:
+    """Requests a second of one phase that ran to its end."""
+    requests, start_ns, end_ns = 0, None, 0
+    for line in output.splitlines():
+        event = json.loads(line)
+        if event["event"] == "interval" and event["phase"] == phase:
+            start_ns = event["start_ns"] if start_ns is None else start_ns
+            end_ns = max(end_ns, event["end_ns"])
+            requests += sum(c["requests"] for c in event["cells"])
+    if start_ns is None:
+        sys.exit("a verified run has no such phase")
+    return requests * 1e9 / (end_ns - start_ns)
+
+
+def open_loop(bench: Bench, device: Path, kind: str, rounds: int) -> list[str]:
+    """Rates kept and lateness, beside a bare timer loop that does no I/O."""
+
+    def timer(rate: int) -> Figures:
+        output, _ = run([str(TIMER), str(rate), str(bench.seconds)])
+        found = json.loads(output)
+        return Figures({"late_p50_ns": found["p50_ns"], "late_p99_ns": found["p99_ns"]})
+
+    def fio_rate(rate: int, process: str) -> Figures:
+        options = ["--rw=randread", "--bs=4k", "--iodepth=32", "--direct=1", "--ioengine=io_uring"]
+        return bench.fio(device, *options, f"--rate_iops={rate}", f"--rate_process={process}")
+
+    lines: list[str] = []
+    for rate, arrivals in ((1_000, "constant"), (10_000, "constant"), (100_000, "poisson")):
+        pace = f'pace = {{ loop = "open", rate = {rate}, arrivals = "{arrivals}" }}\ndepth = 128'
+        process = "linear" if arrivals == "constant" else "poisson"
+        contestants: list[Contestant] = [
+            ("Brickyard", lambda p=pace: bench.brickyard(device, READ + p)),  # type: ignore[misc]
+            ("fio, rate_iops", lambda r=rate, p=process: fio_rate(r, p)),  # type: ignore[misc]
+        ]
+        if arrivals == "constant":
+            contestants.insert(1, ("bare timer loop", lambda r=rate: timer(r)))  # type: ignore[misc]
+        lines += duel(f"open loop, {rate:,} requests/s, {arrivals}, {kind}", contestants, rounds)
+    return lines
+
+
+def machine() -> str:
+    """One line about this machine."""
+    model = next((x.split(":", 1)[1].strip() for x in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in x), "?")
+    return f"{model}, {os.cpu_count()} cores, Linux {platform.release()}, {time.strftime('%Y-%m-%d')}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--only", default="", help="only comparisons whose name contains this word")
+    parser.add_argument("--write", type=Path, help="file that gets the tables as Markdown")
+    arguments = parser.parse_args()
+    if shutil.which("fio") is None:
+        sys.exit("fio is needed as the peer; apt-get install fio")
+    build = ["cargo", "build", "--release", "-p", "brickyard-worker", "-p", "brickyard-block", "--examples", "--bins"]
+    subprocess.run(build, cwd=ROOT, check=True)
+    version = subprocess.run(["fio", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    lines = ["# Benchmarks", "", f"Medians of {arguments.rounds} alternating rounds of {arguments.seconds} s; {version}."]
+    lines += [f"Machine: {machine()}.", "`own_ns` is the generator's own time a request; `cpu_ns` all CPU of the process."]
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="brickyard-bench-")))
+        bench = Bench(arguments.seconds, folder)
+        cached = Path(stack.enter_context(tempfile.TemporaryDirectory(dir="/dev/shm"))) / "cached"
+        file, scratch = folder / "file", folder / "scratch"
+        fill(file)
+        subprocess.run([str(WORKER), "-", str(scratch), "--size", str(SIZE_BYTES)], input=b'title = "make"\n[[phase]]\nrequests = 1\n[[phase.stream]]\nrequest = "4KiB"\n', stdout=subprocess.DEVNULL, check=True)
+        wanted = lambda name: arguments.only in name  # noqa: E731
+        if wanted("nop"):
+            lines += nop(bench, file, arguments.rounds)
+        if os.geteuid() == 0:
+            device, kind = stack.enter_context(ram_disk(stack))
+            if wanted("reads"):
+                lines += random_reads(bench, device, kind, arguments.rounds)
+            if wanted("psync"):
+                lines += depth_one(bench, device, kind, arguments.rounds)
+            if wanted("open"):
+                lines += open_loop(bench, device, kind, arguments.rounds)
+            if wanted("verify"):
+                lines += verify(bench, device, kind, device, file, arguments.rounds)
+        else:
+            print("left out without root: everything on a RAM-backed block device", file=sys.stderr)
+        if wanted("cache"):
+            lines += page_cache(bench, file, arguments.rounds)
+        if wanted("disk"):
+            lines += real_disk(bench, file, scratch, arguments.rounds)
+        del cached
+    if arguments.write:
+        arguments.write.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
