@@ -52,6 +52,8 @@ pub struct Uring {
     buffers: Buffers,
     submitted_ns: Vec<u64>,
     queued: Vec<u32>,
+    /// What goes into the submission queue at the next turn.
+    entries: Vec<squeue::Entry>,
     in_flight: u32,
     reap: u32,
     away_ns: u64,
@@ -96,6 +98,7 @@ impl Uring {
             submitted_ns: vec![0; setup.slots as usize],
             nop_bytes: vec![0; setup.slots as usize],
             queued: Vec::with_capacity(setup.slots as usize),
+            entries: Vec::with_capacity(setup.slots as usize),
             in_flight: 0,
             reap: setup.reap,
             away_ns: 0,
@@ -136,9 +139,7 @@ impl Uring {
     /// would be put together on the stack and copied in pieces, which cost a third of the loop's own time.
     #[inline(always)]
     fn push(&mut self, entry: squeue::Entry, slot: u32) {
-        let entry = entry.user_data(u64::from(slot));
-        // SAFETY: the buffer belongs to the slot and lives as long as the ring. The queue has an entry for each slot.
-        unsafe { self.ring.submission().push(&entry) }.expect("a slot has at most one request");
+        self.entries.push(entry.user_data(u64::from(slot)));
     }
 
     #[inline(never)]
@@ -276,6 +277,11 @@ impl Device for Uring {
 
     #[inline(always)]
     fn turn(&mut self, until: Until, done: &mut Vec<Completion>) -> Result<u64, String> {
+        if !self.entries.is_empty() {
+            // SAFETY: the buffers live as long as the ring. The queue has an entry for each slot.
+            unsafe { self.ring.submission().push_multiple(&self.entries) }.expect("a slot has at most one request");
+            self.entries.clear();
+        }
         let before_ns = self.clock.now_ns();
         for slot in &self.queued {
             self.submitted_ns[*slot as usize] = before_ns;
