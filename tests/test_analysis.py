@@ -113,12 +113,29 @@ def test_shares_of_best() -> None:
 def test_a_stall_is_a_point_at_zero(tmp_path: Path) -> None:
     record = record_of(
         tmp_path,
-        interval(5 * SECOND, 6 * SECOND, cell([MS] * 100)),
-        interval(6 * SECOND, 8 * SECOND),
-        interval(8 * SECOND, 9 * SECOND, cell([MS] * 50)),
+        interval(5 * SECOND, 7 * SECOND, cell([MS] * 100)),
+        interval(7 * SECOND, 9 * SECOND),
+        interval(9 * SECOND, 11 * SECOND, cell([MS] * 50)),
     )
     points = analysis.throughput([record])
-    assert [(p.start_s, p.end_s, p.iops) for p in points] == [(0, 1, 100), (1, 3, 0), (3, 4, 50)]
+    assert [(p.start_s, p.end_s, p.iops) for p in points] == [(0, 2, 50), (2, 4, 0), (4, 6, 25)]
+
+
+def test_parts_of_an_interval_that_are_told_apart_are_summed(tmp_path: Path) -> None:
+    parts = [interval(0, SECOND, cell([MS] * 100)), interval(0, SECOND, cell([MS] * 50))]
+    record = record_of(tmp_path, *parts, interval(SECOND, 2 * SECOND, cell([MS] * 150)))
+    (row,) = analysis.totals(record)
+    assert (row.requests, row.elapsed_ns, row.iops) == (300, 2 * SECOND, 150)
+    assert [point.iops for point in analysis.throughput([record])] == [150, 150]
+    assert [item["requests"] for item in summary.interval_documents(record)] == [150, 150]
+
+
+def test_the_stub_at_the_end_counts_but_draws_no_spike(tmp_path: Path) -> None:
+    record = record_of(
+        tmp_path, interval(0, SECOND, cell([MS] * 100)), interval(SECOND, SECOND + 10 * MS, cell([MS] * 64))
+    )
+    assert analysis.totals(record)[0].requests == 164
+    assert [point.iops for point in analysis.throughput([record])] == [100]
 
 
 def test_runs_are_laid_end_to_end_without_their_warm_up(tmp_path: Path) -> None:

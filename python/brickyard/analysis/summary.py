@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from brickyard.analysis.latency import Latency
-from brickyard.analysis.totals import Totals, totals
+from brickyard.analysis.totals import Totals, totals, whole_intervals
 from brickyard.store import Json, Record, RunInfo
 from brickyard.units import format_count, format_ns, format_size
 
@@ -280,7 +280,7 @@ def interval_documents(record: Record) -> list[Json]:
             "requests": requests[cost.phase, cost.start_ns],
             "errors": errors[cost.phase, cost.start_ns],
         }
-        for index, cost in enumerate(record.costs)
+        for index, cost in enumerate(whole_intervals(record))
     ]
 
 
@@ -294,7 +294,7 @@ def distinct_warnings(records: list[Record]) -> list[Json]:
             found[key] = (first, count + 1)
     return [
         warning if count == len(records) else {**warning, "text": f"{warning['text']} ({count} of {len(records)} runs)"}
-        for warning, count in found.values()
+        for warning, count in ordered
     ]
 
 

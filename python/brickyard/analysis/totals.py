@@ -5,8 +5,9 @@ Refusal: failed requests are in no throughput figure.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from statistics import fmean, pstdev
 
@@ -60,20 +61,38 @@ def stream_name(record: Record, phase: int, stream: int) -> str:
     return stream_plan(record, phase, stream).get("name") or f"stream {stream + 1}"
 
 
-def measured_ns(costs: Iterable[IntervalCost], phase: int) -> int:
+def whole_intervals(record: Record) -> list[IntervalCost]:
+    """Intervals in order, each once. A loop that reports late has an event of its own for its part of an interval."""
+    whole: dict[tuple[int, int], IntervalCost] = {}
+    for part in record.costs:
+        first = whole.setdefault((part.phase, part.start_ns), part)
+        if first is not part:
+            whole[part.phase, part.start_ns] = replace(
+                first,
+                end_ns=max(first.end_ns, part.end_ns),
+                cpu_user_ns=first.cpu_user_ns + part.cpu_user_ns,
+                cpu_system_ns=first.cpu_system_ns + part.cpu_system_ns,
+                loop_busy_share=max(first.loop_busy_share, part.loop_busy_share),
+            )
+    return list(whole.values())
+
+
+def measured_ns(record: Record, phase: int) -> int:
     """Length of the measured part of a phase; stalled intervals, in which nothing completed, count as well."""
-    return sum(cost.end_ns - cost.start_ns for cost in costs if cost.phase == phase and not cost.warmup)
+    return sum(c.end_ns - c.start_ns for c in whole_intervals(record) if c.phase == phase and not c.warmup)
 
 
 def rates(record: Record, phase: int, intervals: Iterable[Interval]) -> list[float]:
     """Bytes a second in each full measured interval of a phase, zero where nothing completed."""
-    spans = [cost for cost in record.costs if cost.phase == phase and not cost.warmup]
+    spans = [cost for cost in whole_intervals(record) if cost.phase == phase and not cost.warmup]
     if not spans:
         return []
     full_ns = max(span.end_ns - span.start_ns for span in spans) * FULL_INTERVAL_SHARE
-    done = {interval.start_ns: interval.bytes for interval in intervals}
+    done: Counter[int] = Counter()
+    for interval in intervals:
+        done[interval.start_ns] += interval.bytes
     return [
-        done.get(span.start_ns, 0) / (span.end_ns - span.start_ns) * 1e9
+        done[span.start_ns] / (span.end_ns - span.start_ns) * 1e9
         for span in spans
         if span.end_ns - span.start_ns >= full_ns
     ]
@@ -109,7 +128,7 @@ def _totals(record: Record, phase: int, stream: int, operation: str, items: list
         stream=stream,
         stream_name=stream_name(record, phase, stream),
         operation=operation,
-        elapsed_ns=measured_ns(record.costs, phase),
+        elapsed_ns=measured_ns(record, phase),
         requests=sum(item.requests for item in once),
         bytes=sum(item.bytes for item in once),
         errors=sum(item.errors for item in once),
