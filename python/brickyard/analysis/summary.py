@@ -292,6 +292,7 @@ def distinct_warnings(records: list[Record]) -> list[Json]:
             key = str(warning.get("id"))
             first, count = found.get(key, (warning, 0))
             found[key] = (first, count + 1)
+    ordered = sorted(found.values(), key=lambda pair: pair[0].get("severity") != "warning")
     return [
         warning if count == len(records) else {**warning, "text": f"{warning['text']} ({count} of {len(records)} runs)"}
         for warning, count in ordered
