@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from brickyard import _core
 from brickyard.analysis.latency import merge
-from brickyard.analysis.totals import FULL_INTERVAL_SHARE, stream_name, whole_intervals
+from brickyard.analysis.totals import full_intervals, stream_name
 from brickyard.store import Record
 
 BINS_PER_DECADE = 8
@@ -68,10 +68,9 @@ def throughput(records: list[Record]) -> list[Point]:
                 requests[key] += item.requests
                 moved[key] += item.bytes
         seen = sorted({(phase, stream, operation) for phase, _, stream, operation in requests})
-        longest_ns = max((cost.end_ns - cost.start_ns for cost in record.costs), default=0)
-        for cost in whole_intervals(record):
-            # The rate of a stub, such as the drain at the end of a run, is that of a moment and would draw a spike.
-            if cost.warmup or cost.end_ns - cost.start_ns < longest_ns * FULL_INTERVAL_SHARE:
+        phases = sorted({cost.phase for cost in record.costs})
+        for cost in (span for number in phases for span in full_intervals(record, number)):
+            if cost.end_ns <= cost.start_ns:
                 continue
             length_s = (cost.end_ns - cost.start_ns) / 1e9
             for phase, stream, operation in seen:

@@ -57,10 +57,12 @@ def totals_document(row: Totals) -> Json:
         "phase": row.phase_name,
         "stream": row.stream_name,
         "operation": row.operation,
-        "elapsed_ns": row.elapsed_ns,
         "requests": row.requests,
         "bytes": row.bytes,
         "errors": row.errors,
+        "rated_ns": row.rated_ns,
+        "rated_requests": row.rated_requests,
+        "rated_bytes": row.rated_bytes,
         "depth_max": row.depth_max,
         "iops": row.iops,
         "bytes_per_s": row.bytes_per_s,
@@ -146,6 +148,10 @@ def _joined(*parts: object) -> str:
     return ", ".join(str(part) for part in parts if part not in (None, "", False))
 
 
+def _with_reason(text: str, reason: str | None) -> str:
+    return f"{text} ({reason})" if reason else text
+
+
 def _target_lines(record: Record) -> list[tuple[str, str]]:
     lines = []
     for number, opened in enumerate(record.info.engine.get("targets", [])):
@@ -220,10 +226,8 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
         (
             "Engine",
             _joined(
-                engine.get("engine"),
-                engine.get("engine_reason"),
-                f"{engine.get('io')} I/O",
-                engine.get("io_reason"),
+                _with_reason(str(engine.get("engine")), engine.get("engine_reason")),
+                _with_reason(f"{engine.get('io')} I/O", engine.get("io_reason")),
                 "a reap waits for one completion" if engine.get("reap") == 1 else f"reap = {engine.get('reap')}",
             ),
         ),
