@@ -136,12 +136,13 @@ def test_a_dry_run_tells_and_touches_nothing(tmp_path: Path, capsys: pytest.Capt
     arguments = ["run", "sqlio-random-write-4", str(target), "--size", "1GiB", "--dry-run", "--set", "requests=1000"]
     assert main(arguments) == 0
     out = capsys.readouterr().out
-    assert "1 min" in out
+    assert "at most 1 min" in out
     assert "writes: 7.8 MiB" in out
     assert "nothing was touched" in out
     document = answer(capsys, *arguments)
     assert document["forecast"] == {
         "duration_s": 60.0,
+        "ends_earlier": True,
         "writes": True,
         "written_bytes": 1000 * 8192,
         "fill_bytes": 1 << 30,

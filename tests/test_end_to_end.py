@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from brickyard.store import Record, Store
 MIB = 1 << 20
 SHORT = ("--set", "duration=60ms", "--set", "interval=12ms", "--set", "warmup=10ms")
 PATIENCE_S = 60
+WITH_SBIN = {**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
 
 
 @dataclass
@@ -219,19 +220,38 @@ def test_a_file_of_the_users_own_is_read_and_never_written(home: Home, tmp_path:
     document = home.run("characterize", str(mine), "--quick", *SHORT)
     assert {cell["operation"] for cell in document["cells"]} == {"read"}
     assert any("writes are left out" in note and str(mine) in note for note in document["notes"])
-    refused = home.run("run", "sqlio-random-write-4", str(mine), "--set", "requests=10", code=2)
-    assert "--overwrite" in refused["error"]
+    for consent in ((), ("--overwrite", str(mine), "--i-know-this-destroys-data")):
+        refused = home.run("run", "sqlio-random-write-4", str(mine), *consent, "--set", "requests=10", code=2)
+        assert "not made by Brickyard" in refused["error"]
     assert digest(mine) == before
 
 
-def test_consent_by_name_allows_writing(home: Home, tmp_path: Path) -> None:
-    mine = tmp_path / "mine.img"
-    mine.write_bytes(bytes(32 * MIB))
-    before = digest(mine)
-    arguments = ("run", "sqlio-random-write-4", str(mine), "--overwrite", str(mine), "--set", "requests=100")
-    (row,) = home.run(*arguments)["totals"]
+@pytest.fixture
+def loop_device(tmp_path: Path) -> Iterator[str]:
+    backing = tmp_path / "backing"
+    backing.write_bytes(bytes(32 * MIB))
+    made = subprocess.run(
+        ["losetup", "--find", "--show", str(backing)], check=True, capture_output=True, text=True, env=WITH_SBIN
+    )
+    device = made.stdout.strip()
+    yield device
+    subprocess.run(["losetup", "--detach", device], check=True, env=WITH_SBIN)
+
+
+def test_a_device_is_written_only_with_the_consent_that_it_needs(home: Home, loop_device: str, tmp_path: Path) -> None:
+    load = ("run", "sqlio-random-write-4", loop_device, "--set", "requests=100")
+    backing = tmp_path / "backing"
+    empty = digest(backing)
+    assert "--overwrite" in home.run(*load, code=2)["error"]
+    assert digest(backing) == empty
+    (row,) = home.run(*load, "--overwrite", loop_device)["totals"]
     assert (row["operation"], row["requests"], row["errors"]) == ("write", 100, 0)
-    assert digest(mine) != before
+    assert digest(backing) != empty
+    subprocess.run(["mkfs.ext4", "-q", "-F", loop_device], check=True, capture_output=True, env=WITH_SBIN)
+    formatted = digest(backing)
+    assert "--i-know-this-destroys-data" in home.run(*load, "--overwrite", loop_device, code=2)["error"]
+    assert digest(backing) == formatted
+    home.run(*load, "--overwrite", loop_device, "--i-know-this-destroys-data")
 
 
 def test_a_file_that_is_asked_for_is_made_and_stays(home: Home, tmp_path: Path) -> None:

@@ -37,7 +37,9 @@ def figures(events: list[Json]) -> str:
     cells = [cell for event in events for cell in event["cells"]]
     requests, moved, errors = (sum(cell[key] for cell in cells) for key in ("requests", "bytes", "errors"))
     text = f"{format_iops(requests / seconds)} IOPS  {format_mib_per_s(moved / seconds)} MiB/s"
-    if len(events) == 1 and (p99 := [m["response"]["p99_ns"] for c in cells if "response" in (m := c["measures"])]):
+    measures = [cell["measures"] for cell in cells if "measures" in cell]
+    p99 = [measure["response"]["p99_ns"] for measure in measures if "response" in measure]
+    if len(events) == 1 and p99:
         text += f"  p99 {format_ns(max(p99))}"
     return f"{text}  {errors:,} errors" if errors else text
 
