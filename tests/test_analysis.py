@@ -37,7 +37,7 @@ def test_totals_are_sums_of_intervals_over_all_measured_time(tmp_path: Path) -> 
     assert row.bytes == 400 * 4096
     assert row.errors == 3
     assert row.depth_max == 9
-    assert row.elapsed_ns == 3 * SECOND
+    assert row.rated_ns == 3 * SECOND
     assert row.iops == pytest.approx(400 / 3)
     assert row.bytes_per_s == pytest.approx(400 * 4096 / 3)
     assert row.variation == pytest.approx(math.sqrt(((100 - 400 / 3) ** 2 + (400 / 3) ** 2 + (300 - 400 / 3) ** 2) / 3)
@@ -113,12 +113,46 @@ def test_shares_of_best() -> None:
 def test_a_stall_is_a_point_at_zero(tmp_path: Path) -> None:
     record = record_of(
         tmp_path,
-        interval(5 * SECOND, 6 * SECOND, cell([MS] * 100)),
-        interval(6 * SECOND, 8 * SECOND),
-        interval(8 * SECOND, 9 * SECOND, cell([MS] * 50)),
+        interval(5 * SECOND, 7 * SECOND, cell([MS] * 100)),
+        interval(7 * SECOND, 9 * SECOND),
+        interval(9 * SECOND, 11 * SECOND, cell([MS] * 50)),
     )
     points = analysis.throughput([record])
-    assert [(p.start_s, p.end_s, p.iops) for p in points] == [(0, 1, 100), (1, 3, 0), (3, 4, 50)]
+    assert [(p.start_s, p.end_s, p.iops) for p in points] == [(0, 2, 50), (2, 4, 0), (4, 6, 25)]
+
+
+def test_parts_of_an_interval_that_are_told_apart_are_summed(tmp_path: Path) -> None:
+    parts = [interval(0, SECOND, cell([MS] * 100)), interval(0, SECOND, cell([MS] * 50))]
+    record = record_of(tmp_path, *parts, interval(SECOND, 2 * SECOND, cell([MS] * 150)))
+    (row,) = analysis.totals(record)
+    assert (row.requests, row.rated_ns, row.iops) == (300, 2 * SECOND, 150)
+    assert [point.iops for point in analysis.throughput([record])] == [150, 150]
+    assert [item["requests"] for item in summary.interval_documents(record)] == [150, 150]
+
+
+def test_the_drain_at_the_end_is_counted_but_is_no_part_of_a_rate(tmp_path: Path) -> None:
+    """The plan lasts 3 s; after it nothing is issued, and the slowest request in flight takes another two."""
+    seconds = [interval(n * SECOND, (n + 1) * SECOND, cell([MS] * 100)) for n in range(3)]
+    drain = interval(3 * SECOND, 5 * SECOND, cell([MS] * 64))
+    record = record_of(tmp_path, *seconds, drain, phase_end())
+    (row,) = analysis.totals(record)
+    assert row.requests == 364
+    assert row.measures["service"].count == 364
+    assert row.iops == 100
+    assert row.variation == 0
+    assert [point.iops for point in analysis.throughput([record])] == [100, 100, 100]
+
+
+def test_a_phase_that_its_requests_ended_is_rated_to_its_last_completion(tmp_path: Path) -> None:
+    record = record_of(
+        tmp_path,
+        interval(0, SECOND, cell([MS] * 100)),
+        interval(SECOND, SECOND + SECOND // 2, cell([MS] * 50)),
+        phase_end(reason="requests"),
+    )
+    assert analysis.totals(record)[0].iops == 100
+    # The stub is drawn by no line: its rate would be that of a moment.
+    assert [point.iops for point in analysis.throughput([record])] == [100]
 
 
 def test_runs_are_laid_end_to_end_without_their_warm_up(tmp_path: Path) -> None:
@@ -215,13 +249,13 @@ def test_cpu_per_request_leaves_the_warm_up_out(tmp_path: Path) -> None:
     assert summary.cpu_per_request_ns(record) == (5000.0, 20000.0)
 
 
-def test_warnings_of_several_runs_are_told_once(tmp_path: Path) -> None:
+def test_warnings_of_several_runs_are_told_once_and_come_before_notes(tmp_path: Path) -> None:
     always = {"id": "cache", "severity": "note", "text": "Cache unknown.", "remedy": ""}
     once = {"id": "noisy", "severity": "warning", "text": "Noisy.", "remedy": ""}
     with Store(tmp_path / "runs.db") as store:
         runs = [add_run(store, [], warnings=[always]), add_run(store, [], warnings=[always, once])]
         found = summary.distinct_warnings([store.record(run) for run in runs])
-    assert [item["text"] for item in found] == ["Cache unknown.", "Noisy. (1 of 2 runs)"]
+    assert [item["text"] for item in found] == ["Noisy. (1 of 2 runs)", "Cache unknown."]
 
 
 def test_the_document_counts_errors_of_all_phases(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Error, Request, sync_playwright
 
 from brickyard.errors import BadInputError
 from brickyard.report import default_directory, write_report
@@ -25,6 +25,23 @@ SECTIONS = [
     "latency-over-time",
     "table",
 ]
+
+
+class Heard:
+    """What a page says on its console, and what it asks for."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.asked: list[str] = []
+
+    def console(self, message: ConsoleMessage) -> None:
+        self.said.append(message.text)
+
+    def failed(self, error: Error) -> None:
+        self.said.append(str(error))
+
+    def request(self, request: Request) -> None:
+        self.asked.append(request.url)
 
 
 @pytest.fixture(scope="module")
@@ -68,14 +85,13 @@ def test_ids_are_unique_and_references_resolve(page: Path) -> None:
 def test_a_browser_shows_it_without_complaint_request_or_sideways_scrolling(page: Path, browser: Browser) -> None:
     for width in (360, 1280):
         tab = browser.new_page(viewport={"width": width, "height": 800})
-        said: list[str] = []
-        asked: list[str] = []
-        tab.on("console", lambda message, said=said: said.append(message.text))  # type: ignore[misc]
-        tab.on("pageerror", lambda error, said=said: said.append(str(error)))  # type: ignore[misc]
-        tab.on("request", lambda request, asked=asked: asked.append(request.url))  # type: ignore[misc]
+        heard = Heard()
+        tab.on("console", heard.console)
+        tab.on("pageerror", heard.failed)
+        tab.on("request", heard.request)
         tab.goto(page.as_uri())
-        assert said == []
-        assert asked == [page.as_uri()]
+        assert heard.said == []
+        assert heard.asked == [page.as_uri()]
         assert tab.evaluate("document.documentElement.scrollWidth") == width
         shown = tab.locator("figure:visible svg")
         # Eight facets and two pictures over time; of these, phones get drawings of their own.

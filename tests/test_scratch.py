@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections import namedtuple
 from pathlib import Path
 
@@ -18,7 +19,7 @@ Usage = namedtuple("Usage", "total used free")
 @pytest.fixture
 def free(monkeypatch: pytest.MonkeyPatch) -> object:
     def set_free(free_bytes: int) -> None:
-        monkeypatch.setattr(scratch.shutil, "disk_usage", lambda _: Usage(free_bytes, 0, free_bytes))
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(free_bytes, 0, free_bytes))
 
     return set_free
 

@@ -53,7 +53,9 @@ def format_count(count: int) -> str:
 
 
 def format_percent(share: float | None) -> str:
-    return "–" if share is None else f"{share * 100:.0f} %"
+    if share is None:
+        return "–"
+    return "<1 %" if 0 < share < 0.005 else f"{share * 100:.0f} %"
 
 
 def format_seconds(seconds: float) -> str:

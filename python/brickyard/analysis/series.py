@@ -6,13 +6,13 @@ Refusal: no drawing. Cells are aggregated here so that a picture's size does not
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from brickyard import _core
 from brickyard.analysis.latency import merge
-from brickyard.analysis.totals import stream_name
+from brickyard.analysis.totals import full_intervals, stream_name
 from brickyard.store import Record
 
 BINS_PER_DECADE = 8
@@ -60,16 +60,23 @@ def throughput(records: list[Record]) -> list[Point]:
     shifts = lay_out(records)
     for record in records:
         shift = shifts[record.info.id]
-        done = {(i.phase, i.start_ns, i.stream, i.operation): i for i in record.intervals if i.measure == "service"}
-        seen = sorted({(phase, stream, operation) for phase, _, stream, operation in done})
-        for cost in record.costs:
-            if cost.warmup or cost.end_ns <= cost.start_ns:
+        requests: Counter[tuple[int, int, int, str]] = Counter()
+        moved: Counter[tuple[int, int, int, str]] = Counter()
+        for item in record.intervals:
+            if item.measure == "service":
+                key = item.phase, item.start_ns, item.stream, item.operation
+                requests[key] += item.requests
+                moved[key] += item.bytes
+        seen = sorted({(phase, stream, operation) for phase, _, stream, operation in requests})
+        phases = sorted({cost.phase for cost in record.costs})
+        for cost in (span for number in phases for span in full_intervals(record, number)):
+            if cost.end_ns <= cost.start_ns:
                 continue
             length_s = (cost.end_ns - cost.start_ns) / 1e9
             for phase, stream, operation in seen:
                 if phase != cost.phase:
                     continue
-                item = done.get((phase, cost.start_ns, stream, operation))
+                key = phase, cost.start_ns, stream, operation
                 points.append(
                     Point(
                         run=record.info.id,
@@ -77,8 +84,8 @@ def throughput(records: list[Record]) -> list[Point]:
                         operation=operation,
                         start_s=shift + cost.start_ns / 1e9,
                         end_s=shift + cost.end_ns / 1e9,
-                        iops=(item.requests if item else 0) / length_s,
-                        bytes_per_s=(item.bytes if item else 0) / length_s,
+                        iops=requests[key] / length_s,
+                        bytes_per_s=moved[key] / length_s,
                     )
                 )
     return points

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from brickyard.analysis.latency import Latency
-from brickyard.analysis.totals import Totals, totals
+from brickyard.analysis.totals import Totals, totals, whole_intervals
 from brickyard.store import Json, Record, RunInfo
 from brickyard.units import format_count, format_ns, format_size
 
@@ -57,10 +57,12 @@ def totals_document(row: Totals) -> Json:
         "phase": row.phase_name,
         "stream": row.stream_name,
         "operation": row.operation,
-        "elapsed_ns": row.elapsed_ns,
         "requests": row.requests,
         "bytes": row.bytes,
         "errors": row.errors,
+        "rated_ns": row.rated_ns,
+        "rated_requests": row.rated_requests,
+        "rated_bytes": row.rated_bytes,
         "depth_max": row.depth_max,
         "iops": row.iops,
         "bytes_per_s": row.bytes_per_s,
@@ -146,6 +148,10 @@ def _joined(*parts: object) -> str:
     return ", ".join(str(part) for part in parts if part not in (None, "", False))
 
 
+def _with_reason(text: str, reason: str | None) -> str:
+    return f"{text} ({reason})" if reason else text
+
+
 def _target_lines(record: Record) -> list[tuple[str, str]]:
     lines = []
     for number, opened in enumerate(record.info.engine.get("targets", [])):
@@ -220,10 +226,8 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
         (
             "Engine",
             _joined(
-                engine.get("engine"),
-                engine.get("engine_reason"),
-                f"{engine.get('io')} I/O",
-                engine.get("io_reason"),
+                _with_reason(str(engine.get("engine")), engine.get("engine_reason")),
+                _with_reason(f"{engine.get('io')} I/O", engine.get("io_reason")),
                 "a reap waits for one completion" if engine.get("reap") == 1 else f"reap = {engine.get('reap')}",
             ),
         ),
@@ -280,7 +284,7 @@ def interval_documents(record: Record) -> list[Json]:
             "requests": requests[cost.phase, cost.start_ns],
             "errors": errors[cost.phase, cost.start_ns],
         }
-        for index, cost in enumerate(record.costs)
+        for index, cost in enumerate(whole_intervals(record))
     ]
 
 
@@ -292,9 +296,10 @@ def distinct_warnings(records: list[Record]) -> list[Json]:
             key = str(warning.get("id"))
             first, count = found.get(key, (warning, 0))
             found[key] = (first, count + 1)
+    ordered = sorted(found.values(), key=lambda pair: pair[0].get("severity") != "warning")
     return [
         warning if count == len(records) else {**warning, "text": f"{warning['text']} ({count} of {len(records)} runs)"}
-        for warning, count in found.values()
+        for warning, count in ordered
     ]
 
 

@@ -5,11 +5,13 @@ Refusal: failed requests are in no throughput figure.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
-from statistics import fmean, pstdev
+from statistics import fmean, median, pstdev
 
+from brickyard import _core
 from brickyard.analysis.latency import Latency, latency_of
 from brickyard.store import Interval, IntervalCost, Json, Record
 
@@ -18,28 +20,34 @@ FULL_INTERVAL_SHARE = 0.9  # the last interval of a phase may be a stub; its rat
 
 @dataclass(frozen=True)
 class Totals:
-    """One operation of one stream of one phase."""
+    """One operation of one stream of one phase.
+
+    `requests` and `bytes` count everything that completed after the warm-up; the `rated_` ones what completed within
+    the time over which rates are taken.
+    """
 
     phase: int
     phase_name: str
     stream: int
     stream_name: str
     operation: str
-    elapsed_ns: int
     requests: int
     bytes: int
     errors: int
+    rated_ns: int
+    rated_requests: int
+    rated_bytes: int
     depth_max: int
     variation: float | None
     measures: dict[str, Latency]
 
     @property
     def iops(self) -> float:
-        return self.requests / self.elapsed_ns * 1e9 if self.elapsed_ns else 0.0
+        return self.rated_requests / self.rated_ns * 1e9 if self.rated_ns else 0.0
 
     @property
     def bytes_per_s(self) -> float:
-        return self.bytes / self.elapsed_ns * 1e9 if self.elapsed_ns else 0.0
+        return self.rated_bytes / self.rated_ns * 1e9 if self.rated_ns else 0.0
 
 
 def phase_plan(record: Record, phase: int) -> Json:
@@ -60,22 +68,55 @@ def stream_name(record: Record, phase: int, stream: int) -> str:
     return stream_plan(record, phase, stream).get("name") or f"stream {stream + 1}"
 
 
-def measured_ns(costs: Iterable[IntervalCost], phase: int) -> int:
-    """Length of the measured part of a phase; stalled intervals, in which nothing completed, count as well."""
-    return sum(cost.end_ns - cost.start_ns for cost in costs if cost.phase == phase and not cost.warmup)
+def whole_intervals(record: Record) -> list[IntervalCost]:
+    """Intervals in order, each once. A loop that reports late has an event of its own for its part of an interval."""
+    whole: dict[tuple[int, int], IntervalCost] = {}
+    for part in record.costs:
+        first = whole.setdefault((part.phase, part.start_ns), part)
+        if first is not part:
+            whole[part.phase, part.start_ns] = replace(
+                first,
+                end_ns=max(first.end_ns, part.end_ns),
+                cpu_user_ns=first.cpu_user_ns + part.cpu_user_ns,
+                cpu_system_ns=first.cpu_system_ns + part.cpu_system_ns,
+                loop_busy_share=max(first.loop_busy_share, part.loop_busy_share),
+            )
+    return list(whole.values())
+
+
+def rated_intervals(record: Record, phase: int) -> list[IntervalCost]:
+    """The intervals over which a phase's rates are taken: those after the warm-up and before the drain.
+
+    Where time ended the phase, nothing is issued in its last interval; what was in flight still completes, and is
+    counted, but the wait for the slowest of it is no part of a rate. Intervals in which nothing completed are.
+    """
+    measured = [cost for cost in whole_intervals(record) if cost.phase == phase and not cost.warmup]
+    ends = [end for end in record.events_of("phase_end") if end["phase"] == phase]
+    duration = phase_plan(record, phase).get("duration")
+    if not measured or not duration or not ends or ends[0]["reason"] != "duration":
+        return measured
+    drain_ns = measured[0].start_ns + _core.parse_duration_ns(duration)
+    return [cost for cost in measured if cost.start_ns < drain_ns] or measured
+
+
+def full_intervals(record: Record, phase: int) -> list[IntervalCost]:
+    """Rated intervals without stubs, whose rate would be that of a moment."""
+    rated = rated_intervals(record, phase)
+    if not rated:
+        return []
+    full_ns = median(cost.end_ns - cost.start_ns for cost in rated) * FULL_INTERVAL_SHARE
+    return [cost for cost in rated if cost.end_ns - cost.start_ns >= full_ns]
 
 
 def rates(record: Record, phase: int, intervals: Iterable[Interval]) -> list[float]:
-    """Bytes a second in each full measured interval of a phase, zero where nothing completed."""
-    spans = [cost for cost in record.costs if cost.phase == phase and not cost.warmup]
-    if not spans:
-        return []
-    full_ns = max(span.end_ns - span.start_ns for span in spans) * FULL_INTERVAL_SHARE
-    done = {interval.start_ns: interval.bytes for interval in intervals}
+    """Bytes a second in each full interval of a phase, zero where nothing completed."""
+    done: Counter[int] = Counter()
+    for interval in intervals:
+        done[interval.start_ns] += interval.bytes
     return [
-        done.get(span.start_ns, 0) / (span.end_ns - span.start_ns) * 1e9
-        for span in spans
-        if span.end_ns - span.start_ns >= full_ns
+        done[span.start_ns] / (span.end_ns - span.start_ns) * 1e9
+        for span in full_intervals(record, phase)
+        if span.end_ns > span.start_ns
     ]
 
 
@@ -99,6 +140,9 @@ def totals(record: Record) -> list[Totals]:
 def _totals(record: Record, phase: int, stream: int, operation: str, items: list[Interval]) -> Totals:
     # Counts are repeated with each measure; those of the first measure are taken.
     once = [item for item in items if item.measure == "service"]
+    spans = rated_intervals(record, phase)
+    starts = {span.start_ns for span in spans}
+    rated = [item for item in once if item.start_ns in starts]
     found = {
         measure: latency_of(item for item in items if item.measure == measure)
         for measure in ("service", "response", "lateness")
@@ -109,10 +153,12 @@ def _totals(record: Record, phase: int, stream: int, operation: str, items: list
         stream=stream,
         stream_name=stream_name(record, phase, stream),
         operation=operation,
-        elapsed_ns=measured_ns(record.costs, phase),
         requests=sum(item.requests for item in once),
         bytes=sum(item.bytes for item in once),
         errors=sum(item.errors for item in once),
+        rated_ns=sum(span.end_ns - span.start_ns for span in spans),
+        rated_requests=sum(item.requests for item in rated),
+        rated_bytes=sum(item.bytes for item in rated),
         depth_max=max((item.depth_max for item in once), default=0),
         variation=coefficient_of_variation(rates(record, phase, once)),
         measures={measure: figures for measure, figures in found.items() if figures is not None},

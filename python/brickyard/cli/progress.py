@@ -30,17 +30,24 @@ def describe(spec: RunSpec) -> str:
     return spec.profile + number
 
 
-def figures(event: Json) -> str:
-    """Rates of one interval, and the worst p99 of its operations."""
-    seconds = max((event["end_ns"] - event["start_ns"]) / 1e9, 1e-9)
-    requests = sum(cell["requests"] for cell in event["cells"])
-    moved = sum(cell["bytes"] for cell in event["cells"])
-    errors = sum(cell["errors"] for cell in event["cells"])
-    p99 = [m["p99_ns"] for cell in event["cells"] for name, m in cell["measures"].items() if name == "response"]
+def figures(events: list[Json]) -> str:
+    """Rates over some intervals; of a single one also the worst p99 of its operations."""
+    span_ns = max(event["end_ns"] for event in events) - min(event["start_ns"] for event in events)
+    seconds = max(span_ns / 1e9, 1e-9)
+    cells = [cell for event in events for cell in event["cells"]]
+    requests, moved, errors = (sum(cell[key] for cell in cells) for key in ("requests", "bytes", "errors"))
     text = f"{format_iops(requests / seconds)} IOPS  {format_mib_per_s(moved / seconds)} MiB/s"
-    if p99:
+    measures = [cell["measures"] for cell in cells if "measures" in cell]
+    p99 = [measure["response"]["p99_ns"] for measure in measures if "response" in measure]
+    if len(events) == 1 and p99:
         text += f"  p99 {format_ns(max(p99))}"
     return f"{text}  {errors:,} errors" if errors else text
+
+
+def _without_histograms(event: Json) -> Json:
+    """What a long run keeps of an interval until its end must not grow with its histograms."""
+    cells = [{key: cell[key] for key in ("requests", "bytes", "errors")} for cell in event["cells"]]
+    return {"start_ns": event["start_ns"], "end_ns": event["end_ns"], "cells": cells}
 
 
 def planned_ns(plan: Json) -> int | None:
@@ -74,6 +81,7 @@ class Terminal:
         self._began_ns: int | None = None
         self._spoke_s = time.monotonic()
         self._last = ""
+        self._measured: list[Json] = []
         self._name = ""
 
     def __enter__(self) -> Self:
@@ -96,6 +104,7 @@ class Terminal:
     def run_begins(self, spec: RunSpec, plan: Json) -> None:
         self._name = describe(spec)
         self._last = ""
+        self._measured = []
         self._began_ns = None
         self._planned_ns = planned_ns(plan)
         if self._task is None or not self._many:
@@ -120,7 +129,9 @@ class Terminal:
         elif kind == "phase" and self._began_ns is None:
             self._began_ns = event["start_ns"]
         elif kind == "interval":
-            self._last = figures(event)
+            self._last = figures([event])
+            if not event["warmup"]:
+                self._measured.append(_without_histograms(event))
             spent_ns = event["end_ns"] - (self._began_ns or 0)
             done = min(spent_ns / self._planned_ns, 1.0) if self._planned_ns else None
             self._say(("warm-up: " if event["warmup"] else "") + self._last, done)
@@ -138,7 +149,7 @@ class Terminal:
         if self._live and self._task is not None and self._many:
             self._progress.update(self._task, completed=self._ended * 1000)
         elif not self._live:
-            said = f": {self._last}" if self._last else ""
+            said = f": {figures(self._measured)}" if self._measured else ""
             why = f" ({result.outcome}{': ' + result.message if result.message else ''})"
             count = f"{self._ended}/{self._expected} " if self._many else ""
             self._line(f"{count}{self._name}{said}{why if result.outcome != 'done' else ''}")

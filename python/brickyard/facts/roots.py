@@ -58,7 +58,7 @@ class Tools:
 class NoTools(Tools):
     """A system without any optional program."""
 
-    def find(self, program: str) -> str | None:  # noqa: ARG002 - the signature of Tools
+    def find(self, program: str) -> str | None:
         return None
 
 

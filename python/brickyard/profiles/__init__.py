@@ -50,4 +50,21 @@ def validate(profile: ProfileText, overrides: list[str]) -> str:
     try:
         return _core.validate(profile.text, overrides)
     except ValueError as error:
-        raise BadInputError(f"{profile.name}: {one_line(error)}") from error
+        at_fault = _override_at_fault(profile, overrides)
+        said = one_line(error)
+        # A message may name the override itself; a message about a value alone would leave its key open.
+        if at_fault and at_fault.partition("=")[0].strip() not in said:
+            said = f"--set {at_fault}: {said}"
+        raise BadInputError(f"{profile.name}: {said}") from error
+
+
+def _override_at_fault(profile: ProfileText, overrides: list[str]) -> str | None:
+    """The override that makes a valid profile invalid; None where it was invalid before."""
+    from brickyard import _core
+
+    for count in range(len(overrides) + 1):
+        try:
+            _core.validate(profile.text, overrides[:count])
+        except ValueError:
+            return overrides[count - 1] if count else None
+    return None

@@ -13,6 +13,7 @@ from brickyard.units import MIB
 
 PATTERN = tuple[str, str]
 SHOWN_PERCENTILES = ("p50", "p90", "p99", "p99.9", "p99.99")
+BAND_LINE = 14  # line height of the names above a picture, in pixels
 ZERO_SHARE = 0.5  # on a log axis, an interval without completions is drawn at this share of the smallest rate
 
 
@@ -226,9 +227,18 @@ def _bands(bands: list[tuple[str, float, float]], end_s: float) -> list[Any]:
         .mark_rule(color="#7b8794", strokeDash=[3, 3], aria=False)
         .encode(x=alt.X("time_s:Q", scale=x_scale))
     )
+    # A text of several lines hangs down from its anchor, so that it is lifted by all lines but the first.
+    extra = max(name.count("\n") for name, _, _ in bands)
     names = (
         alt.Chart(_data(rows))
-        .mark_text(baseline="bottom", dy=-4, fontSize=12, color=theme.PALE, lineBreak="\n", lineHeight=14)
+        .mark_text(
+            baseline="bottom",
+            dy=-4 - BAND_LINE * extra,
+            fontSize=12,
+            color=theme.PALE,
+            lineBreak="\n",
+            lineHeight=BAND_LINE,
+        )
         .encode(x=alt.X("middle_s:Q", scale=x_scale), y=alt.value(0), text="name:N")
     )
     return [lines, names]

@@ -195,7 +195,7 @@ def _title(records: list[Record], study: StudyInfo | None, *, graph: bool) -> st
     where = targets[0] if len(targets) == 1 else f"{len(targets)} targets"
     opened = records[0].info.engine.get("targets", [])
     if len(targets) == 1 and opened and Path(where).name.startswith("scratch-"):
-        where = f"a scratch file of {format_size(opened[0]['size_bytes'])} in {Path(where).parent}"
+        where = f"a scratch file of {format_size(opened[0]['data_bytes'])} in {Path(where).parent}"
     if graph:
         return f"Characterization of {where}"
     if study:

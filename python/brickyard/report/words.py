@@ -25,14 +25,25 @@ def _characterized(patterns: Patterns) -> list[str]:
         sequential, random = patterns.get(("sequential", operation)), patterns.get(("random", operation))
         if sequential:
             best = max(sequential, key=lambda item: item.cell.row.bytes_per_s)
-            enough = next(i for i in sequential if (i.throughput_share or 0) >= NEAR_BEST)
             text = f"It {verb} up to {format_mib_per_s(best.cell.row.bytes_per_s)} MiB/s sequentially"
-            if enough.cell.request_bytes < best.cell.request_bytes:
-                text += f" (at least 90 % of that from requests of {format_size(enough.cell.request_bytes)} on)"
+            text += f", with requests of {format_size(best.cell.request_bytes)}"
+            enough = _near_best_from(sequential)
+            if enough is not None and enough < best.cell.request_bytes:
+                text += f"; from {format_size(enough)} on it stays within 10 % of that"
             said.append(text + ".")
         if random:
             said.append(_random_words(random, noun))
     return said
+
+
+def _near_best_from(cells: list[RankedCell]) -> int | None:
+    """The smallest size from which on every larger one reaches nearly the best throughput."""
+    found = None
+    for item in reversed(cells):
+        if (item.throughput_share or 0) < NEAR_BEST:
+            break
+        found = item.cell.request_bytes
+    return found
 
 
 def _random_words(cells: list[RankedCell], noun: str) -> str:

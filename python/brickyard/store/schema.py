@@ -54,7 +54,9 @@ CREATE TABLE run_end (
     watch            TEXT NOT NULL CHECK (json_valid(watch)),
     warnings         TEXT NOT NULL CHECK (json_valid(warnings))
 ) STRICT;
+-- Loops that report late are told apart: several rows may carry parts of one interval, and are summed.
 CREATE TABLE interval (
+    id               INTEGER PRIMARY KEY,
     run              INTEGER NOT NULL REFERENCES run (id),
     phase            INTEGER NOT NULL,
     stream           INTEGER NOT NULL,
@@ -71,11 +73,12 @@ CREATE TABLE interval (
     p50_ns           INTEGER NOT NULL,
     p99_ns           INTEGER NOT NULL,
     max_ns           INTEGER NOT NULL,
-    histogram        TEXT NOT NULL,
-    PRIMARY KEY (run, phase, stream, operation, measure, start_ns)
-) STRICT, WITHOUT ROWID;
--- One row an interval, also where nothing completed in it: a stall is a measurement.
+    histogram        TEXT NOT NULL
+) STRICT;
+CREATE INDEX interval_of_run ON interval (run, phase, start_ns);
+-- What the generator used; there is a row also where nothing completed in it: a stall is a measurement.
 CREATE TABLE interval_cost (
+    id               INTEGER PRIMARY KEY,
     run              INTEGER NOT NULL REFERENCES run (id),
     phase            INTEGER NOT NULL,
     start_ns         INTEGER NOT NULL,
@@ -84,9 +87,9 @@ CREATE TABLE interval_cost (
     cpu_user_ns      INTEGER NOT NULL,
     cpu_system_ns    INTEGER NOT NULL,
     loop_busy_share  REAL NOT NULL,
-    knob             TEXT NOT NULL CHECK (json_valid(knob)),
-    PRIMARY KEY (run, phase, start_ns)
-) STRICT, WITHOUT ROWID;
+    knob             TEXT NOT NULL CHECK (json_valid(knob))
+) STRICT;
+CREATE INDEX interval_cost_of_run ON interval_cost (run, phase, start_ns);
 CREATE TABLE error (
     id               INTEGER PRIMARY KEY,
     run              INTEGER NOT NULL REFERENCES run (id),

@@ -185,12 +185,12 @@ class Store:
         intervals = self._db.execute(
             "SELECT phase, stream, operation, measure, start_ns, end_ns, warmup, requests, bytes, errors, depth_max,"
             " mean_ns, p50_ns, p99_ns, max_ns, histogram FROM interval WHERE run = ?"
-            " ORDER BY phase, start_ns, stream, operation, measure",
+            " ORDER BY phase, start_ns, stream, operation, measure, id",
             (run,),
         )
         costs = self._db.execute(
             "SELECT phase, start_ns, end_ns, warmup, cpu_user_ns, cpu_system_ns, loop_busy_share, knob"
-            " FROM interval_cost WHERE run = ? ORDER BY phase, start_ns",
+            " FROM interval_cost WHERE run = ? ORDER BY phase, start_ns, id",
             (run,),
         )
         errors = self._db.execute(
@@ -233,11 +233,11 @@ def _append_interval(db: sqlite3.Connection, run: int, event: Json) -> None:
     span = (event["start_ns"], event["end_ns"], int(event["warmup"]))
     cpu = event["cpu"]
     db.execute(
-        "INSERT INTO interval_cost VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO interval_cost VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (run, event["phase"], *span, cpu["user_ns"], cpu["system_ns"], event["loop_busy_share"], _text(event["knob"])),
     )
     db.executemany(
-        f"INSERT INTO interval VALUES (?{', ?' * 16})",  # noqa: S608
+        f"INSERT INTO interval VALUES (NULL{', ?' * 17})",  # noqa: S608
         [
             (
                 run,

@@ -11,12 +11,18 @@ from brickyard import _core, facts
 from brickyard.store import Json
 from brickyard.units import format_seconds, format_size
 
+EARLIER_ENDS = ("requests", "bytes", "passes", "stop", "steady")
+
 
 @dataclass(frozen=True)
 class Forecast:
-    """Bytes are None where only the storage's speed decides them; so is a duration."""
+    """Bytes are None where only the storage's speed decides them; so is a duration.
+
+    `ends_earlier` says that something else than time may end a phase before its duration.
+    """
 
     duration_s: float | None
+    ends_earlier: bool
     writes: bool
     written_bytes: int | None
     fill_bytes: int | None
@@ -24,6 +30,7 @@ class Forecast:
     def document(self) -> Json:
         return {
             "duration_s": self.duration_s,
+            "ends_earlier": self.ends_earlier,
             "writes": self.writes,
             "written_bytes": self.written_bytes,
             "fill_bytes": self.fill_bytes,
@@ -38,6 +45,7 @@ def forecast(plan: Json, sizes_bytes: list[int | None]) -> Forecast:
     amounts = [w for w in written if w is not None]
     return Forecast(
         duration_s=sum(known) if len(known) == len(durations) else None,
+        ends_earlier=any(phase.get(key) for phase in plan["phase"] for key in EARLIER_ENDS),
         writes=any(_write_share(stream) > 0 for phase in plan["phase"] for stream in phase["stream"]),
         written_bytes=sum(amounts) if len(amounts) == len(written) else None,
         fill_bytes=sum(size or 0 for size in sizes_bytes) if all(sizes_bytes) else None,
@@ -46,7 +54,10 @@ def forecast(plan: Json, sizes_bytes: list[int | None]) -> Forecast:
 
 def forecast_lines(expected: Forecast, targets: list[str]) -> list[str]:
     """The forecast in words."""
-    lasts = "until its limits are reached" if expected.duration_s is None else format_seconds(expected.duration_s)
+    if expected.duration_s is None:
+        lasts = "until its limits are reached"
+    else:
+        lasts = ("at most " if expected.ends_earlier else "") + format_seconds(expected.duration_s)
     lines = [f"duration: {lasts}, and the time for filling what was never written"]
     if not expected.writes:
         return [*lines, "writes: none, apart from filling a file that Brickyard makes"]

@@ -1,0 +1,242 @@
+"""The command line: each answer with `--json` is one valid document, each mistake one line and the right exit code."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from brickyard import _core
+from brickyard.cli import main
+from brickyard.cli.runs import since_unix_ns
+from brickyard.store import Store, default_place
+from support import MS, SECOND, add_characterization, add_run, cell, interval, phase_end
+
+
+@pytest.fixture
+def filled() -> Path:
+    """The default store with a characterization (runs 1 to 12, study 1) and a run that was killed."""
+    with Store() as store:
+        add_characterization(store)
+        add_run(store, [interval(0, SECOND, cell([MS] * 30)), phase_end()], outcome=None)
+    return default_place()
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, object]:
+    capsys.readouterr()
+    assert main([*arguments, "--json"]) == code
+    document = json.loads(capsys.readouterr().out)
+    assert isinstance(document, dict)
+    return document
+
+
+BAD_INPUT = [
+    (["bogus"], "Unknown command"),
+    (["run"], "requires an argument"),
+    (["run", "nothing-like-it"], "no such profile"),
+    (["run", "sqlio-random-read-5"], "did you mean sqlio-random-read"),
+    (["run", "./missing.toml"], "cannot be read"),
+    (["run", "sqlio-random-read-4", "--bogus"], "--bogus"),
+    (["run", "sqlio-random-read-4", "--set", "depth"], "is not an override"),
+    (["run", "sqlio-random-read-4", "--set", "dept=4", "--dry-run"], "did you mean `depth`"),
+    (["run", "sqlio-random-read-4", "--set", "depth=0", "--dry-run"], "depth is 0"),
+    (["run", "sqlio-random-read-4", "--set", "request=1000", "--dry-run"], "not a multiple of 512"),
+    (["run", "sqlio-random-read-4", "--set", "operations={ read = 101 }", "--dry-run"], "101"),
+    (["run", "sqlio-random-read-4", "--repeat", "0"], "--repeat 0"),
+    (["run", "sqlio-random-read-4", "--size", "lots"], "--size: `lots` is not a size"),
+    (["run", "sqlio-random-read-4", "--size", "100TiB"], "do not fit"),
+    (["run", "sqlio-random-read-4", "--scratch", "/nowhere"], "no such directory"),
+    (["run", "sqlio-random-read-4", "/nowhere/file"], "no such file or device; --size"),
+    (["run", "sqlio-random-read-4", "/nowhere/file", "--size", "32MiB"], "/nowhere/file"),
+    (["run", "sqlio-random-read-4", "/"], "is a directory"),
+    (["run", "sqlio-random-read-4", "--overwrite", "/dev/null"], "not among the targets"),
+    (["run", "sqlio-random-read-4", "/dev/null"], "/dev/null"),
+    (["run", "sqlio-random-read-4", "--store", "/dev/null/store"], "cannot be used as a store"),
+    (["characterize", "--quick", "--full"], "exclude each other"),
+    (["characterize", "--set", "depth=many"], "--set depth=many"),
+    (["characterize", "/nowhere/file"], "no such file or device"),
+    (["profiles", "show", "bogus"], "no such profile"),
+    (["runs", "--since", "yesterday"], "--since yesterday"),
+    (["runs", "--limit", "-1"], "--limit -1"),
+    (["runs", "--outcome", "good"], "good"),
+    (["runs", "--store", "/nowhere/runs.db"], "no store here"),
+    (["show", "99"], "run 99: not in"),
+    (["show", "s1"], "12 runs, but one is wanted"),
+    (["show", "first"], "first: not a run"),
+    (["report", "s9"], "no such study"),
+    (["report", "5-"], "5-: not a run"),
+    (["export", "--format", "parquet"], "no text"),
+    (["export", "--output", "/nowhere/out.csv"], "cannot be written"),
+    (["export", "--output", "out.xlsx"], "no such format"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), BAD_INPUT, ids=[" ".join(arguments) for arguments, _ in BAD_INPUT])
+def test_bad_input_is_one_line_and_exit_code_2(
+    arguments: list[str], said: str, filled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = [line for line in err.splitlines() if not line.startswith("note: ")]
+    assert len(lines) == 1
+    assert lines[0].startswith("brickyard: ")
+    assert said in lines[0]
+    document = answer(capsys, *arguments, code=2)
+    assert document == {"error": lines[0].removeprefix("brickyard: "), "exit_code": 2}
+
+
+def test_bad_input_leaves_no_run_and_no_file_behind(filled: Path, tmp_path: Path) -> None:
+    assert main(["run", "sqlio-random-read-4", "--scratch", str(tmp_path), "--size", "1KiB"]) == 2
+    assert main(["run", "sqlio-random-write-4", "--scratch", str(tmp_path), "--set", "reap=0"]) == 2
+    assert list(tmp_path.iterdir()) == []
+    with Store(filled) as store:
+        assert len(store.runs()) == 13
+
+
+def test_a_debug_build_must_not_measure(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(_core, "is_release_build", lambda: False)
+    assert main(["run", "sqlio-random-read-4", "--size", "32MiB"]) == 2
+    assert "debug build" in capsys.readouterr().err
+
+
+def test_what_nobody_expected_is_one_line_too(
+    filled: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("first line\nsecond line")
+
+    monkeypatch.setattr(Store, "runs", fail)
+    assert main(["runs"]) == 1
+    err = capsys.readouterr().err
+    assert err == "brickyard: unexpected RuntimeError: first line second line; BRICKYARD_DEBUG=1 shows where\n"
+    monkeypatch.setenv("BRICKYARD_DEBUG", "1")
+    with pytest.raises(RuntimeError):
+        main(["runs"])
+
+
+def test_profiles(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = answer(capsys, "profiles")["profiles"]
+    assert isinstance(listed, list)
+    assert "sqlio-random-read-4" in [item["name"] for item in listed]
+    assert main(["profiles"]) == 0
+    assert "SQLIO: random reads, 8 KiB, 4 deep" in capsys.readouterr().out
+    shown = answer(capsys, "profiles", "show", "sqlio-random-read-4")
+    assert shown["plan"]["phase"][0]["stream"][0]["depth"] == 4  # type: ignore[index]
+    assert main(["profiles", "show", "sqlio-random-read-4"]) == 0
+    assert capsys.readouterr().out == shown["text"]
+
+
+def test_a_dry_run_tells_and_touches_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "new"
+    arguments = ["run", "sqlio-random-write-4", str(target), "--size", "1GiB", "--dry-run", "--set", "requests=1000"]
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert "at most 1 min" in out
+    assert "writes: 7.8 MiB" in out
+    assert "nothing was touched" in out
+    document = answer(capsys, *arguments)
+    assert document["forecast"] == {
+        "duration_s": 60.0,
+        "ends_earlier": True,
+        "writes": True,
+        "written_bytes": 1000 * 8192,
+        "fill_bytes": 1 << 30,
+    }
+    assert list(tmp_path.iterdir()) == []
+    assert not default_place().exists()
+
+
+def test_runs_are_listed_and_filtered(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def ids(*arguments: str) -> list[int]:
+        found = answer(capsys, "runs", *arguments)["runs"]
+        assert isinstance(found, list)
+        return [item["run"] for item in found]
+
+    everything = list(range(1, 14))
+    assert ids() == everything
+    assert ids("--limit", "2") == [12, 13]
+    assert ids("--limit", "0") == everything
+    assert ids("--outcome", "interrupted") == [13]
+    assert ids("--profile", "other") == []
+    assert ids("--target", "a fi") == everything
+    assert ids("--since", "1h") == everything
+    assert ids("--since", "2999-01-01") == []
+    assert main(["runs", "--limit", "3"]) == 0
+    out = capsys.readouterr().out
+    assert "random write 1 MiB" in out
+    assert "10 older runs are not shown" in out
+
+
+def test_a_span_counts_back_from_now() -> None:
+    from datetime import UTC, datetime
+
+    now = datetime(2026, 3, 8, 12, tzinfo=UTC)
+    assert since_unix_ns("2h", now) == int(datetime(2026, 3, 8, 10, tzinfo=UTC).timestamp() * 1e9)
+    assert since_unix_ns("1w", now) == int(datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp() * 1e9)
+
+
+def test_show_has_figures_and_says_only_what_samples_support(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = answer(capsys, "show", "1")
+    (row,) = document["totals"]  # type: ignore[misc]
+    assert row["requests"] == 1200  # type: ignore[has-type]
+    assert row["measures"]["service"]["p99_ns"] is not None  # type: ignore[has-type]
+    assert row["measures"]["service"]["p99.9_ns"] is None  # type: ignore[has-type]
+    assert main(["show", "1"]) == 0
+    out = capsys.readouterr().out
+    assert out.index("note: Cache unknown.") < out.index("Throughput")
+    assert all(name in out for name in ("p50", "p90", "p99", "p99.9", "p99.99", "response", "IOPS", "MiB/s"))
+    assert answer(capsys, "show", "latest")["run"] == 13
+    assert answer(capsys, "show")["outcome"] == "interrupted"
+
+
+def test_report(filled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = answer(capsys, "report", "s1", "-o", str(tmp_path / "a report"))
+    assert document["runs"] == list(range(1, 13))
+    assert Path(str(document["report"])).read_text().startswith("<!DOCTYPE html>")
+    assert main(["report", "1-3", "13", "-o", str(tmp_path / "some")]) == 0
+    assert capsys.readouterr().out.strip() == f"report: {tmp_path / 'some' / 'report.html'}"
+
+
+def test_export_gives_the_same_rows_in_each_format(
+    filled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", "1", "13"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    # Run 1 has three intervals and run 13 one, each with service and response times.
+    assert len(rows) == 8
+    assert rows[0]["run"] == "1"
+    assert rows[-1]["outcome"] == "interrupted"
+    parquet = tmp_path / "out.parquet"
+    document = answer(capsys, "export", "1", "13", "-o", str(parquet))
+    assert document["rows"] == 8
+    table = pq.read_table(parquet).to_pylist()
+    assert [str(item["requests"]) for item in table] == [item["requests"] for item in rows]
+    assert [item["histogram"] for item in table] == [item["histogram"] for item in rows]
+    exported = answer(capsys, "export", "1", "13", "--format", "json")["runs"]
+    assert isinstance(exported, list)
+    assert sum(len(item["intervals"]) for item in exported) == 8
+    assert exported[0]["engine"]["clock"]["source"] == "tsc"
+
+
+def test_doctor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    checks = answer(capsys, "doctor", str(tmp_path))["checks"]
+    assert isinstance(checks, list)
+    assert all(item["text"] for item in checks)
+    assert main(["doctor", str(tmp_path)]) == 0
+    assert str(checks[0]["text"]) in capsys.readouterr().out
+
+
+def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"brickyard {_core.version()}\n"
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    for verb in ("characterize", "run", "profiles", "runs", "show", "report", "export", "doctor"):
+        assert verb in out
+        assert main([verb, "--help"]) == 0
+    capsys.readouterr()
