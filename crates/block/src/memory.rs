@@ -25,6 +25,7 @@ impl Buffers {
         let wanted = each_bytes * count.max(1);
         let mapped_bytes =
             if wanted >= HUGE_PAGE_BYTES { wanted.next_multiple_of(HUGE_PAGE_BYTES) + HUGE_PAGE_BYTES } else { wanted };
+        refuse_more_than_there_is(mapped_bytes)?;
         use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
         // SAFETY: a new anonymous mapping, at a place of the kernel's choice.
         let area = unsafe {
@@ -62,6 +63,21 @@ impl Buffers {
 
     pub fn whole(&self) -> (*mut u8, usize) {
         (self.start.as_ptr(), self.each_bytes * self.count)
+    }
+}
+
+/// Memory is touched at once, so asking for more than is available would end in the kernel killing something.
+fn refuse_more_than_there_is(wanted_bytes: usize) -> Result<(), String> {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"));
+    let available = line.and_then(|l| l.trim().trim_end_matches(" kB").parse::<usize>().ok()).map(|kib| kib << 10);
+    match available {
+        Some(available) if wanted_bytes > available => Err(format!(
+            "buffers of {} MiB are asked for and {} MiB of memory are available; use less depth, workers or request size",
+            wanted_bytes >> 20,
+            available >> 20
+        )),
+        _ => Ok(()),
     }
 }
 

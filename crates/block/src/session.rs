@@ -111,6 +111,9 @@ fn open_target(profile: &Profile, path: &Path, options: &Options) -> Result<Targ
     let direct = profile.io == IoMode::Direct;
     let create_bytes = options.create_bytes.map(|b| b.next_multiple_of(DATA_START_BYTES));
     let mut guarded = open(path, access, direct, create_bytes, &consent)?;
+    if access == Access::Write && guarded.kind == TargetKind::File {
+        lock_file(path, &guarded.file)?;
+    }
     let claims = access == Access::Write && guarded.header.is_none();
     if claims {
         guarded.header = Some(header_for(path, &guarded)?);
@@ -129,6 +132,17 @@ fn open_target(profile: &Profile, path: &Path, options: &Options) -> Result<Targ
         scratch_dir: options.scratch_dir.clone().unwrap_or_else(std::env::temp_dir),
     };
     Ok(Target { path: path.to_path_buf(), guarded, area, created, claims })
+}
+
+/// Two runs that write one file would measure each other. Devices are opened exclusively anyway.
+fn lock_file(path: &Path, file: &File) -> Result<(), GuardError> {
+    match rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            Err(refuse(format!("{}: another run is using it; wait for its end or name another file", path.display())))
+        }
+        // A file system without locks is no reason not to measure on it.
+        _ => Ok(()),
+    }
 }
 
 fn same_path(a: &Path, b: &Path) -> bool {

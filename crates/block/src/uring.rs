@@ -18,6 +18,8 @@ const LOOK_NS: u64 = 1_000;
 const BUFFERS_REGISTERED_MAX: u32 = 1024;
 /// A registered buffer is at most 1 GiB long.
 const BUFFER_REGISTERED_BYTES_MAX: usize = 1 << 30;
+/// IORING_MAX_ENTRIES of the kernel.
+const ENTRIES_MAX: u32 = 32_768;
 /// `enter` is called again at most so often when it was interrupted before it submitted anything.
 const ENTER_TRIES: u32 = 1_000;
 
@@ -86,7 +88,11 @@ pub fn build_ring(entries: u32, iopoll: bool) -> std::io::Result<(IoUring, bool)
 
 impl Uring {
     pub fn open(setup: &Setup, files: &[RawFd], clock: Clock, iopoll: bool) -> Result<Uring, String> {
-        let entries = setup.slots.next_power_of_two().clamp(4, 32_768);
+        if setup.slots > ENTRIES_MAX {
+            let slots = setup.slots;
+            return Err(format!("{slots} requests in flight a ring, at most {ENTRIES_MAX}; use less depth or workers"));
+        }
+        let entries = setup.slots.next_power_of_two().max(4);
         let (ring, single_issuer) =
             build_ring(entries, iopoll).map_err(|e| format!("io_uring could not be set up: {e}"))?;
         ring.submitter().register_files(files).map_err(|e| format!("io_uring took no files: {e}"))?;

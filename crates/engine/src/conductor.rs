@@ -233,7 +233,7 @@ impl<D: Devices> Conductor<'_, D> {
     ) -> Vec<Result<Outcome, String>> {
         let mut merging: BTreeMap<u32, Merged> = BTreeMap::new();
         let mut outcomes: Vec<Result<Outcome, String>> = Vec::new();
-        let mut blocked_named: Vec<u32> = Vec::new();
+        let mut blocked_named = Vec::new();
         let mut told_below = 0;
         while outcomes.len() < loops {
             match receive.recv_timeout(LOOK_EVERY) {
@@ -309,12 +309,13 @@ impl<D: Devices> Conductor<'_, D> {
     }
 
     /// Names requests that a device's own thread is blocked in.
-    fn name_blocked(&mut self, progress: &Progress, now_ns: u64, named: &mut Vec<u32>) {
+    fn name_blocked(&mut self, progress: &Progress, now_ns: u64, named: &mut Vec<(u32, u64)>) {
         let hang_after_ns = self.profile.hang_after.ns;
         let Some(since_ns) = now_ns.checked_sub(hang_after_ns) else { return };
         for order in self.devices.blocked(since_ns) {
-            if !named.contains(&order.slot) {
-                named.push(order.slot);
+            let which = (order.slot, order.offset_bytes);
+            if !named.contains(&which) {
+                named.push(which);
                 (self.emit)(Event::Hang(crate::event::HangEvent {
                     at_ns: now_ns,
                     phase: progress.phase,
