@@ -216,11 +216,12 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
             for completion in &done {
                 self.complete(completion);
             }
-            if self.issuing {
-                self.issue_due(now_ns);
-            }
+            // Before anything more is issued: a new rate begins with what is due at this very instant.
             if self.control.version() != self.version && self.heed_control(now_ns) == State::Abandon {
                 break;
+            }
+            if self.issuing {
+                self.issue_due(now_ns);
             }
             if now_ns - self.watched_ns >= TICK_NS {
                 self.watch(now_ns);
@@ -559,7 +560,10 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
         self.version = self.control.version();
         let state = self.control.state();
         if state != State::Run {
-            self.stop_issuing(now_ns);
+            if self.issuing {
+                self.stop_issuing(now_ns);
+                self.drain_from(now_ns);
+            }
         } else {
             let knobs = self.control.knobs();
             for lane in &mut self.lanes {
@@ -585,6 +589,17 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
                 self.unsent += due.min(lane.spec.requests_left);
             }
         }
+    }
+
+    /// What is in flight when the phase is ended early counts as it does when the phase ends by its time.
+    fn drain_from(&mut self, now_ns: u64) {
+        if self.kind == Kind::Drain {
+            return;
+        }
+        if now_ns > self.interval_start_ns {
+            self.hand_over(now_ns);
+        }
+        (self.boundary_ns, self.kind) = (u64::MAX, Kind::Drain);
     }
 
     /// Hands the interval over and begins the next.

@@ -61,7 +61,8 @@ impl Schedule {
     fn restart(&mut self, rate_per_s: f64, now_ns: u64) {
         let one = (1u128 << FRACTION_BITS) as f64;
         let lanes = if self.arrivals == Arrivals::Poisson { self.lanes as f64 } else { 1.0 };
-        self.period = (1e9 * lanes / rate_per_s * one).max(1.0) as u128;
+        // Rounded up: a request that is due exactly at the end of a phase must not slip in before it.
+        self.period = (1e9 * lanes / rate_per_s * one).ceil().max(1.0) as u128;
         (self.anchor_ns, self.issued, self.elapsed) = (now_ns, 0, 0);
         if self.arrivals == Arrivals::Poisson {
             self.elapsed = self.gap();
