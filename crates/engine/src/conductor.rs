@@ -160,7 +160,7 @@ impl<D: Devices> Conductor<'_, D> {
         let referee = Referee::new(plan, timeline.measure_start_ns());
         let knobs = referee.first_knobs().unwrap_or_default();
         control.set_knobs(knobs);
-        let cpu = process_cpu();
+        let cpu = cpu_of::<D>();
         let mut progress = Progress {
             phase,
             referee,
@@ -309,13 +309,15 @@ impl<D: Devices> Conductor<'_, D> {
     }
 
     /// Names requests that a device's own thread is blocked in.
-    fn name_blocked(&mut self, progress: &Progress, now_ns: u64, named: &mut Vec<(u32, u64)>) {
+    fn name_blocked(&mut self, progress: &Progress, now_ns: u64, named: &mut Vec<u32>) {
         let hang_after_ns = self.profile.hang_after.ns;
         let Some(since_ns) = now_ns.checked_sub(hang_after_ns) else { return };
-        for order in self.devices.blocked(since_ns) {
-            let which = (order.slot, order.offset_bytes);
-            if !named.contains(&which) {
-                named.push(which);
+        let blocked = self.devices.blocked(since_ns);
+        // Whoever has moved on is named again should it hang again.
+        named.retain(|slot| blocked.iter().any(|order| order.slot == *slot));
+        for order in blocked {
+            if !named.contains(&order.slot) {
+                named.push(order.slot);
                 (self.emit)(Event::Hang(crate::event::HangEvent {
                     at_ns: now_ns,
                     phase: progress.phase,
@@ -354,7 +356,7 @@ impl<D: Devices> Conductor<'_, D> {
 
     /// An interval is complete: tell it, then let the referee decide.
     fn interval(&mut self, merged: &Merged, progress: &mut Progress) {
-        let cpu = process_cpu();
+        let cpu = cpu_of::<D>();
         let spent = Cpu {
             user_ns: cpu.user_ns - progress.cpu_before.user_ns,
             system_ns: cpu.system_ns - progress.cpu_before.system_ns,
@@ -428,7 +430,7 @@ impl<D: Devices> Conductor<'_, D> {
             (None, None) if exhausted => limit,
             (None, None) => "duration",
         };
-        let cpu = process_cpu();
+        let cpu = cpu_of::<D>();
         let spent = Cpu {
             user_ns: cpu.user_ns - progress.cpu_start.user_ns,
             system_ns: cpu.system_ns - progress.cpu_start.system_ns,
@@ -546,7 +548,13 @@ impl<D: Devices> Sink for VirtualSink<'_, '_, D> {
 
     fn tell(&mut self, notes: Vec<Note>) {
         self.conductor.tell(notes, self.progress);
+        self.conductor.heed_user(self.progress);
     }
+}
+
+/// CPU time that a run tells of. A run in virtual time tells none: it would differ from machine to machine.
+fn cpu_of<D: Devices>() -> Cpu {
+    if D::Device::VIRTUAL { Cpu::default() } else { process_cpu() }
 }
 
 /// CPU time of this process so far.

@@ -38,6 +38,8 @@ pub struct LaneSpec {
     /// Requests and bytes that the lane may issue.
     pub requests_left: u64,
     pub bytes_left: u64,
+    /// Flushes of the operation mix do not count as requests: a pass is made of what touches the region.
+    pub flushes_on_top: bool,
     pub payload: Option<Arc<Payload>>,
     pub verifier: Option<Arc<Verifier>>,
 }

@@ -216,11 +216,12 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
             for completion in &done {
                 self.complete(completion);
             }
-            if self.issuing {
-                self.issue_due(now_ns);
-            }
+            // Before anything more is issued: a new rate begins with what is due at this very instant.
             if self.control.version() != self.version && self.heed_control(now_ns) == State::Abandon {
                 break;
+            }
+            if self.issuing {
+                self.issue_due(now_ns);
             }
             if now_ns - self.watched_ns >= TICK_NS {
                 self.watch(now_ns);
@@ -267,7 +268,7 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
     }
 
     fn has_more(&self) -> bool {
-        !self.sleeping.is_empty() || self.lanes.iter().any(|l| !l.ended)
+        self.lanes.iter().any(|l| !l.ended)
     }
 
     #[inline(always)]
@@ -275,6 +276,9 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
         let mut ns = self.boundary_ns;
         if !D::VIRTUAL {
             ns = ns.min(now_ns + TICK_NS);
+        } else if self.kind == Kind::Drain {
+            // Nothing else bounds a drain in virtual time, and what hangs in it must still be named.
+            ns = now_ns.saturating_add(self.hang_after_ns);
         }
         let mut precise = false;
         if self.issuing {
@@ -327,8 +331,8 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
     fn issue(&mut self, slot_number: u32, due_ns: u64, now_ns: u64, last: Option<&Completion>) {
         let slot = &mut self.slots[slot_number as usize];
         let lane = &mut self.lanes[usize::from(slot.lane)];
-        if lane.spec.requests_left == 0 || lane.spec.bytes_left == 0 || !lane.may_issue() {
-            lane.ended |= lane.spec.requests_left == 0 || lane.spec.bytes_left == 0;
+        lane.ended |= lane.spec.requests_left == 0 || lane.spec.bytes_left == 0;
+        if !lane.may_issue() {
             lane.free.push(slot_number);
             return;
         }
@@ -339,8 +343,11 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
         } else {
             match lane.spec.source.next(slot_number - lane.first_slot, now_ns, last) {
                 Next::Do(request) => {
-                    lane.spec.requests_left -= 1;
+                    let counts = request.operation != Operation::Flush || !lane.spec.flushes_on_top;
+                    lane.spec.requests_left -= u64::from(counts);
                     lane.spec.bytes_left = lane.spec.bytes_left.saturating_sub(u64::from(request.request_bytes));
+                    // Known at once: a lane must not wait for its next due time to learn that it has nothing left.
+                    lane.ended = lane.spec.requests_left == 0 || lane.spec.bytes_left == 0;
                     request
                 }
                 Next::Wait(until_ns) => {
@@ -553,7 +560,10 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
         self.version = self.control.version();
         let state = self.control.state();
         if state != State::Run {
-            self.stop_issuing(now_ns);
+            if self.issuing {
+                self.stop_issuing(now_ns);
+                self.drain_from(now_ns);
+            }
         } else {
             let knobs = self.control.knobs();
             for lane in &mut self.lanes {
@@ -579,6 +589,17 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
                 self.unsent += due.min(lane.spec.requests_left);
             }
         }
+    }
+
+    /// What is in flight when the phase is ended early counts as it does when the phase ends by its time.
+    fn drain_from(&mut self, now_ns: u64) {
+        if self.kind == Kind::Drain {
+            return;
+        }
+        if now_ns > self.interval_start_ns {
+            self.hand_over(now_ns);
+        }
+        (self.boundary_ns, self.kind) = (u64::MAX, Kind::Drain);
     }
 
     /// Hands the interval over and begins the next.

@@ -42,6 +42,12 @@ pub fn build_lanes(
     let phase = &profile.phase[phase_index];
     let mut lanes = Vec::new();
     let weights = Weights::of(phase);
+    for stream in phase.stream.iter().filter(|s| !s.verify && (s.operations.write.0 > 0.0 || s.operations.trim.0 > 0.0))
+    {
+        if let Some(region) = targets.get(stream.target).and_then(|target| region_of(stream, target).ok()) {
+            verifiers.forget(stream.target, region);
+        }
+    }
     for (index, stream) in phase.stream.iter().enumerate() {
         let at =
             if stream.name.is_empty() { format!("stream {}", index + 1) } else { format!("stream {}", stream.name) };
@@ -118,7 +124,19 @@ struct Known {
     verifier: Arc<Verifier>,
 }
 
+impl Known {
+    fn overlaps(&self, target: usize, region: Region) -> bool {
+        let end = |r: &Region| r.start_bytes + r.length_bytes;
+        self.target == target && self.region.start_bytes < end(&region) && region.start_bytes < end(&self.region)
+    }
+}
+
 impl Verifiers {
+    /// A phase writes here without stamps: what was known of the region holds no longer.
+    fn forget(&mut self, target: usize, region: Region) {
+        self.known.retain(|k| !k.overlaps(target, region));
+    }
+
     /// `run_id` stands in every stamp, so that blocks of other runs are told apart.
     pub fn new(run_id: u64) -> Verifiers {
         Verifiers { run_id, known: Vec::new() }
@@ -160,11 +178,7 @@ impl Verifiers {
             }
             return Ok(known.verifier.clone());
         }
-        let end = |r: &Region| r.start_bytes + r.length_bytes;
-        let overlaps = |k: &Known| {
-            k.target == stream.target && k.region.start_bytes < end(&region) && region.start_bytes < end(&k.region)
-        };
-        if self.known.iter().any(overlaps) {
+        if self.known.iter().any(|k| k.overlaps(stream.target, region)) {
             let span = stream.region;
             return Err(format!("region {span} overlaps another verified region; make them equal or keep them apart"));
         }
@@ -179,17 +193,37 @@ impl Verifiers {
 /// How limits of a phase are shared out: each stream gets its share by its number of lanes.
 struct Weights {
     lanes: u64,
+    /// Bytes are shared out in whole requests of the largest size, so that the lanes' shares end where requests do.
+    unit_bytes: u64,
 }
 
 impl Weights {
     fn of(phase: &Phase) -> Weights {
-        Weights { lanes: phase.stream.iter().map(|s| u64::from(s.workers)).sum() }
+        let lanes = phase.stream.iter().map(|s| u64::from(lanes_of(phase, s))).sum();
+        let unit_bytes = phase.stream.iter().map(|s| s.request.max_bytes()).max().unwrap_or(1).max(1);
+        Weights { lanes, unit_bytes }
+    }
+
+    /// Bytes of lane `number`; what is less than a request goes to the first.
+    fn share_bytes(&self, total: u64, number: u64) -> u64 {
+        let rest = if number == 0 { total % self.unit_bytes } else { 0 };
+        self.share(total / self.unit_bytes, number) * self.unit_bytes + rest
     }
 
     /// Lane `number` of the phase gets this much of `total`.
     fn share(&self, total: u64, number: u64) -> u64 {
         total / self.lanes + u64::from(number < total % self.lanes)
     }
+}
+
+/// The largest value that a ramp gives a knob.
+fn max_of(phase: &Phase, knob: Knob) -> Option<u32> {
+    phase.ramp.as_ref().filter(|r| r.knob == knob).map(|r| r.max().ceil() as u32)
+}
+
+/// Lanes of a stream, those that a ramp sets to work later included.
+fn lanes_of(phase: &Phase, stream: &Stream) -> u32 {
+    max_of(phase, Knob::Workers).unwrap_or(stream.workers)
 }
 
 struct StreamBuilder<'a> {
@@ -207,8 +241,9 @@ impl StreamBuilder<'_> {
     fn lanes(&self) -> Result<Vec<LaneSpec>, String> {
         let shared = Arc::new(StreamShared::default());
         let payload = Arc::new(Payload::new(self.profile.seed, self.stream.data));
-        let lanes_before: u64 = self.phase.stream[..self.index].iter().map(|s| u64::from(s.workers)).sum();
-        let workers = self.max_of(Knob::Workers).unwrap_or(self.stream.workers);
+        let before = &self.phase.stream[..self.index];
+        let lanes_before: u64 = before.iter().map(|s| u64::from(lanes_of(self.phase, s))).sum();
+        let workers = lanes_of(self.phase, self.stream);
         (0..workers)
             .map(|lane| {
                 let (phase, index) = (self.phase_index as u32, self.index as u32);
@@ -227,17 +262,12 @@ impl StreamBuilder<'_> {
             .collect()
     }
 
-    /// The largest value that a ramp gives a knob.
-    fn max_of(&self, knob: Knob) -> Option<u32> {
-        self.phase.ramp.as_ref().filter(|r| r.knob == knob).map(|r| r.max().ceil() as u32)
-    }
-
     fn lane(&self, source: Pattern, lane: u32, lanes: u32, number: u64, payload: &Arc<Payload>) -> LaneSpec {
         let (phase, stream) = (self.phase, self.stream);
         let ops = stream.operations;
         let requests = phase.requests.map_or(u64::MAX, |total| self.weights.share(total, number));
         let passes = phase.passes.map_or(u64::MAX, |passes| passes.saturating_mul(source.pass_requests()));
-        let bytes_left = phase.bytes.map_or(u64::MAX, |total| self.weights.share(total.0, number));
+        let bytes_left = phase.bytes.map_or(u64::MAX, |total| self.weights.share_bytes(total.0, number));
         let pacer = match stream.pace {
             Pace::Closed => Pacer::Closed { think_ns: stream.think.ns },
             Pace::Open { rate, arrivals } => {
@@ -251,7 +281,7 @@ impl StreamBuilder<'_> {
             target: stream.target as u16,
             index: lane,
             depth: stream.depth,
-            depth_max: self.max_of(Knob::Depth).unwrap_or(stream.depth).max(stream.depth),
+            depth_max: max_of(phase, Knob::Depth).unwrap_or(stream.depth).max(stream.depth),
             buffer_bytes: stream.request.max_bytes() as u32,
             operations: [ops.read.0, ops.write.0, ops.flush.0, ops.trim.0].map(|share| share > 0.0),
             source: Box::new(source),
@@ -260,6 +290,7 @@ impl StreamBuilder<'_> {
             flush_every: stream.flush_every,
             requests_left: requests.min(passes),
             bytes_left,
+            flushes_on_top: passes < requests,
             payload: (ops.write.0 > 0.0 && self.verifier.is_none()).then(|| payload.clone()),
             verifier: self.verifier.clone(),
         }

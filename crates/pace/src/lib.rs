@@ -19,6 +19,8 @@ pub struct Schedule {
     period: u128,
     elapsed: u128,
     random: SplitMix,
+    /// The schedule before the last change of the rate, until which instant, while something of it is still due.
+    before: Option<(Box<Schedule>, u64)>,
 }
 
 impl Schedule {
@@ -33,8 +35,9 @@ impl Schedule {
             period: 0,
             elapsed: 0,
             random: SplitMix(seed ^ (u64::from(lane) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)),
+            before: None,
         };
-        schedule.set_rate(rate_per_s, start_ns);
+        schedule.restart(rate_per_s, start_ns);
         schedule
     }
 
@@ -45,9 +48,21 @@ impl Schedule {
 
     /// Changes the rate from `now_ns` on. What was due before stays due.
     pub fn set_rate(&mut self, rate_per_s: f64, now_ns: u64) {
+        if self.due_ns() < now_ns {
+            // Numbers of its own, without taking one from the schedule that goes on beside it.
+            let random = SplitMix(SplitMix(!self.random.0).next());
+            let (arrivals, lane, lanes) = (self.arrivals, self.lane, self.lanes);
+            let new = Schedule { arrivals, lane, lanes, random, before: None, ..*self };
+            self.before = Some((Box::new(std::mem::replace(self, new)), now_ns));
+        }
+        self.restart(rate_per_s, now_ns);
+    }
+
+    fn restart(&mut self, rate_per_s: f64, now_ns: u64) {
         let one = (1u128 << FRACTION_BITS) as f64;
         let lanes = if self.arrivals == Arrivals::Poisson { self.lanes as f64 } else { 1.0 };
-        self.period = (1e9 * lanes / rate_per_s * one).max(1.0) as u128;
+        // Rounded up: a request that is due exactly at the end of a phase must not slip in before it.
+        self.period = (1e9 * lanes / rate_per_s * one).ceil().max(1.0) as u128;
         (self.anchor_ns, self.issued, self.elapsed) = (now_ns, 0, 0);
         if self.arrivals == Arrivals::Poisson {
             self.elapsed = self.gap();
@@ -57,6 +72,9 @@ impl Schedule {
     /// When the next request is due.
     #[inline]
     pub fn due_ns(&self) -> u64 {
+        if let Some((before, _)) = &self.before {
+            return before.due_ns();
+        }
         let offset = match self.arrivals {
             Arrivals::Constant => u128::from(self.lane + self.issued * self.lanes) * self.period,
             Arrivals::Poisson => self.elapsed,
@@ -67,6 +85,13 @@ impl Schedule {
     /// The request that was due has been taken.
     #[inline]
     pub fn advance(&mut self) {
+        if let Some((before, until_ns)) = &mut self.before {
+            before.advance();
+            if before.due_ns() >= *until_ns {
+                self.before = None;
+            }
+            return;
+        }
         self.issued += 1;
         if self.arrivals == Arrivals::Poisson {
             self.elapsed += self.gap();
@@ -76,11 +101,16 @@ impl Schedule {
     /// How many requests are due by `now_ns` and not taken; moves the schedule past them.
     pub fn skip_until(&mut self, now_ns: u64) -> u64 {
         let mut skipped = 0;
+        while self.before.is_some() && self.due_ns() <= now_ns {
+            self.advance();
+            skipped += 1;
+        }
         if self.arrivals == Arrivals::Constant && self.due_ns() <= now_ns {
             let due = (u128::from(now_ns - self.anchor_ns) << FRACTION_BITS) / self.period;
             let last = (due as u64).saturating_sub(self.lane) / self.lanes;
-            skipped = (last + 1).saturating_sub(self.issued);
-            self.issued += skipped;
+            let more = (last + 1).saturating_sub(self.issued);
+            self.issued += more;
+            skipped += more;
         }
         while self.due_ns() <= now_ns {
             self.advance();
@@ -169,6 +199,23 @@ mod tests {
         let mut schedule = Schedule::new(1000.0, Arrivals::Constant, 1, 2, 0, 1);
         assert_eq!(schedule.skip_until(10_000_000), 5);
         assert!(schedule.due_ns() > 10_000_000);
+    }
+
+    #[test]
+    fn a_new_rate_forgets_nothing_that_was_due() {
+        for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
+            let mut schedule = Schedule::new(100.0, arrivals, 0, 1, 0, 1);
+            let due = due_times(&mut Schedule::new(100.0, arrivals, 0, 1, 0, 1), 1_000);
+            let by_then = due.iter().take_while(|t| **t < 1_000_000_000).count();
+            due_times(&mut schedule, 10);
+            schedule.set_rate(1.0, 1_000_000_000);
+            schedule.set_rate(1000.0, 1_000_000_000);
+            assert_eq!(due_times(&mut schedule, by_then - 10), due[10..by_then]);
+            assert!(schedule.due_ns() >= 1_000_000_000);
+        }
+        let mut schedule = Schedule::new(100.0, Arrivals::Constant, 0, 1, 0, 1);
+        schedule.set_rate(10.0, 1_000_000_000);
+        assert_eq!(schedule.skip_until(2_000_000_000), 100 + 11);
     }
 
     #[test]

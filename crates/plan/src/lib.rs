@@ -55,7 +55,9 @@ impl Profile {
     }
 
     fn deserialize_value(table: toml::Table) -> Result<Profile, PlanError> {
-        table.try_into().map_err(|e: toml::de::Error| PlanError(one_line(e.message())))
+        // By way of text, so that a message can name the key; its line means nothing to the user.
+        let text = toml::to_string(&table).map_err(|e| PlanError(one_line(&e.to_string())))?;
+        toml::from_str(&text).map_err(|e| PlanError(explain(&text, &e)))
     }
 }
 
@@ -68,8 +70,29 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// The message in the user's words, with the key that it speaks of.
+fn explain(text: &str, error: &toml::de::Error) -> String {
+    let mut message = one_line(error.message());
+    for (type_name, words) in
+        [("u32", "a whole number"), ("u64", "a whole number"), ("usize", "a whole number"), ("f64", "a number")]
+    {
+        if let Some(start) = message.strip_suffix(&format!("expected {type_name}")) {
+            message = format!("{start}expected {words}");
+        }
+    }
+    let Some(span) = error.span() else { return message };
+    if message == "duplicate key" {
+        let key = text.get(span).unwrap_or_default();
+        return format!("duplicate key `{key}`; leave one of them out");
+    }
+    let before = text.get(..span.start).and_then(|t| t.lines().last()).unwrap_or_default();
+    let key = before.trim_end().strip_suffix('=').map(str::trim_end).unwrap_or_default();
+    let key = key.rsplit(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next().unwrap_or_default();
+    if key.is_empty() || message.contains(&format!("`{key}`")) { message } else { format!("{key}: {message}") }
+}
+
 fn toml_error(text: &str, error: &toml::de::Error) -> String {
-    let message = one_line(error.message());
+    let message = explain(text, error);
     match error.span() {
         Some(span) => {
             let line = text.as_bytes()[..span.start.min(text.len())].iter().filter(|b| **b == b'\n').count() + 1;

@@ -40,6 +40,9 @@ impl Override {
             return Ok(());
         }
         let mut changed = false;
+        if path.len() > 3 {
+            return Err(PlanError(format!("--set {}: write KEY, PHASE.KEY or PHASE.STREAM.KEY", self.key)));
+        }
         for phase in tables(profile, "phase") {
             let phase_named = path.len() > 1 && name_of(phase) == path[0];
             if path.len() > 1 && !phase_named {
@@ -61,7 +64,15 @@ impl Override {
             return Ok(());
         }
         let every = [in_profile, in_phase, in_stream].concat();
-        let near = every.iter().min_by_key(|k| distance(k, leaf)).filter(|k| distance(k, leaf) <= 2);
+        if path.len() > 1 && every.iter().any(|k| k == leaf) {
+            let place = path[..path.len() - 1].join(".");
+            return Err(PlanError(format!(
+                "--set {}: `{leaf}` does not belong to a `{place}` of this profile; write KEY, PHASE.KEY or PHASE.STREAM.KEY",
+                self.key
+            )));
+        }
+        let near =
+            every.iter().min_by_key(|k| distance(k, leaf)).filter(|k| distance(k, leaf) <= 2.min(leaf.len() / 2));
         let hint = near.map(|k| format!("; did you mean `{k}`?")).unwrap_or_default();
         Err(PlanError(format!("--set {}: this profile has no such key{hint}", self.key)))
     }

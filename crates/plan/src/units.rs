@@ -88,6 +88,9 @@ pub fn format_bytes(bytes: u64) -> String {
     format!("{bytes}B")
 }
 
+/// Two of these and the age of a run still fit 64 bits.
+const DURATION_LIMIT_NS: u64 = 9_000_000_000_000_000_000;
+
 /// Parses a time span into ns; a bare number means seconds.
 pub fn parse_duration_ns(text: &str) -> Result<u64, String> {
     let refuse = || format!("`{text}` is not a time span; write for example 15s, 250ms or 2h");
@@ -104,18 +107,25 @@ pub fn parse_duration_ns(text: &str) -> Result<u64, String> {
         "w" | "week" | "weeks" => 604_800_000_000_000,
         _ => return Err(refuse()),
     };
-    let number: f64 = lower[..split].trim().parse().map_err(|_| refuse())?;
-    let ns = number * unit_ns as f64;
-    if !(0.0..9.0e18).contains(&ns) {
-        return Err(format!("`{text}` is longer than 2^63 ns"));
+    let too_long = || format!("`{text}` is longer than 285 years");
+    let number = lower[..split].trim();
+    if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) {
+        // Whole numbers exactly, which a float would not keep above 2^53.
+        let ns = number.parse::<u64>().ok().and_then(|n| n.checked_mul(unit_ns)).filter(|ns| *ns < DURATION_LIMIT_NS);
+        return ns.ok_or_else(too_long);
     }
-    Ok(ns.round() as u64)
+    let number: f64 = number.parse().map_err(|_| refuse())?;
+    let ns = (number * unit_ns as f64).round();
+    if !(0.0..DURATION_LIMIT_NS as f64).contains(&ns) {
+        return Err(too_long());
+    }
+    Ok(ns as u64)
 }
 
 /// Reads either the number or the text form of a unit.
 struct NumberOrText<T> {
     expecting: &'static str,
-    from_integer: fn(u64) -> T,
+    from_integer: fn(u64) -> Result<T, String>,
     from_float: fn(f64) -> Result<T, String>,
     from_text: fn(&str) -> Result<T, String>,
 }
@@ -126,11 +136,11 @@ impl<T> de::Visitor<'_> for NumberOrText<T> {
         f.write_str(self.expecting)
     }
     fn visit_u64<E: de::Error>(self, v: u64) -> Result<T, E> {
-        Ok((self.from_integer)(v))
+        (self.from_integer)(v).map_err(E::custom)
     }
     fn visit_i64<E: de::Error>(self, v: i64) -> Result<T, E> {
         let v = u64::try_from(v).map_err(|_| E::custom(format!("{v} is negative, expected {}", self.expecting)))?;
-        Ok((self.from_integer)(v))
+        (self.from_integer)(v).map_err(E::custom)
     }
     fn visit_f64<E: de::Error>(self, v: f64) -> Result<T, E> {
         (self.from_float)(v).map_err(E::custom)
@@ -144,7 +154,7 @@ impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         d.deserialize_any(NumberOrText {
             expecting: "a size such as 8KiB",
-            from_integer: Bytes,
+            from_integer: |v| Ok(Bytes(v)),
             from_float: |v| Err(format!("{v} is not a whole number of bytes; write for example \"8KiB\"")),
             from_text: |t| parse_bytes(t).map(Bytes),
         })
@@ -155,8 +165,12 @@ impl<'de> Deserialize<'de> for Duration {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         d.deserialize_any(NumberOrText {
             expecting: "a time span such as 15s",
-            from_integer: |seconds| Duration { ns: seconds.saturating_mul(1_000_000_000) },
-            from_float: |seconds| parse_duration_ns(&seconds.to_string()).map(|ns| Duration { ns }),
+            from_integer: |seconds| parse_duration_ns(&seconds.to_string()).map(|ns| Duration { ns }),
+            from_float: |seconds| match parse_duration_ns(&seconds.to_string()) {
+                Ok(ns) => Ok(Duration { ns }),
+                // With all its digits, a large float would fill the screen.
+                Err(_) => Err(format!("{seconds:e} s is no time span of at most 285 years; write for example 15s")),
+            },
             from_text: |t| parse_duration_ns(t).map(|ns| Duration { ns }),
         })
     }
@@ -181,7 +195,7 @@ impl<'de> Deserialize<'de> for Percent {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let percent = d.deserialize_any(NumberOrText {
             expecting: "a percentage such as 67",
-            from_integer: |v| v as f64,
+            from_integer: |v| Ok(v as f64),
             from_float: Ok,
             from_text: |t| {
                 let number = t.trim().trim_end_matches('%').trim();

@@ -74,6 +74,10 @@ impl Phase {
                 return refuse(format!("{at}: ramp of the rate needs pace = {{ loop = \"open\", … }} in every stream"));
             }
         }
+        let open = self.stream.iter().any(|s| s.pace != Pace::Closed);
+        if open && self.ramp.as_ref().is_some_and(|r| r.knob == Knob::Workers) {
+            return refuse(format!("{at}: ramp of workers changes nothing where a rate is set; ramp the rate instead"));
+        }
         if let Some(steady) = &self.steady {
             if steady.rounds < 3 || steady.rounds > 1000 {
                 return refuse(format!("{at}: steady.rounds is {}, must be 3 to 1000", steady.rounds));
@@ -101,7 +105,8 @@ impl Phase {
     fn refuse_overlaps(&self, at: &str) -> Check {
         for (i, a) in self.stream.iter().enumerate() {
             for b in &self.stream[i + 1..] {
-                let one_writes = a.operations.write.0 > 0.0 || b.operations.write.0 > 0.0;
+                let changes = |s: &Stream| s.operations.write.0 > 0.0 || s.operations.trim.0 > 0.0;
+                let one_writes = changes(a) || changes(b);
                 let differ = a.verify != b.verify;
                 if a.target == b.target && one_writes && differ && overlap(&a.region, &b.region) {
                     return refuse(format!(

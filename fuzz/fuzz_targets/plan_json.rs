@@ -1,0 +1,13 @@
+//! Plans as JSON out of nowhere: one line of refusal, or a profile that reads the same when it is written again.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use plan::Profile;
+
+fuzz_target!(|text: &str| {
+    match Profile::from_json(text) {
+        Ok(profile) => assert_eq!(Profile::from_json(&profile.to_json()), Ok(profile)),
+        Err(error) => assert!(!error.0.is_empty() && !error.0.contains('\n'), "{:?}", error.0),
+    }
+});
