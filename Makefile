@@ -45,7 +45,7 @@ $(VENV)/.locked: requirements.lock $(VENV)/.created
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.locked $(RUST_SOURCES)
-	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet
+	PIP_QUIET=1 VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet
 	@touch $@
 
 clean:

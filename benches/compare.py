@@ -114,7 +114,12 @@ def figures_of(output: str, cpu_ns: float) -> Figures:
     if not requests or start_ns is None:
         sys.exit("a run measured nothing")
     rate = requests * 1e9 / (end_ns - start_ns)
-    values = {"iops": rate, "cpu_ns": cpu_ns / everything, "own_ns": own_ns / requests, "mean_us": service_ns / requests / 1e3}
+    values = {
+        "iops": rate,
+        "cpu_ns": cpu_ns / everything,
+        "own_ns": own_ns / requests,
+        "mean_us": service_ns / requests / 1e3,
+    }
     if lateness:
         values["late_p50_ns"] = statistics.median(x["p50_ns"] for x in lateness)
         values["late_p99_ns"] = statistics.median(x["p99_ns"] for x in lateness)
@@ -159,7 +164,11 @@ def duel(name: str, contestants: list[Contestant], rounds: int, unit: str = "") 
     keys = list(dict.fromkeys(key for runs in results.values() for f in runs for key in f.values))
     lines = ["", f"### {name}" + (f" ({unit})" if unit else ""), "", f"| | {' | '.join(keys)} | against the first |"]
     lines.append("|---" * (len(keys) + 2) + "|")
-    first = statistics.median(f.values["iops"] for f in results[contestants[0][0]] if "iops" in f.values) if any("iops" in f.values for f in results[contestants[0][0]]) else 0.0
+    first = (
+        statistics.median(f.values["iops"] for f in results[contestants[0][0]] if "iops" in f.values)
+        if any("iops" in f.values for f in results[contestants[0][0]])
+        else 0.0
+    )
     for label, runs in results.items():
         cells = []
         for key in keys:
@@ -193,9 +202,24 @@ def random_reads(bench: Bench, device: Path, kind: str, rounds: int) -> list[str
 
 def t_io_uring(program: str, device: Path, seconds: float) -> Figures:
     """fio's bare loop, latencies by batch; its rate is the median of its lines without the first."""
-    command = [program, "-b4096", "-d32", "-c32", "-s32", "-p0", "-B1", "-F1", "-t1", "-O1", f"-r{max(2, int(seconds))}", str(device)]
+    command = [
+        program,
+        "-b4096",
+        "-d32",
+        "-c32",
+        "-s32",
+        "-p0",
+        "-B1",
+        "-F1",
+        "-t1",
+        "-O1",
+        f"-r{max(2, int(seconds))}",
+        str(device),
+    ]
     output, cpu_ns = run(command)
-    rates = [parse_kilo(line.split("IOPS=")[1].split(",")[0]) for line in output.splitlines() if line.startswith("IOPS=")]
+    rates = [
+        parse_kilo(line.split("IOPS=")[1].split(",")[0]) for line in output.splitlines() if line.startswith("IOPS=")
+    ]
     rate = statistics.median(rates[1:] or rates)
     return Figures({"iops": rate, "cpu_ns": cpu_ns / (rate * max(2, int(seconds)))})
 
@@ -283,7 +307,8 @@ def verify(bench: Bench, device: Path, kind: str, scratch: Path, file: Path, rou
         """The same with a permutation, so that each block is written once and then read once."""
         profile = bench.folder / "verify.toml"
         phases = "".join(
-            f'[[phase]]\nname = "{name}"\npasses = 1\n[[phase.stream]]\noperations = {{ read = {r}, write = {100 - r} }}\n'
+            f'[[phase]]\nname = "{name}"\npasses = 1\n[[phase.stream]]\n'
+            f"operations = {{ read = {r}, write = {100 - r} }}\n"
             'request = "4KiB"\naddress = "permutation"\nregion = "0..256MiB"\ndepth = 32\nverify = true\n'
             for name, r in (("write", 0), ("read", 100))
         )
@@ -343,7 +368,9 @@ def open_loop(bench: Bench, device: Path, kind: str, rounds: int) -> list[str]:
 
 def machine() -> str:
     """One line about this machine."""
-    model = next((x.split(":", 1)[1].strip() for x in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in x), "?")
+    model = next(
+        (x.split(":", 1)[1].strip() for x in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in x), "?"
+    )
     return f"{model}, {os.cpu_count()} cores, Linux {platform.release()}, {time.strftime('%Y-%m-%d')}"
 
 
@@ -359,15 +386,27 @@ def main() -> None:
     build = ["cargo", "build", "--release", "-p", "brickyard-worker", "-p", "brickyard-block", "--examples", "--bins"]
     subprocess.run(build, cwd=ROOT, check=True)
     version = subprocess.run(["fio", "--version"], capture_output=True, text=True, check=True).stdout.strip()
-    lines = ["# Benchmarks", "", f"Medians of {arguments.rounds} alternating rounds of {arguments.seconds} s; {version}."]
-    lines += [f"Machine: {machine()}.", "`own_ns` is the generator's own time a request; `cpu_ns` all CPU of the process."]
+    lines = [
+        "# Benchmarks",
+        "",
+        f"Medians of {arguments.rounds} alternating rounds of {arguments.seconds} s; {version}.",
+    ]
+    lines += [
+        f"Machine: {machine()}.",
+        "`own_ns` is the generator's own time a request; `cpu_ns` all CPU of the process.",
+    ]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="brickyard-bench-")))
         bench = Bench(arguments.seconds, folder)
         cached = Path(stack.enter_context(tempfile.TemporaryDirectory(dir="/dev/shm"))) / "cached"
         file, scratch = folder / "file", folder / "scratch"
         fill(file)
-        subprocess.run([str(WORKER), "-", str(scratch), "--size", str(SIZE_BYTES)], input=b'title = "make"\n[[phase]]\nrequests = 1\n[[phase.stream]]\nrequest = "4KiB"\n', stdout=subprocess.DEVNULL, check=True)
+        subprocess.run(
+            [str(WORKER), "-", str(scratch), "--size", str(SIZE_BYTES)],
+            input=b'title = "make"\n[[phase]]\nrequests = 1\n[[phase.stream]]\nrequest = "4KiB"\n',
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
         wanted = lambda name: arguments.only in name  # noqa: E731
         if wanted("nop"):
             lines += nop(bench, file, arguments.rounds)

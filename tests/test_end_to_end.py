@@ -254,6 +254,24 @@ def test_a_device_is_written_only_with_the_consent_that_it_needs(home: Home, loo
     home.run(*load, "--overwrite", loop_device, "--i-know-this-destroys-data")
 
 
+def test_failed_requests_are_counted_apart_and_end_a_run_only_when_asked(
+    home: Home, loop_device: str, tmp_path: Path
+) -> None:
+    os.truncate(tmp_path / "backing", 8 * MIB)  # what lies beyond answers EIO from now on
+    load = ("run", "sqlio-random-read-4", loop_device, "--set", "requests=400")
+    document = home.run(*load)
+    (row,) = document["totals"]
+    assert row["errors"] > 100
+    assert row["requests"] + row["errors"] == 400
+    assert row["bytes"] == row["requests"] * 8192
+    assert document["errors_by_errno"] == {"EIO": row["errors"]}
+    assert all(error["offset_bytes"] + 8192 > 8 * MIB for error in document["errors"])
+    assert any("failed" in warning["text"] for warning in document["warnings"])
+    stopped = home.run(*load, "--stop-on-error", code=1)
+    assert stopped["outcome"] == "failed"
+    assert stopped["generator"][0]["reason"] == "error"
+
+
 def test_a_file_that_is_asked_for_is_made_and_stays(home: Home, tmp_path: Path) -> None:
     target = tmp_path / "made"
     home.run("run", "sqlio-random-write-4", str(target), "--size", "32MiB", "--set", "requests=100")

@@ -61,10 +61,11 @@ def characterize(
         ) as aimed,
     ):
         with Interrupt() as interrupt, Terminal() as terminal:
-            study = Characterization(kept, terminal, interrupt, mode)
             for note in aimed.notes:
-                study.note(note)
-            result = study.run(aimed.targets[0], aimed.options, list(overrides))
+                terminal.note(note)
+            result = Characterization(kept, terminal, interrupt, mode).run(
+                aimed.targets[0], aimed.options, list(overrides)
+            )
         records = [kept.record(run) for run in result.runs]
         page = _report(kept, result, records, output)
         if json:

@@ -157,6 +157,7 @@ def print_errors(console: Console, record: Record) -> None:
     if not (by_errno or by_kind or hangs or record.errors):
         return
     console.print()
+    by_kind.pop("errno", None)  # these are told by name
     counts = ", ".join(f"{name} {count:,}" for name, count in {**by_kind, **by_errno}.items())
     console.print(Text(f"Errors: {counts or len(record.errors)}; in no figure above", style="red"))
     for error in record.errors[: summary.SLOWEST_SHOWN]:

@@ -1,0 +1,55 @@
+"""The hand-written stub says what the compiled core offers, no more and no less."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import pytest
+
+import brickyard
+from brickyard import _core
+
+STUB = ast.parse((Path(brickyard.__file__).parent / "_core.pyi").read_text())
+CLASSES = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDef) and not node.bases}
+
+
+def stubbed(body: list[ast.stmt]) -> dict[str, list[str]]:
+    return {node.name: [item.arg for item in node.args.args] for node in body if isinstance(node, ast.FunctionDef)}
+
+
+def offered(place: object) -> dict[str, list[str]]:
+    return {
+        name: list(inspect.signature(value).parameters)
+        for name in dir(place)
+        if not name.startswith("_") and callable(value := getattr(place, name)) and not inspect.isclass(value)
+    }
+
+
+def test_functions_agree_with_their_parameters() -> None:
+    assert stubbed(STUB.body) == offered(_core)
+
+
+def test_classes_agree_with_their_methods() -> None:
+    found = {name for name in dir(_core) if inspect.isclass(getattr(_core, name))}
+    assert set(CLASSES) == found
+    for name, node in CLASSES.items():
+        assert stubbed(node.body) == offered(getattr(_core, name))
+
+
+def test_histograms_of_the_core_merge_and_count() -> None:
+    from support import MS, US, histogram
+
+    both = _core.histogram_merge([histogram([US] * 3), histogram([5 * MS])])
+    assert _core.histogram_stats(both)["count"] == 4
+    assert _core.histogram_counts(both, [500, 2 * US, MS, 10 * MS]) == [3, 0, 1]
+    # Values outside of the edges belong to the first and the last bin.
+    assert _core.histogram_counts(both, [10 * US, 20 * US, 30 * US]) == [3, 1]
+    assert _core.histogram_percentiles(both, [50.0])[0] == pytest.approx(US, rel=0.01)
+
+
+@pytest.mark.parametrize("text", ["", "not base64!", "SElTVEZBQUFB"])
+def test_what_is_no_histogram_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - the message is the core's own
+        _core.histogram_stats(text)
