@@ -145,7 +145,11 @@ fn ours_unfilled(path: &Path) -> bool {
 fn header_for(path: &Path, guarded: &Guarded) -> Result<Header, GuardError> {
     let data_bytes = guarded.size_bytes.saturating_sub(DATA_START_BYTES) / DATA_START_BYTES * DATA_START_BYTES;
     if data_bytes == 0 {
-        return Err(refuse(format!("{}: holds only {} bytes; at least 2MiB are needed", path.display(), guarded.size_bytes)));
+        return Err(refuse(format!(
+            "{}: holds only {} bytes; at least 2MiB are needed",
+            path.display(),
+            guarded.size_bytes
+        )));
     }
     let uuid = new_uuid().map_err(|e| refuse(format!("{}: no random number could be had: {e}", path.display())))?;
     Ok(Header { uuid, data_bytes, seed: 0, filled_bytes: 0 })

@@ -228,6 +228,16 @@ impl Uring {
     }
 }
 
+impl Drop for Uring {
+    fn drop(&mut self) {
+        // The kernel takes a closed ring apart later, and a device that its files still hold could not be opened anew.
+        // Older kernels wait here for what is in flight, which may be forever.
+        if self.in_flight == 0 {
+            let _ = self.ring.submitter().unregister_files();
+        }
+    }
+}
+
 fn rw_flags(sync: SyncMode) -> i32 {
     match sync {
         SyncMode::None => 0,
@@ -258,7 +268,8 @@ impl Device for Uring {
             }
             Operation::Write if self.transfers_fixed => {
                 let flags = rw_flags(order.sync);
-                let entry = opcode::WriteFixed::new(file, pointer, bytes, buffer).offset(offset).rw_flags(flags).build();
+                let entry =
+                    opcode::WriteFixed::new(file, pointer, bytes, buffer).offset(offset).rw_flags(flags).build();
                 self.push(entry, order.slot);
             }
             Operation::Flush if self.features.nop => self.push(opcode::Nop::new().build(), order.slot),
