@@ -237,6 +237,16 @@ impl Uring {
     }
 }
 
+impl Drop for Uring {
+    fn drop(&mut self) {
+        // The kernel takes a closed ring apart later, and a device that its files still hold could not be opened anew.
+        // Older kernels wait here for what is in flight, which may be forever.
+        if self.in_flight == 0 {
+            let _ = self.ring.submitter().unregister_files();
+        }
+    }
+}
+
 fn rw_flags(sync: SyncMode) -> i32 {
     match sync {
         SyncMode::None => 0,

@@ -205,6 +205,7 @@ impl<D: Devices> Conductor<'_, D> {
     ) -> Vec<Result<Outcome, String>> {
         let loops = lanes.len();
         let (send, receive) = channel();
+        let mut threads = Vec::new();
         for (index, lanes) in lanes.into_iter().enumerate() {
             let (spec, send, devices) = (specs(index), send.clone(), self.devices.clone());
             let setup = setup_for(index, loops, &lanes, self.profile.reap);
@@ -217,12 +218,20 @@ impl<D: Devices> Conductor<'_, D> {
                 // Nobody listens any more only when the run was abandoned.
                 let _ = send.send(Message::Ended(result));
             });
-            if let Err(error) = started {
-                let _ = failed.send(Message::Ended(Err(format!("no thread could be started: {error}"))));
+            match started {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    let _ = failed.send(Message::Ended(Err(format!("no thread could be started: {error}"))));
+                }
             }
         }
         drop(send);
-        self.listen(&receive, loops, progress)
+        let outcomes = self.listen(&receive, loops, progress);
+        if self.control.state() != State::Abandon {
+            // All have said that they ended. The targets are closed when they really have, and may then be opened anew.
+            threads.into_iter().for_each(|thread| drop(thread.join()));
+        }
+        outcomes
     }
 
     fn listen(

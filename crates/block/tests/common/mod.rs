@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
 pub const NONE: Consent = Consent { overwrite: false, destroys_data: false };
 pub const OVERWRITE: Consent = Consent { overwrite: true, destroys_data: false };
@@ -105,7 +106,7 @@ impl Loop {
 impl Drop for Loop {
     fn drop(&mut self) {
         let _ = Command::new("partx").args(["-d", self.name()]).output();
-        let _ = Command::new("losetup").args(["-d", self.name()]).output();
+        until_done("losetup", &["-d", self.name()]);
     }
 }
 
@@ -114,13 +115,33 @@ pub struct Attached(pub PathBuf);
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        let _ = Command::new("losetup").arg("-d").arg(&self.0).output();
+        until_done("losetup", &["-d", text(&self.0)]);
     }
 }
 
+/// Tidies up: what is still in use for a moment is tried again, for 5 s.
+fn until_done(program: &str, arguments: &[&str]) {
+    for _ in 0..50 {
+        if Command::new(program).args(arguments).output().is_ok_and(|o| o.status.success()) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Others take loop devices too, also between the choice of a free one and its use, so it is tried several times.
 pub fn attach(backing: &Path, options: &[&str]) -> PathBuf {
     let arguments = [&["-f", "--show"], options, &[text(backing)]].concat();
-    PathBuf::from(run("losetup", &arguments))
+    let mut said = String::new();
+    for _ in 0..20 {
+        let output = Command::new("losetup").args(&arguments).output().expect("losetup is needed by this test");
+        if output.status.success() {
+            return PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+        }
+        said = String::from_utf8_lossy(&output.stderr).into_owned();
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("losetup {arguments:?}: {said}");
 }
 
 pub struct Mount(pub PathBuf);
@@ -136,7 +157,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).output();
+        until_done("umount", &[text(&self.0)]);
     }
 }
 

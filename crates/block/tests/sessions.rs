@@ -1,0 +1,391 @@
+//! Whole runs on real files and loop devices: right bytes, damage named where it is, failures counted, holes punched.
+
+mod common;
+
+use block::session::{Options, prepare};
+use common::*;
+use engine::conductor::RunControl;
+use engine::event::{Event, PhaseEnd, RunOutcome, Start};
+use plan::Profile;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+const DATA_START: u64 = MIB;
+
+struct Told(Vec<Event>);
+
+fn options(create_bytes: Option<u64>, path: &Path) -> Options {
+    Options { create_bytes, overwrite: vec![path.to_path_buf()], destroys_data: true, scratch_dir: None }
+}
+
+/// Runs a profile on one target; `watch` sees every event when it is told.
+fn run_watched(profile: &str, path: &Path, size: Option<u64>, mut watch: impl FnMut(&Event)) -> Told {
+    let profile = Profile::from_toml(profile, &[]).unwrap_or_else(|e| panic!("{e}\n{profile}"));
+    let session = prepare(profile, &[text(path).to_string()], &options(size, path)).unwrap_or_else(|e| panic!("{e}"));
+    let mut events = Vec::new();
+    session.run(&RunControl::default(), &mut |event| {
+        watch(&event);
+        events.push(event);
+    });
+    Told(events)
+}
+
+fn run_on(profile: &str, path: &Path, size: Option<u64>) -> Told {
+    run_watched(profile, path, size, |_| {})
+}
+
+fn refused(profile: &str, path: &Path, size: Option<u64>) -> String {
+    let profile = Profile::from_toml(profile, &[]).unwrap_or_else(|e| panic!("{e}\n{profile}"));
+    let error = match prepare(profile, &[text(path).to_string()], &options(size, path)) {
+        Ok(_) => panic!("must be refused"),
+        Err(error) => error,
+    };
+    assert!(!error.message.contains('\n'), "{}", error.message);
+    error.message
+}
+
+impl Told {
+    fn start(&self) -> &Start {
+        match &self.0[0] {
+            Event::Start(start) => start,
+            other => panic!("the first event is {other:?}"),
+        }
+    }
+
+    fn end(&self, phase: usize) -> &PhaseEnd {
+        let own = |event| match event {
+            &Event::PhaseEnd(ref end) if end.phase == phase => Some(&**end),
+            _ => None,
+        };
+        self.0.iter().find_map(own).unwrap_or_else(|| panic!("phase {phase} did not end: {:?}", self.0.last()))
+    }
+
+    fn outcome(&self) -> (RunOutcome, &str) {
+        match self.0.last() {
+            Some(Event::End { outcome, message, .. }) => (*outcome, message),
+            other => panic!("the last event is {other:?}"),
+        }
+    }
+
+    /// Requests, bytes and errors by operation.
+    fn totals(&self, phase: usize) -> BTreeMap<&'static str, (u64, u64, u64)> {
+        let mut totals = BTreeMap::new();
+        for event in &self.0 {
+            let Event::Interval(interval) = event else { continue };
+            for cell in interval.cells.iter().filter(|_| interval.phase == phase) {
+                let sum: &mut (u64, u64, u64) = totals.entry(cell.operation).or_default();
+                *sum = (sum.0 + cell.requests, sum.1 + cell.bytes, sum.2 + cell.errors);
+            }
+        }
+        totals
+    }
+
+    fn damage(&self) -> Vec<(u64, String)> {
+        let own = |event: &Event| match event {
+            Event::Error(e) if e.kind == "damage" => Some((e.offset_bytes, e.text.clone())),
+            _ => None,
+        };
+        self.0.iter().filter_map(own).collect()
+    }
+}
+
+/// Engines and depths: a ring, one blocking thread, a pool of blocking threads.
+const WAYS: [(&str, u32); 4] = [("io_uring", 8), ("io_uring", 1), ("psync", 1), ("psync", 8)];
+
+fn write_then_read(engine: &str, io: &str, depth: u32) -> String {
+    format!(
+        "title = 't'\nengine = '{engine}'\nio = '{io}'\n\
+        [[phase]]\npasses = 1\n[[phase.stream]]\nrequest = '4K'\ndepth = {depth}\noperations = {{ read = 0, write = 100 }}\n\
+        address = 'permutation'\nverify = true\n\
+        [[phase]]\npasses = 1\n[[phase.stream]]\nrequest = '4K'\ndepth = {depth}\nverify = true\n"
+    )
+}
+
+#[test]
+fn what_was_written_is_read_back_and_a_changed_block_is_named() {
+    for (engine, depth) in WAYS {
+        for io in ["direct", "buffered"] {
+            let scratch = Scratch::new();
+            let path = scratch.path("file");
+            let profile = write_then_read(engine, io, depth);
+            let told = run_on(&profile, &path, Some(2 * MIB));
+            assert_eq!((told.start().engine.as_str(), told.start().io.as_str()), (engine, io));
+            assert_eq!(told.totals(0)["write"], (512, 2 * MIB, 0), "{engine} {io} {depth}");
+            assert_eq!(told.totals(1)["read"], (512, 2 * MIB, 0), "{engine} {io} {depth}: {:?}", told.damage().first());
+            assert_eq!(told.outcome(), (RunOutcome::Done, ""));
+
+            let victims = [DATA_START, DATA_START + 77 * 4096, DATA_START + 511 * 4096];
+            let file = File::options().read(true).write(true).open(&path).expect("the target");
+            let told = run_watched(&profile, &path, None, |event| {
+                if matches!(event, Event::Phase { phase: 1, .. }) {
+                    for offset in victims {
+                        let mut byte = [0];
+                        file.read_exact_at(&mut byte, offset + 1_000).expect("a byte");
+                        file.write_all_at(&[byte[0] ^ 4], offset + 1_000).expect("a changed byte");
+                    }
+                    file.sync_all().expect("on the disk");
+                }
+            });
+            let mut found = told.damage();
+            found.sort();
+            assert_eq!(found.iter().map(|d| d.0).collect::<Vec<_>>(), victims, "{engine} {io} {depth}");
+            assert!(found.iter().all(|d| d.1.starts_with("bit damage at offset")), "{found:?}");
+            assert_eq!(told.end(1).errors_by_kind, BTreeMap::from([("bits".to_string(), 3)]));
+            assert_eq!(told.totals(1)["read"], (509, 509 * 4096, 3));
+        }
+    }
+}
+
+#[test]
+fn a_new_file_is_filled_before_it_is_read() {
+    let scratch = Scratch::new();
+    let path = scratch.path("file");
+    let read = "title = 't'\n[[phase]]\npasses = 1\n[[phase.stream]]\nrequest = '64K'\n";
+    let told = run_on(read, &path, Some(5 * MIB));
+    let last = told.0.iter().rev().find_map(|e| match e {
+        Event::Fill { done_bytes, total_bytes, .. } => Some((*done_bytes, *total_bytes)),
+        _ => None,
+    });
+    assert_eq!(last, Some((5 * MIB, 5 * MIB)));
+    let data = std::fs::read(&path).expect("the file");
+    let blank = data[DATA_START as usize..].chunks(4096).filter(|block| block.iter().all(|b| *b == 0)).count();
+    assert_eq!((data.len() as u64, blank), (6 * MIB, 0), "no block of the data is left as a hole");
+    let again = run_on(read, &path, None);
+    assert!(!again.0.iter().any(|e| matches!(e, Event::Fill { .. })), "it is filled once");
+}
+
+/// Counters of the block layer: Documentation/admin-guide/iostats.rst.
+fn stat(device: &str) -> Vec<u64> {
+    let text = std::fs::read_to_string(format!("/sys/block/{device}/stat")).expect("counters of the device");
+    text.split_whitespace().map(|n| n.parse().expect("a number")).collect()
+}
+const READS: usize = 0;
+const SECTORS_READ: usize = 2;
+const READ_MS: usize = 3;
+const WRITES: usize = 4;
+const SECTORS_WRITTEN: usize = 6;
+const WRITE_MS: usize = 7;
+const FLUSHES: usize = 15;
+
+/// Runs one phase on a loop device and returns what its own counters say of that phase.
+fn counted(profile: &str, device: &Path) -> (Told, Vec<u64>) {
+    let name = text(device).rsplit('/').next().expect("a name").to_string();
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    let told = run_watched(profile, device, None, |event| match event {
+        Event::Phase { .. } => before = stat(&name),
+        Event::PhaseEnd(_) => after = stat(&name),
+        _ => {}
+    });
+    let difference = after.iter().zip(&before).map(|(a, b)| a - b).collect();
+    (told, difference)
+}
+
+#[test]
+fn sync_modes_and_flushes_reach_the_device() {
+    let _turn = turn();
+    let device = Loop::new(8 * MIB);
+    for (engine, depth) in WAYS {
+        let run = |stream: &str| {
+            let profile = format!(
+                "title = 't'\nengine = '{engine}'\n[[phase]]\nrequests = 200\n[[phase.stream]]\nrequest = '4K'\n\
+                address = 'random'\ndepth = {depth}\n{stream}\n"
+            );
+            let (told, counters) = counted(&profile, &device.path);
+            assert!(told.end(0).errors_by_errno.is_empty(), "{stream}: {:?}", told.end(0).errors_by_errno);
+            (told, counters)
+        };
+        let write = "operations = { read = 0, write = 100 }\n";
+        let (_, plain) = run(write);
+        assert_eq!(plain[FLUSHES], 0, "{engine} {depth}");
+        for mode in ["dsync", "sync"] {
+            let (told, counters) = run(&format!("{write}sync = '{mode}'"));
+            assert_eq!(told.totals(0)["write"].0, 200);
+            // Writes at the same time may share one flush.
+            let least = if depth == 1 { 200 } else { 200 / u64::from(depth) };
+            assert!(counters[FLUSHES] >= least, "{engine} {depth} {mode}: {} flushes", counters[FLUSHES]);
+        }
+        let (told, counters) = run("operations = { read = 0, write = 50, flush = 50 }");
+        let totals = told.totals(0);
+        assert_eq!(totals["write"].0 + totals["flush"].0, 200);
+        assert!(counters[FLUSHES] > 0 && totals["flush"].0 > 50, "{engine} {depth}: {} flushes", counters[FLUSHES]);
+        let (told, counters) = run(&format!("{write}flush_every = {{ writes = 20, call = 'fsync' }}"));
+        assert!(told.totals(0)["flush"].0 >= 9 - u64::from(depth / 8) && counters[FLUSHES] > 0);
+    }
+}
+
+const TRIM_THE_SECOND_HALF: &str = "[[phase]]\npasses = 1\n[[phase.stream]]\nrequest = '64K'\nregion = '50%..'\n\
+    operations = { read = 0, trim = 100 }\n";
+
+#[test]
+fn trim_punches_holes_into_a_file() {
+    for engine in ["io_uring", "psync"] {
+        let scratch = Scratch::new();
+        let path = scratch.path("file");
+        let told = run_on(&format!("title = 't'\nengine = '{engine}'\n{TRIM_THE_SECOND_HALF}"), &path, Some(8 * MIB));
+        assert_eq!(told.totals(0)["trim"], (64, 4 * MIB, 0));
+        let file = File::open(&path).expect("the file");
+        let hole = rustix::fs::seek(&file, rustix::fs::SeekFrom::Hole(DATA_START)).expect("a hole");
+        assert_eq!(hole, DATA_START + 4 * MIB, "{engine}");
+        let meta = file.metadata().expect("facts");
+        assert!(meta.len() == 9 * MIB && meta.blocks() * 512 < 6 * MIB, "{} of {}", meta.blocks() * 512, meta.len());
+        // What was trimmed is filled again before the next run measures it.
+        let told = run_on("title = 't'\n[[phase]]\npasses = 1\n[[phase.stream]]\nrequest = '64K'\n", &path, None);
+        assert!(told.0.iter().any(|e| matches!(e, Event::Fill { .. })));
+    }
+}
+
+#[test]
+fn trim_reaches_a_block_device() {
+    let _turn = turn();
+    let device = Loop::new(16 * MIB);
+    let used = || std::fs::metadata(&device.backing).expect("the backing file").blocks() * 512;
+    let full = run_on("title = 't'\n[[phase]]\npasses = 1\n[[phase.stream]]\nrequest = '64K'\n", &device.path, None);
+    assert_eq!(full.outcome().0, RunOutcome::Done);
+    let before = used();
+    let told = run_on(&format!("title = 't'\n{TRIM_THE_SECOND_HALF}"), &device.path, None);
+    assert_eq!(told.totals(0)["trim"], (120, 15 * MIB / 2, 0));
+    assert_eq!(told.start().engine, "psync");
+    assert!(told.start().engine_reason.contains("trim"), "{}", told.start().engine_reason);
+    assert!(before - used() >= 7 * MIB, "{before} bytes before, {} after", used());
+    let forced = refused(&format!("title = 't'\nengine = 'io_uring'\n{TRIM_THE_SECOND_HALF}"), &device.path, None);
+    assert!(forced.contains("io_uring has no trim for block devices; use engine"), "{forced}");
+}
+
+const READ_FOR_A_WHILE: &str =
+    "interval = '100ms'\n[[phase]]\nduration = '600ms'\n[[phase.stream]]\nrequest = '16K'\naddress = 'random'\n";
+
+#[test]
+fn a_file_that_shrinks_under_the_run_gives_short_reads_and_no_panic() {
+    for (engine, depth) in WAYS {
+        for io in ["direct", "buffered"] {
+            let scratch = Scratch::new();
+            let path = scratch.path("file");
+            let profile = format!("title = 't'\nengine = '{engine}'\nio = '{io}'\n{READ_FOR_A_WHILE}depth = {depth}\n");
+            let mut cut = false;
+            let told = run_watched(&profile, &path, Some(4 * MIB), |event| {
+                if let (Event::Interval(_), false) = (event, cut) {
+                    let file = File::options().write(true).open(&path).expect("the file");
+                    file.set_len(DATA_START + 2 * MIB).expect("a shorter file");
+                    cut = true;
+                }
+            });
+            let (requests, bytes, errors) = told.totals(0)["read"];
+            assert!(errors > 0 && requests > 0, "{engine} {io} {depth}: {errors} errors, {requests} requests");
+            assert_eq!(told.end(0).errors_by_kind, BTreeMap::from([("short".to_string(), errors)]));
+            assert_eq!(bytes, requests * 16_384, "short reads are in no throughput figure");
+            assert_eq!((told.outcome().0, told.end(0).reason), (RunOutcome::Done, "duration"));
+        }
+    }
+}
+
+#[test]
+fn a_file_that_vanishes_under_the_run_is_read_on() {
+    let scratch = Scratch::new();
+    let path = scratch.path("file");
+    let told = run_watched(&format!("title = 't'\n{READ_FOR_A_WHILE}"), &path, Some(4 * MIB), |event| {
+        if matches!(event, Event::Phase { .. }) {
+            std::fs::remove_file(&path).expect("the file");
+        }
+    });
+    assert_eq!(told.outcome(), (RunOutcome::Done, ""));
+    assert_eq!(told.totals(0)["read"].2, 0);
+}
+
+#[test]
+fn a_device_whose_medium_goes_gives_errors_by_errno() {
+    let _turn = turn();
+    let device = Loop::new(8 * MIB);
+    for engine in ["io_uring", "psync"] {
+        File::options().write(true).open(&device.backing).and_then(|f| f.set_len(8 * MIB)).expect("the whole medium");
+        let profile = format!("title = 't'\nengine = '{engine}'\n{READ_FOR_A_WHILE}depth = 4\n");
+        let mut cut = false;
+        let told = run_watched(&profile, &device.path, None, |event| {
+            if let (Event::Interval(_), false) = (event, cut) {
+                let file = File::options().write(true).open(&device.backing).expect("the backing file");
+                file.set_len(2 * MIB).expect("a shorter medium");
+                cut = true;
+            }
+        });
+        let errors = told.totals(0)["read"].2;
+        assert!(errors > 0);
+        assert_eq!(told.end(0).errors_by_errno, BTreeMap::from([("EIO".to_string(), errors)]));
+        assert_eq!(told.outcome().0, RunOutcome::Done);
+    }
+}
+
+#[test]
+fn no_space_is_said_in_one_line_before_and_counted_during_a_run() {
+    let _turn = turn();
+    let scratch = Scratch::new();
+    let mount = Mount::new(&["-t", "tmpfs", "-o", "size=8m", "tmpfs"], scratch.path("small"));
+    let path = mount.0.join("file");
+    let write = "[[phase]]\npasses = 1\n[[phase.stream]]\nrequest = '64K'\noperations = { read = 0, write = 100 }\n";
+    let message = refused(&format!("title = 't'\n{write}"), &path, Some(64 * MIB));
+    assert!(message.contains("65 MiB") && message.contains("8 MiB free; choose a smaller size"), "{message}");
+    assert!(!path.exists(), "nothing is left behind");
+
+    for engine in ["io_uring", "psync"] {
+        // Trimmed space goes to another file, so the next writes find none.
+        let all = "[[phase]]\npasses = 1\n[[phase.stream]]\nrequest = '64K'\noperations = { read = 0, trim = 100 }\n";
+        let profile = format!("title = 't'\nengine = '{engine}'\n{all}{write}");
+        let other = mount.0.join("other");
+        let told = run_watched(&profile, &path, Some(4 * MIB), |event| {
+            if matches!(event, Event::Phase { phase: 1, .. }) {
+                let full = std::fs::write(&other, vec![1u8; 8 * MIB as usize]);
+                assert!(full.is_err(), "the file system is full");
+            }
+        });
+        let (requests, bytes, errors) = told.totals(1)["write"];
+        assert!(errors > 0, "{requests} writes were done");
+        // A write into the last free pages may be short.
+        let by_kind = &told.end(1).errors_by_kind;
+        assert_eq!(by_kind.values().sum::<u64>(), errors);
+        assert!(told.end(1).errors_by_errno["ENOSPC"] >= errors - 1, "{by_kind:?}");
+        assert_eq!((requests + errors, bytes), (64, requests * 65_536));
+        std::fs::remove_file(&other).and_then(|()| std::fs::remove_file(&path)).expect("both files");
+    }
+}
+
+#[test]
+fn a_fill_that_finds_no_space_fails_in_one_line() {
+    let _turn = turn();
+    let scratch = Scratch::new();
+    let mount = Mount::new(&["-t", "tmpfs", "-o", "size=4m", "tmpfs"], scratch.path("small"));
+    let backing = mount.0.join("backing");
+    File::create(&backing).and_then(|f| f.set_len(32 * MIB)).expect("a sparse file");
+    let device = Attached(attach(&backing, &[]));
+    let told = run_on("title = 't'\n[[phase]]\npasses = 1\n[[phase.stream]]\nrequest = '64K'\n", &device.0, None);
+    let (outcome, message) = told.outcome();
+    assert_eq!(outcome, RunOutcome::Failed);
+    assert!(message.starts_with(&format!("filling {}: write failed: ", device.0.display())), "{message}");
+    assert!(message.contains("space") || message.contains("Input/output"), "{message}");
+    assert!(!message.contains('\n') && !told.0.iter().any(|e| matches!(e, Event::Phase { .. })));
+}
+
+fn near(ours: u64, theirs: u64, percent: f64, what: &str) {
+    let off = (ours as f64 / theirs as f64 - 1.0).abs() * 100.0;
+    assert!(off <= percent, "{what}: {ours} against the kernel's {theirs}, {off:.2} % off");
+}
+
+#[test]
+fn bytes_and_counts_agree_with_the_kernels_own() {
+    let _turn = turn();
+    let device = Loop::new(32 * MIB);
+    for (engine, depth) in WAYS {
+        for size_kib in [4, 64] {
+            let profile = format!(
+                "title = 't'\nengine = '{engine}'\n[[phase]]\nrequests = 2000\n[[phase.stream]]\nrequest = '{size_kib}K'\n\
+                address = 'random'\ndepth = {depth}\noperations = {{ read = 60, write = 40 }}\n"
+            );
+            let (told, kernel) = counted(&profile, &device.path);
+            let totals = told.totals(0);
+            let what = format!("{engine} {depth} {size_kib} KiB");
+            near(totals["read"].0, kernel[READS], 1.0, &format!("{what} reads"));
+            near(totals["write"].0, kernel[WRITES], 1.0, &format!("{what} writes"));
+            near(totals["read"].1, kernel[SECTORS_READ] * 512, 1.0, &format!("{what} bytes read"));
+            near(totals["write"].1, kernel[SECTORS_WRITTEN] * 512, 1.0, &format!("{what} bytes written"));
+        }
+    }
+}
