@@ -376,27 +376,33 @@ impl Told {
     }
 
     pub fn intervals(&self, phase: usize) -> Vec<&Interval> {
-        let own = |event| match event {
-            &Event::Interval(ref interval) if interval.phase == phase => Some(&**interval),
-            _ => None,
-        };
-        self.events.iter().filter_map(own).collect()
+        self.events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Interval(interval) if interval.phase == phase => Some(interval.as_ref()),
+                _ => None,
+            })
+            .collect()
     }
 
     pub fn end(&self, phase: usize) -> &PhaseEnd {
-        let own = |event| match event {
-            &Event::PhaseEnd(ref end) if end.phase == phase => Some(&**end),
-            _ => None,
-        };
-        self.events.iter().find_map(own).expect("the end of the phase")
+        self.events
+            .iter()
+            .find_map(|event| match event {
+                Event::PhaseEnd(end) if end.phase == phase => Some(end.as_ref()),
+                _ => None,
+            })
+            .expect("the end of the phase")
     }
 
     pub fn errors(&self) -> Vec<&ErrorEvent> {
-        let own = |event| match event {
-            &Event::Error(ref error) => Some(&**error),
-            _ => None,
-        };
-        self.events.iter().filter_map(own).collect()
+        self.events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Error(error) => Some(error.as_ref()),
+                _ => None,
+            })
+            .collect()
     }
 
     pub fn outcome(&self) -> (RunOutcome, &str) {
