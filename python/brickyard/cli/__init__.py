@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import sys
 from collections.abc import Sequence
 
@@ -28,6 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever read our output has gone. Python would complain again while it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
+    except sqlite3.Error as error:
+        text = f"the store: {one_line(error)}; what it holds is kept, make room or name another with --store"
+        return _complain(given, text, FAILED, error)
     except ImportError as error:
         if "_core" not in str(error):
             return _unexpected(given, error)

@@ -15,19 +15,15 @@ from rich.text import Text
 
 from brickyard.store import Json
 
-PIPED_WIDTH = 200  # without a terminal there is no width; tables must not be cut
+TABLE_WIDTH = 400  # no table is cut to a terminal's width: a figure that is cut is lost, one that wraps is not
 
 
 def stdout() -> Console:
-    return _console(sys.stdout.isatty(), to_stderr=False)
+    return Console(highlight=False, width=TABLE_WIDTH)
 
 
 def stderr() -> Console:
-    return _console(sys.stderr.isatty(), to_stderr=True)
-
-
-def _console(is_terminal: bool, *, to_stderr: bool) -> Console:
-    return Console(stderr=to_stderr, highlight=False, soft_wrap=False, width=None if is_terminal else PIPED_WIDTH)
+    return Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else TABLE_WIDTH)
 
 
 def emit(document: Json) -> None:

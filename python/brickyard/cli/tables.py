@@ -17,7 +17,7 @@ LEFT, RIGHT = "left", "right"
 
 def print_warnings(console: Console, records: list[Record]) -> None:
     for warning in summary.distinct_warnings(records):
-        console.print(warning_text(warning))
+        console.print(warning_text(warning), soft_wrap=True)
 
 
 def print_circumstances(console: Console, record: Record) -> None:

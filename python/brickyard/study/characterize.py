@@ -100,6 +100,11 @@ class Characterization:
 
     def run(self, target: str, options: Json, overrides: list[str]) -> StudyResult:
         plan_of(cells()[0], self.mode, self.cell_s, overrides)  # bad overrides are refused before anything is noted
+        if self.mode is Mode.FULL:
+            self.listener.note(
+                f"up to {len(cells())} cells, each until it is steady and at most half an hour; in half of them as much"
+                " is written as the target takes"
+            )
         began = time.monotonic()
         runs: list[int] = []
         last = RunResult(0, "done", "", {})
