@@ -4,13 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock pyproject.toml
 
-.PHONY: run test lint bench fuzz clean
+.PHONY: run test lint bench fuzz worker clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.built
 	$(BIN)/brickyard characterize
 
-test: $(VENV)/.built
+test: $(VENV)/.built worker
 	tests/install-programs
 	cargo test --workspace --exclude brickyard-python
 	$(BIN)/pytest
@@ -24,6 +24,11 @@ lint: $(VENV)/.locked
 
 bench: $(VENV)/.built
 	$(BIN)/python benches/compare.py
+
+# The static worker, for guests, containers and hosts without Python.
+HOST := $(shell rustc -vV | sed -n 's/^host: //p')
+worker:
+	RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --target $(HOST) -p brickyard-worker
 
 fuzz: $(VENV)/.locked
 	fuzz/run

@@ -1,0 +1,62 @@
+"""The static worker: a run without Python, for guests, containers and far hosts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PLAN = b"""
+title = "worker"
+[[phase]]
+requests = 100
+[[phase.stream]]
+request = "4KiB"
+address = "random"
+operations = { read = 50, write = 50 }
+verify = true
+"""
+PT_INTERP = 3
+
+
+def worker() -> Path:
+    """The program that `make worker` builds, which `make test` does first."""
+    built = sorted(ROOT.glob("target/*-*-*/release/brickyard-worker"))
+    assert built, "there is no static worker; run make worker"
+    return built[0]
+
+
+def asks_for_an_interpreter(program: Path) -> bool:
+    """Whether an ELF-64 program names a dynamic loader."""
+    image = program.read_bytes()
+    table, size, count = (
+        int.from_bytes(image[32:40], "little"),
+        *(int.from_bytes(image[a : a + 2], "little") for a in (54, 56)),
+    )
+    return any(int.from_bytes(image[table + i * size :][:4], "little") == PT_INTERP for i in range(count))
+
+
+def test_runs_without_anything_else_on_the_host(tmp_path: Path) -> None:
+    program = worker()
+    assert not asks_for_an_interpreter(program)
+    scratch = tmp_path / "scratch"
+    command = ["env", "-i", str(program), "-", str(scratch), "--size", "4MiB"]
+    done = subprocess.run(command, input=PLAN, capture_output=True, check=True)
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    requests = sum(c["requests"] for e in events if e["event"] == "interval" for c in e["cells"])
+    assert requests == 100
+    assert events[-1]["outcome"] == "done"
+
+
+def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    program = worker()
+    for words, cause in (
+        ([], "usage"),
+        (["-", str(tmp_path / "nothing")], "does not exist"),
+        (["--bad"], "unknown option"),
+    ):
+        done = subprocess.run([str(program), *words], input=PLAN, capture_output=True, check=False)
+        assert done.returncode == 2
+        assert cause in done.stderr.decode()
+        assert "panicked" not in done.stderr.decode()
