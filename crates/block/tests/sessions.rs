@@ -55,11 +55,11 @@ impl Told {
     }
 
     fn end(&self, phase: usize) -> &PhaseEnd {
-        let own = |event| match event {
-            &Event::PhaseEnd(ref end) if end.phase == phase => Some(&**end),
+        let end = self.0.iter().find_map(|event| match event {
+            Event::PhaseEnd(end) if end.phase == phase => Some(&**end),
             _ => None,
-        };
-        self.0.iter().find_map(own).unwrap_or_else(|| panic!("phase {phase} did not end: {:?}", self.0.last()))
+        });
+        end.unwrap_or_else(|| panic!("phase {phase} did not end: {:?}", self.0.last()))
     }
 
     fn outcome(&self) -> (RunOutcome, &str) {
