@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 
 use engine::device::{Completion, Device, Devices, Operation, Order, Setup, Until};
 use engine::streams::does;
-use plan::{EngineChoice, Profile};
+use plan::{EngineChoice, Knob, Profile};
 
 use crate::clock::Clock;
 use crate::memory::Buffers;
 use crate::psync::{Beacon, Handle, Psync};
-use crate::uring::{Features, Uring, build_ring};
+use crate::uring::{Features, Uring, build_ring, ring_entries};
 
 /// Loops are pinned only where kernel workers, interrupts and the rest of the host keep so many cores for each of them:
 /// on two cores a pinned loop halved the rate of a device that the kernel serves by workers.
@@ -84,8 +84,12 @@ fn choose(targets: &[Opened], profile: &Profile) -> Result<Choice, String> {
         return Ok(psync("asked for"));
     }
     let forced = profile.engine == EngineChoice::IoUring;
-    if let Err(error) = build_ring(4, false) {
+    let probe = build_ring(ring_entries(slots_at_once(profile)), false).map(|(_, single_issuer)| single_issuer);
+    if let Err(error) = probe {
         let why = match error.raw_os_error() {
+            Some(libc::ENOMEM) => {
+                "io_uring gets too little memory here (ulimit -l limits what may be locked)".to_string()
+            }
             Some(libc::ENOSYS) => "this kernel has no io_uring".to_string(),
             Some(libc::EPERM | libc::EACCES) => {
                 "io_uring is forbidden here (kernel.io_uring_disabled, a container or seccomp)".to_string()
@@ -100,10 +104,22 @@ fn choose(targets: &[Opened], profile: &Profile) -> Result<Choice, String> {
     }
     let only_transfers = !does(profile, Operation::Trim) && !does(profile, Operation::Flush);
     let polls = only_transfers && targets.iter().all(|t| t.direct && t.polls && really_polls(t));
-    let features =
-        Features { single_issuer: build_ring(4, false).is_ok_and(|r| r.1), iopoll: polls, ..Features::default() };
+    let features = Features { single_issuer: probe.unwrap_or(false), iopoll: polls, ..Features::default() };
     let reason = if forced { "asked for" } else { "the kernel offers it" };
     Ok(Choice { uring: true, iopoll: polls, reason: reason.into(), features: features.names() })
+}
+
+/// Requests that a profile has in flight at the most.
+fn slots_at_once(profile: &Profile) -> u32 {
+    let slots = |phase: &plan::Phase| {
+        let ramped = |knob, otherwise: u32| match &phase.ramp {
+            Some(ramp) if ramp.knob == knob => otherwise.max(ramp.max().ceil() as u32),
+            _ => otherwise,
+        };
+        let of = |s: &plan::Stream| ramped(Knob::Workers, s.workers).saturating_mul(ramped(Knob::Depth, s.depth));
+        phase.stream.iter().map(of).fold(0, u32::saturating_add)
+    };
+    profile.phase.iter().map(slots).max().unwrap_or(1)
 }
 
 /// Whether a read through a polling ring succeeds: set-up does on devices that then answer EOPNOTSUPP.

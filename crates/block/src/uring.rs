@@ -66,6 +66,11 @@ pub struct Uring {
     features: Features,
 }
 
+/// Entries of a ring for so many slots.
+pub fn ring_entries(slots: u32) -> u32 {
+    slots.clamp(4, ENTRIES_MAX).next_power_of_two()
+}
+
 /// A ring, with the newest features that the kernel grants.
 pub fn build_ring(entries: u32, iopoll: bool) -> std::io::Result<(IoUring, bool)> {
     let mut builder = IoUring::builder();
@@ -92,9 +97,8 @@ impl Uring {
             let slots = setup.slots;
             return Err(format!("{slots} requests in flight a ring, at most {ENTRIES_MAX}; use less depth or workers"));
         }
-        let entries = setup.slots.next_power_of_two().max(4);
         let (ring, single_issuer) =
-            build_ring(entries, iopoll).map_err(|e| format!("io_uring could not be set up: {e}"))?;
+            build_ring(ring_entries(setup.slots), iopoll).map_err(|e| format!("io_uring could not be set up: {e}"))?;
         ring.submitter().register_files(files).map_err(|e| format!("io_uring took no files: {e}"))?;
         let buffers = Buffers::new(setup.slots as usize, setup.buffer_bytes as usize)?;
         let mut uring = Uring {

@@ -55,11 +55,11 @@ impl Told {
     }
 
     fn end(&self, phase: usize) -> &PhaseEnd {
-        let own = |event| match event {
-            &Event::PhaseEnd(ref end) if end.phase == phase => Some(&**end),
+        let end = self.0.iter().find_map(|event| match event {
+            Event::PhaseEnd(end) if end.phase == phase => Some(&**end),
             _ => None,
-        };
-        self.0.iter().find_map(own).unwrap_or_else(|| panic!("phase {phase} did not end: {:?}", self.0.last()))
+        });
+        end.unwrap_or_else(|| panic!("phase {phase} did not end: {:?}", self.0.last()))
     }
 
     fn outcome(&self) -> (RunOutcome, &str) {
@@ -166,7 +166,6 @@ const SECTORS_READ: usize = 2;
 const READ_MS: usize = 3;
 const WRITES: usize = 4;
 const SECTORS_WRITTEN: usize = 6;
-const WRITE_MS: usize = 7;
 const FLUSHES: usize = 15;
 
 /// Runs one phase on a loop device and returns what its own counters say of that phase.
@@ -387,5 +386,57 @@ fn bytes_and_counts_agree_with_the_kernels_own() {
             near(totals["read"].1, kernel[SECTORS_READ] * 512, 1.0, &format!("{what} bytes read"));
             near(totals["write"].1, kernel[SECTORS_WRITTEN] * 512, 1.0, &format!("{what} bytes written"));
         }
+    }
+}
+
+/// At most so many reads a second from a device, by the blkio controller (cgroup v1).
+struct Throttle(String);
+
+impl Throttle {
+    fn new(device: &Path, reads_per_s: u32) -> Throttle {
+        let name = text(device).rsplit('/').next().expect("a name");
+        let number = std::fs::read_to_string(format!("/sys/block/{name}/dev")).expect("the device's number");
+        let throttle = Throttle(number.trim().to_string());
+        throttle.set(reads_per_s).expect("this test needs the blkio controller of cgroup v1 at /sys/fs/cgroup/blkio");
+        throttle
+    }
+
+    fn set(&self, reads_per_s: u32) -> std::io::Result<()> {
+        std::fs::write("/sys/fs/cgroup/blkio/blkio.throttle.read_iops_device", format!("{} {reads_per_s}", self.0))
+    }
+}
+
+impl Drop for Throttle {
+    fn drop(&mut self) {
+        let _ = self.set(0);
+    }
+}
+
+/// A throttled device makes its requests wait before its own counters see them, so another loop device stands on it:
+/// to that one, and to us, each read takes 2.5 ms on average.
+#[test]
+fn mean_latency_agrees_with_the_kernels_own() {
+    let _turn = turn();
+    let inner = Loop::new(16 * MIB);
+    let outer = Attached(attach(&inner.path, &["--direct-io=on"]));
+    let fill = run_on("title = 't'\n[[phase]]\nrequests = 1\n[[phase.stream]]\nrequest = '4K'\n", &outer.0, None);
+    assert_eq!(fill.outcome(), (RunOutcome::Done, ""));
+    let _throttle = Throttle::new(&inner.path, 400);
+    for engine in ["io_uring", "psync"] {
+        let profile = format!(
+            "title = 't'\nengine = '{engine}'\n[[phase]]\nrequests = 400\n[[phase.stream]]\nrequest = '4K'\naddress = 'random'\n"
+        );
+        let (told, kernel) = counted(&profile, &outer.0);
+        assert_eq!((told.totals(0)["read"].0, kernel[READS], kernel[WRITES]), (400, 400, 0));
+        let sum_ns: f64 = told
+            .0
+            .iter()
+            .filter_map(|e| if let Event::Interval(i) = e { Some(i) } else { None })
+            .flat_map(|i| &i.cells)
+            .map(|c| c.measures["service"].mean_ns * c.requests as f64)
+            .sum();
+        let mean_us = sum_ns / 400.0 / 1e3;
+        assert!(mean_us > 1_000.0, "{mean_us} us is too fast for a counter that counts in ms");
+        near(mean_us as u64, kernel[READ_MS] * 1_000 / 400, 5.0, &format!("{engine}: mean latency in us"));
     }
 }
