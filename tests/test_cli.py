@@ -57,7 +57,7 @@ BAD_INPUT = [
     (["run", "sqlio-random-read-4", "/dev/null"], "/dev/null"),
     (["run", "sqlio-random-read-4", "--store", "/dev/null/store"], "cannot be used as a store"),
     (["characterize", "--quick", "--full"], "exclude each other"),
-    (["characterize", "--set", "depth=many"], "--set depth=many"),
+    (["characterize", "--set", "depth=many"], "depth: "),
     (["characterize", "/nowhere/file"], "no such file or device"),
     (["profiles", "show", "bogus"], "no such profile"),
     (["runs", "--since", "yesterday"], "--since yesterday"),

@@ -16,6 +16,11 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long a claim is waited for that another run may just be giving up; rings are taken apart within milliseconds.
+const RELEASE_WAIT: Duration = Duration::from_secs(1);
+const RELEASE_LOOK: Duration = Duration::from_millis(5);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
@@ -144,7 +149,19 @@ fn open_existing(path: &Path, kind: TargetKind, access: Access) -> Result<File, 
         // Claims the device: the kernel refuses if it is mounted, swap or held, and refuses those while it is open.
         flags |= OFlags::EXCL;
     }
-    rustix::fs::open(path, flags, Mode::empty()).map(File::from)
+    when_released(|| rustix::fs::open(path, flags, Mode::empty()).map(File::from))
+}
+
+/// Tries again for a moment what somebody else seems to use. The kernel takes a closed ring apart in the background, so
+/// a run's claim on its targets may outlive it by some milliseconds; what is really in use still is after this.
+pub(crate) fn when_released<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    let until = Instant::now() + RELEASE_WAIT;
+    loop {
+        match attempt() {
+            Err(Errno::BUSY | Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(RELEASE_LOOK),
+            result => return result,
+        }
+    }
 }
 
 fn open_refusal(path: &Path, stat: Option<&Stat>, access: Access, errno: Errno) -> GuardError {

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use engine::conductor::{self, RunControl};
 use engine::control::State;
@@ -18,7 +18,7 @@ use serde::Deserialize;
 
 use crate::clock::Clock;
 use crate::guard::{Access, Consent, DATA_START_BYTES, GuardError, Guarded, Header, TargetKind};
-use crate::guard::{claim, new_uuid, open, read_header, write_header};
+use crate::guard::{claim, new_uuid, open, read_header, when_released, write_header};
 use crate::storage::{Opened, Storage};
 
 /// What the user allows and wishes, beside the profile.
@@ -134,23 +134,14 @@ fn open_target(profile: &Profile, path: &Path, options: &Options) -> Result<Targ
     Ok(Target { path: path.to_path_buf(), guarded, area, created, claims })
 }
 
-/// How long the kernel may take to let go of the files of a run that was killed, and how often we look.
-const LOCK_PATIENCE: Duration = Duration::from_secs(1);
-const LOCK_EVERY: Duration = Duration::from_millis(50);
-
 /// Two runs that write one file would measure each other. Devices are opened exclusively anyway.
 fn lock_file(path: &Path, file: &File) -> Result<(), GuardError> {
-    let until = Instant::now() + LOCK_PATIENCE;
-    loop {
-        match rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(LOCK_EVERY),
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                let path = path.display();
-                return Err(refuse(format!("{path}: another run is using it; wait for its end or name another file")));
-            }
-            // A file system without locks is no reason not to measure on it.
-            _ => return Ok(()),
+    match when_released(|| rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive)) {
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            Err(refuse(format!("{}: another run is using it; wait for its end or name another file", path.display())))
         }
+        // A file system without locks is no reason not to measure on it.
+        _ => Ok(()),
     }
 }
 

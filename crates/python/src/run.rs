@@ -31,13 +31,19 @@ fn start(py: Python<'_>, plan_json: &str, targets: Vec<String>, options_json: &s
     std::thread::Builder::new()
         .name("brickyard-run".into())
         .spawn(move || {
+            let mut end = None;
             session.run(&theirs, &mut |event| {
-                let last = matches!(event, Event::End { .. });
-                // A listener that is gone wants nothing more of the run.
-                if send.send((event.to_json(), last)).is_err() {
+                if matches!(event, Event::End { .. }) {
+                    end = Some(event.to_json());
+                } else if send.send((event.to_json(), false)).is_err() {
+                    // A listener that is gone wants nothing more of the run.
                     theirs.stop();
                 }
             });
+            // Told only now that the targets are closed: who hears it may open them again at once.
+            if let Some(end) = end {
+                let _ = send.send((end, true));
+            }
         })
         .map_err(|e| PyRuntimeError::new_err(format!("no thread could be started: {e}")))?;
     Ok(Run { control, events: Mutex::new(Queue { receive, finished: false }) })
