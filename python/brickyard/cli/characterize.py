@@ -12,7 +12,7 @@ from brickyard.analysis.summary import distinct_warnings, totals_document
 from brickyard.cli import options
 from brickyard.cli.output import emit, stdout
 from brickyard.cli.progress import Terminal
-from brickyard.cli.tables import print_characterization, print_warnings
+from brickyard.cli.tables import print_characterization, print_circumstances, print_warnings
 from brickyard.cli.target import aim
 from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError
 from brickyard.store import Json, Record, Store
@@ -114,6 +114,10 @@ def document(result: StudyResult, records: list[Record], page: Path | None) -> J
 def _print(result: StudyResult, records: list[Record], page: Path | None) -> None:
     console = stdout()
     print_warnings(console, records)
+    if records:
+        console.print()
+        print_circumstances(console, records)
+        console.print()
     print_characterization(console, analysis.characterization(records))
     if result.outcome != "done":
         said = f": {result.message}" if result.message else ""

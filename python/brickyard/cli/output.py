@@ -35,7 +35,7 @@ def emit(document: Json) -> None:
 def table(title: str, columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]]) -> Table:
     """A table whose columns are (heading, "left" or "right"). Cells are text, never markup."""
     made = Table(
-        title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2)
+        title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 1)
     )
     for heading, side in columns:
         made.add_column(heading, justify="right" if side == "right" else "left", header_style="bold dim", no_wrap=True)

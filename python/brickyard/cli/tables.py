@@ -20,8 +20,8 @@ def print_warnings(console: Console, records: list[Record]) -> None:
         console.print(warning_text(warning), soft_wrap=True)
 
 
-def print_circumstances(console: Console, record: Record) -> None:
-    lines = summary.circumstance_lines(record)
+def print_circumstances(console: Console, records: list[Record]) -> None:
+    lines = summary.circumstances(records)
     width = max(len(label) for label, _ in lines)
     for label, text in lines:
         console.print(Text.assemble((f"{label:<{width}}  ", "dim"), text), soft_wrap=True)
@@ -184,7 +184,7 @@ def print_run(console: Console, record: Record) -> None:
     console.print(Text.assemble((f"Run {info.id}  ", "bold"), (said, style)))
     print_warnings(console, [record])
     console.print()
-    print_circumstances(console, record)
+    print_circumstances(console, [record])
     console.print()
     print_totals(console, record)
     print_errors(console, record)
