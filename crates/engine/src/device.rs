@@ -11,8 +11,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    pub const ALL: [Operation; record::OPERATIONS] =
-        [Operation::Read, Operation::Write, Operation::Flush, Operation::Trim];
+    pub const ALL: [Operation; record::CHAINS] = [Operation::Read, Operation::Write, Operation::Flush, Operation::Trim];
 
     pub fn name(self) -> &'static str {
         match self {

@@ -235,7 +235,7 @@ impl CellEvent {
         }
         CellEvent {
             stream,
-            operation: Operation::ALL[operation].name(),
+            operation: Operation::ALL.get(operation).map_or("chain", |o| o.name()),
             requests: cell.requests,
             bytes: cell.bytes,
             errors: cell.errors,

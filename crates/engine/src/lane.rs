@@ -8,7 +8,7 @@ use plan::{FlushCall, FlushEvery, SyncMode};
 use crate::control::Knobs;
 use crate::device::Operation;
 use crate::payload::Payload;
-use crate::source::Source;
+use crate::source::{Part, Source};
 use crate::verify::Verifier;
 
 /// When a lane's operations are due.
@@ -71,6 +71,12 @@ pub(crate) struct Slot {
     pub operation: Operation,
     pub in_flight: bool,
     pub hang_named: bool,
+    pub part: Part,
+    /// A step of this slot's chain has failed.
+    pub chain_failed: bool,
+    /// When the first step of this slot's chain was due and submitted.
+    pub chain_due_ns: u64,
+    pub chain_submitted_ns: u64,
 }
 
 impl Lane {

@@ -5,6 +5,7 @@
 //! Refusal: it opens nothing, prints nothing and reads no clock but its devices'.
 
 pub mod address;
+pub mod chain;
 pub mod conductor;
 pub mod control;
 pub mod device;

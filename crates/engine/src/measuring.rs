@@ -5,14 +5,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use record::{CellSet, OPERATIONS};
+use record::{CHAINS, CellSet, OPERATIONS};
 
 use crate::control::{Control, State};
 use crate::device::{Completion, Device, Operation, Order, Until};
 use crate::lane::{Lane, LaneSpec, Pacer, Slot};
 use crate::note::{Failure, FailureCounts, Note};
 use crate::slowest::{Slow, Slowest};
-use crate::source::Next;
+use crate::source::{Next, Part};
 use crate::timeline::{Kind, Timeline};
 use crate::verify::{Damage, ReadTicket, WriteOutcome};
 
@@ -152,6 +152,10 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
                 operation: Operation::Read,
                 in_flight: false,
                 hang_named: false,
+                part: Part::Whole,
+                chain_failed: false,
+                chain_due_ns: 0,
+                chain_submitted_ns: 0,
             };
             slots.resize(slots.len() + lane.depth_max as usize, empty);
             built.push(Lane::new(lane, first_slot, spec.timeline.start_ns));
@@ -337,12 +341,20 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
             return;
         }
         let mut flush_call = plan::FlushCall::Fdatasync;
+        slot.part = Part::Whole;
         let request = if let Some(call) = lane.owed_flush() {
             flush_call = call;
             crate::source::Request { operation: Operation::Flush, offset_bytes: 0, request_bytes: 0, pass: 0 }
         } else {
-            match lane.spec.source.next(slot_number - lane.first_slot, now_ns, last) {
-                Next::Do(request) => {
+            let next = lane.spec.source.next(slot_number - lane.first_slot, now_ns, last);
+            if let Next::Step(_, part) = next {
+                slot.part = part;
+                if matches!(part, Part::First | Part::Only) {
+                    (slot.chain_due_ns, slot.chain_failed) = (due_ns, false);
+                }
+            }
+            match next {
+                Next::Do(request) | Next::Step(request, _) => {
                     let counts = request.operation != Operation::Flush || !lane.spec.flushes_on_top;
                     lane.spec.requests_left -= u64::from(counts);
                     lane.spec.bytes_left = lane.spec.bytes_left.saturating_sub(u64::from(request.request_bytes));
@@ -461,7 +473,42 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
         } else {
             self.count_failure(completion, good);
         }
+        if self.slots[completion.slot as usize].part != Part::Whole && self.step_chain(completion, good, verified) {
+            self.issue(completion.slot, completion.ended_ns, completion.ended_ns, Some(completion));
+            return;
+        }
         self.follow(completion, lane_number);
+    }
+
+    /// Counts a chain that ended, whole or broken. True: it has a further step, and may take it.
+    #[inline(never)]
+    fn step_chain(&mut self, completion: &Completion, good: bool, verified: bool) -> bool {
+        let slot = &mut self.slots[completion.slot as usize];
+        slot.chain_failed |= !good || !verified;
+        if matches!(slot.part, Part::First | Part::Only) {
+            slot.chain_submitted_ns = completion.submitted_ns;
+        }
+        let over = !good || matches!(slot.part, Part::Last | Part::Only);
+        if !over {
+            return self.issuing;
+        }
+        let slot = *slot;
+        if !good {
+            let lane = &mut self.lanes[usize::from(slot.lane)];
+            lane.spec.source.abort(completion.slot - lane.first_slot);
+        }
+        let cell = self.cells.get_mut(usize::from(slot.stream), CHAINS);
+        if slot.chain_failed {
+            cell.errors += 1;
+        } else {
+            cell.requests += 1;
+            cell.service.record(completion.ended_ns.saturating_sub(slot.chain_submitted_ns), 1);
+            cell.response.record(completion.ended_ns.saturating_sub(slot.chain_due_ns), 1);
+            if let Some(lateness) = &mut cell.lateness {
+                lateness.record(slot.chain_submitted_ns.saturating_sub(slot.chain_due_ns), 1);
+            }
+        }
+        false
     }
 
     /// What a slot does after its request ended.

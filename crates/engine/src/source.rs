@@ -16,14 +16,31 @@ pub struct Request {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     Do(Request),
+    /// A step of a chain. The slot stays with its chain until the last step has ended.
+    Step(Request, Part),
     /// Nothing before this instant; the slot asks again then.
     Wait(u64),
     /// Nothing ever again.
     End,
 }
 
+/// Where a request stands in its chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// In no chain.
+    Whole,
+    First,
+    Inner,
+    Last,
+    /// First and last.
+    Only,
+}
+
 /// A lane's source of operations. Patterns, dependent chains and whole applications are sources.
 pub trait Source: Send {
     /// The next operation of a slot, `last` being the end of the one before it in that slot.
     fn next(&mut self, slot: u32, now_ns: u64, last: Option<&Completion>) -> Next;
+
+    /// A step of the slot's chain has failed: what depends on it must not be issued.
+    fn abort(&mut self, _slot: u32) {}
 }

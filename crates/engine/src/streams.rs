@@ -7,10 +7,12 @@ use pace::Schedule;
 use plan::{Knob, Pace, Phase, Profile, Stream};
 
 use crate::address::{Region, StreamShared};
+use crate::chain::Chain;
 use crate::device::Operation;
 use crate::lane::{LaneSpec, Pacer};
 use crate::pattern::Pattern;
 use crate::payload::Payload;
+use crate::source::Source;
 use crate::verify::{MapChoice, Verifier, VerifyCounts};
 
 /// The part of a target that streams may touch, and what it demands of requests.
@@ -42,8 +44,7 @@ pub fn build_lanes(
     let phase = &profile.phase[phase_index];
     let mut lanes = Vec::new();
     let weights = Weights::of(phase);
-    for stream in phase.stream.iter().filter(|s| !s.verify && (s.operations.write.0 > 0.0 || s.operations.trim.0 > 0.0))
-    {
+    for stream in phase.stream.iter().filter(|s| !s.verify && s.changes()) {
         if let Some(region) = targets.get(stream.target).and_then(|target| region_of(stream, target).ok()) {
             verifiers.forget(stream.target, region);
         }
@@ -105,7 +106,7 @@ fn demand_alignment(stream: &Stream, target: &TargetArea) -> Result<(), String> 
             ));
         }
     }
-    if !target.writable && (stream.operations.write.0 > 0.0 || stream.operations.trim.0 > 0.0) {
+    if !target.writable && stream.changes() {
         return Err(format!("writes, but {} is open for reading only", target.path));
     }
     Ok(())
@@ -264,9 +265,12 @@ impl StreamBuilder<'_> {
 
     fn lane(&self, source: Pattern, lane: u32, lanes: u32, number: u64, payload: &Arc<Payload>) -> LaneSpec {
         let (phase, stream) = (self.phase, self.stream);
-        let ops = stream.operations;
+        let does = stream.does();
         let requests = phase.requests.map_or(u64::MAX, |total| self.weights.share(total, number));
-        let passes = phase.passes.map_or(u64::MAX, |passes| passes.saturating_mul(source.pass_requests()));
+        // Every step of a chain is a request; a pass begins so many chains as the region has places.
+        let steps = if stream.chain.is_empty() { 1 } else { Chain::requests(&stream.chain) };
+        let pass_requests = source.pass_requests().saturating_mul(steps);
+        let passes = phase.passes.map_or(u64::MAX, |passes| passes.saturating_mul(pass_requests));
         let bytes_left = phase.bytes.map_or(u64::MAX, |total| self.weights.share_bytes(total.0, number));
         let pacer = match stream.pace {
             Pace::Closed => Pacer::Closed { think_ns: stream.think.ns },
@@ -276,22 +280,27 @@ impl StreamBuilder<'_> {
                 Pacer::Open(Schedule::new(rate, arrivals, lane, lanes, 0, seed))
             }
         };
+        let depth_max = max_of(phase, Knob::Depth).unwrap_or(stream.depth).max(stream.depth);
+        let source: Box<dyn Source> = match stream.chain.as_slice() {
+            [] => Box::new(source),
+            steps => Box::new(Chain::new(source, steps, depth_max)),
+        };
         LaneSpec {
             stream: self.index as u16,
             target: stream.target as u16,
             index: lane,
             depth: stream.depth,
-            depth_max: max_of(phase, Knob::Depth).unwrap_or(stream.depth).max(stream.depth),
+            depth_max,
             buffer_bytes: stream.request.max_bytes() as u32,
-            operations: [ops.read.0, ops.write.0, ops.flush.0, ops.trim.0].map(|share| share > 0.0),
-            source: Box::new(source),
+            operations: [does.reads, does.writes, does.flushes, does.trims, !stream.chain.is_empty()],
+            source,
             pacer,
             sync: stream.sync,
             flush_every: stream.flush_every,
             requests_left: requests.min(passes),
             bytes_left,
-            flushes_on_top: passes < requests,
-            payload: (ops.write.0 > 0.0 && self.verifier.is_none()).then(|| payload.clone()),
+            flushes_on_top: passes < requests && stream.chain.is_empty(),
+            payload: (does.writes && self.verifier.is_none()).then(|| payload.clone()),
             verifier: self.verifier.clone(),
         }
     }
@@ -300,8 +309,12 @@ impl StreamBuilder<'_> {
 /// Whether any stream of the profile does this operation.
 pub fn does(profile: &Profile, operation: Operation) -> bool {
     profile.phase.iter().flat_map(|p| &p.stream).any(|s| {
-        let ops = s.operations;
-        [ops.read.0, ops.write.0, ops.flush.0, ops.trim.0][operation as usize] > 0.0
-            || (operation == Operation::Flush && s.flush_every.is_some())
+        let does = s.does();
+        match operation {
+            Operation::Read => does.reads,
+            Operation::Write => does.writes,
+            Operation::Flush => does.flushes,
+            Operation::Trim => does.trims,
+        }
     })
 }

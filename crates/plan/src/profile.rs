@@ -204,6 +204,9 @@ pub struct Stream {
     pub target: usize,
     #[serde(default)]
     pub operations: Operations,
+    /// Steps that depend on each other, instead of `operations`: each waits for the one before it, all at one place.
+    #[serde(default)]
+    pub chain: Vec<Step>,
     pub request: RequestSizes,
     /// Offsets are multiples of this; the smallest request size unless set.
     #[serde(default)]
@@ -233,6 +236,17 @@ pub struct Stream {
     pub verify: bool,
 }
 
+/// One step of a chain: `"read"`, `"write"`, `"flush"`, or `{ think = "1ms" }`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    Read,
+    Write,
+    Flush,
+    /// A pause before the next step.
+    Think(Duration),
+}
+
 /// Shares of the operations; they sum to 100.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -245,6 +259,34 @@ pub struct Operations {
     pub flush: Percent,
     #[serde(default)]
     pub trim: Percent,
+}
+
+/// What a stream does at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Does {
+    pub reads: bool,
+    pub writes: bool,
+    pub flushes: bool,
+    pub trims: bool,
+}
+
+impl Stream {
+    /// Which operations the stream's requests can be.
+    pub fn does(&self) -> Does {
+        let ops = &self.operations;
+        let (mixes, flushes_owed) = (self.chain.is_empty(), self.flush_every.is_some());
+        Does {
+            reads: mixes && ops.read.0 > 0.0 || self.chain.contains(&Step::Read),
+            writes: mixes && ops.write.0 > 0.0 || self.chain.contains(&Step::Write),
+            flushes: mixes && ops.flush.0 > 0.0 || self.chain.contains(&Step::Flush) || flushes_owed,
+            trims: mixes && ops.trim.0 > 0.0,
+        }
+    }
+
+    /// Whether the stream changes what the target holds.
+    pub fn changes(&self) -> bool {
+        self.does().writes || self.does().trims
+    }
 }
 
 impl Default for Operations {

@@ -45,7 +45,7 @@ impl Profile {
     }
 
     pub fn writes(&self) -> bool {
-        self.phase.iter().flat_map(|p| &p.stream).any(|s| s.operations.write.0 > 0.0 || s.operations.trim.0 > 0.0)
+        self.phase.iter().flat_map(|p| &p.stream).any(Stream::changes)
     }
 }
 
@@ -105,7 +105,7 @@ impl Phase {
     fn refuse_overlaps(&self, at: &str) -> Check {
         for (i, a) in self.stream.iter().enumerate() {
             for b in &self.stream[i + 1..] {
-                let changes = |s: &Stream| s.operations.write.0 > 0.0 || s.operations.trim.0 > 0.0;
+                let changes = Stream::changes;
                 let one_writes = changes(a) || changes(b);
                 let differ = a.verify != b.verify;
                 if a.target == b.target && one_writes && differ && overlap(&a.region, &b.region) {
@@ -236,7 +236,24 @@ impl Stream {
         if self.verify && ops.trim.0 > 0.0 {
             return refuse(format!("{at}: verify cannot know what a trimmed block reads as; take trim or verify away"));
         }
+        self.validate_chain(at)?;
         self.validate_address(at)
+    }
+
+    fn validate_chain(&self, at: &str) -> Check {
+        if self.chain.is_empty() {
+            return Ok(());
+        }
+        if self.operations != Operations::default() {
+            return refuse(format!("{at}: chain and operations exclude each other; take one of them away"));
+        }
+        if self.flush_every.is_some() {
+            return refuse(format!("{at}: flush_every does not go with chain; write \"flush\" among its steps"));
+        }
+        if self.chain.iter().all(|step| matches!(step, Step::Think(_))) {
+            return refuse(format!("{at}: chain needs at least one read, write or flush"));
+        }
+        Ok(())
     }
 
     fn validate_address(&self, at: &str) -> Check {

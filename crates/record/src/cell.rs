@@ -2,8 +2,10 @@
 
 use crate::histogram::Histogram;
 
-/// Read, write, flush, trim, in this order everywhere.
-pub const OPERATIONS: usize = 4;
+/// Read, write, flush, trim, in this order everywhere; then chains, whose requests are counted by operation as well.
+pub const OPERATIONS: usize = 5;
+/// Where chains are counted: whole ones, from the due instant of the first step to the end of the last.
+pub const CHAINS: usize = 4;
 
 /// Counts and times of one stream and operation. `requests` and `bytes` are successes; failures are `errors` alone.
 #[derive(Clone, Default)]

@@ -48,7 +48,13 @@ def cell_of(record: Record) -> Cell | None:
     operations = [name for name, share in stream["operations"].items() if share > 0]
     address = stream["address"]["kind"]
     rows = totals(record)
-    if len(stream["request"]) != 1 or len(operations) != 1 or address not in ("sequential", "random") or not rows:
+    if (
+        stream.get("chain", [])
+        or len(stream["request"]) != 1
+        or len(operations) != 1
+        or address not in ("sequential", "random")
+        or not rows
+    ):
         return None
     return Cell(record.info.id, address, operations[0], int(stream["request"][0]["size"]), rows[0])
 

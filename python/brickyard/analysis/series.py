@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from brickyard import _core
 from brickyard.analysis.latency import merge
 from brickyard.analysis.totals import full_intervals, stream_name
-from brickyard.store import Record
+from brickyard.store import CHAIN, Record
 
 BINS_PER_DECADE = 8
 
@@ -108,7 +108,7 @@ def heat_map(records: list[Record], *, columns: int, measure: str = "service") -
         spans += [
             (record.info.id, shift + i.start_ns / 1e9, shift + i.end_ns / 1e9, i.histogram)
             for i in record.intervals
-            if i.measure == measure and i.histogram and not i.warmup
+            if i.measure == measure and i.histogram and not i.warmup and i.operation != CHAIN
         ]
     if not spans:
         return []

@@ -11,7 +11,7 @@ from typing import Any
 
 from brickyard.analysis.latency import Latency
 from brickyard.analysis.totals import Totals, totals, whole_intervals
-from brickyard.store import Json, Record, RunInfo
+from brickyard.store import CHAIN, Json, Record, RunInfo
 from brickyard.units import format_count, format_ns, format_size
 
 SLOWEST_SHOWN = 10
@@ -103,7 +103,7 @@ def slowest(record: Record) -> list[Json]:
 
 def cpu_per_request_ns(record: Record) -> tuple[float, float] | None:
     """User and system CPU that the generator used for one request, warm-up left out."""
-    requests = sum(row.requests + row.errors for row in totals(record))
+    requests = sum(row.requests + row.errors for row in totals(record) if row.operation != CHAIN)
     spans = [cost for cost in record.costs if not cost.warmup]
     if not requests or not spans:
         return None
@@ -270,7 +270,7 @@ def interval_documents(record: Record) -> list[Json]:
     requests: Counter[tuple[int, int]] = Counter()
     errors: Counter[tuple[int, int]] = Counter()
     for item in record.intervals:
-        if item.measure == "service":
+        if item.measure == "service" and item.operation != CHAIN:
             requests[item.phase, item.start_ns] += item.requests
             errors[item.phase, item.start_ns] += item.errors
     return [

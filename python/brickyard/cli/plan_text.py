@@ -42,10 +42,16 @@ def _limits(phase: Json) -> str:
     return text
 
 
+def _step(step: str | Json) -> str:
+    return step if isinstance(step, str) else f"think {_time(step['think'])}"
+
+
 def _stream(stream: Json, index: int) -> str:
     operations = " + ".join(
         f"{share:g} % {name}" if share < 100 else name for name, share in stream["operations"].items() if share
     )
+    if stream.get("chain", []):
+        operations = "chain of " + ", ".join(_step(step) for step in stream.get("chain", []))
     sizes = ", ".join(
         format_size(item["size"]) + (f" ({item['share']:g} %)" if item["share"] < 100 else "")
         for item in stream["request"]

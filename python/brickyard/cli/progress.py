@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from brickyard import _core
 from brickyard.cli.output import stderr
-from brickyard.store import Json
+from brickyard.store import CHAIN, Json
 from brickyard.study.runner import RunResult, RunSpec
 from brickyard.units import format_iops, format_mib_per_s, format_ns, format_size
 
@@ -34,7 +34,7 @@ def figures(events: list[Json]) -> str:
     """Rates over some intervals; of a single one also the worst p99 of its operations."""
     span_ns = max(event["end_ns"] for event in events) - min(event["start_ns"] for event in events)
     seconds = max(span_ns / 1e9, 1e-9)
-    cells = [cell for event in events for cell in event["cells"]]
+    cells = [cell for event in events for cell in event["cells"] if cell["operation"] != CHAIN]
     requests, moved, errors = (sum(cell[key] for cell in cells) for key in ("requests", "bytes", "errors"))
     text = f"{format_iops(requests / seconds)} IOPS  {format_mib_per_s(moved / seconds)} MiB/s"
     measures = [cell["measures"] for cell in cells if "measures" in cell]
@@ -46,7 +46,7 @@ def figures(events: list[Json]) -> str:
 
 def _without_histograms(event: Json) -> Json:
     """What a long run keeps of an interval until its end must not grow with its histograms."""
-    cells = [{key: cell[key] for key in ("requests", "bytes", "errors")} for cell in event["cells"]]
+    cells = [{key: cell[key] for key in ("operation", "requests", "bytes", "errors")} for cell in event["cells"]]
     return {"start_ns": event["start_ns"], "end_ns": event["end_ns"], "cells": cells}
 
 

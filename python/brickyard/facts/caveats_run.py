@@ -47,7 +47,8 @@ def simulated(record: Json) -> bool:
 def cell_sum(interval: Json, key: str) -> int:
     if key in interval:
         return int(interval[key] or 0)
-    return sum(int(cell.get(key) or 0) for cell in rows(interval, "cells"))
+    # Requests of a chain are counted by operation; "chain" counts whole chains beside them.
+    return sum(int(cell.get(key) or 0) for cell in rows(interval, "cells") if cell.get("operation") != "chain")
 
 
 def measured(record: Json) -> dict[int, list[Json]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from brickyard import analysis
 from brickyard.analysis import RankedCell, Totals
-from brickyard.store import Record
+from brickyard.store import CHAIN, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_size
 
 Patterns = dict[tuple[str, str], list[RankedCell]]
@@ -77,7 +77,8 @@ def _row_words(row: Totals) -> str:
 
 
 def _failures(records: list[Record]) -> list[str]:
-    errors = sum(row.errors for record in records for row in analysis.totals(record))
+    rows = [row for record in records for row in analysis.totals(record) if row.operation != CHAIN]
+    errors = sum(row.errors for row in rows)
     hangs = sum(len(record.events_of("hang")) for record in records)
     said = [f"{format_count(errors)} requests failed; they are in no throughput figure."] if errors else []
     if hangs:

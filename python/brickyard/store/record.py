@@ -10,6 +10,8 @@ from typing import Any
 
 Json = dict[str, Any]
 
+CHAIN = "chain"  # counts whole chains; their requests are counted by operation as well, so sums leave it out
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:

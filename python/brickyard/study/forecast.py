@@ -83,6 +83,8 @@ def _phase_seconds(phase: Json) -> float | None:
 
 
 def _write_share(stream: Json) -> float:
+    if requests := [step for step in stream.get("chain", []) if isinstance(step, str)]:
+        return requests.count("write") / len(requests)
     return float(stream["operations"]["write"]) / 100
 
 
