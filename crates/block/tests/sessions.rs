@@ -139,6 +139,29 @@ fn what_was_written_is_read_back_and_a_changed_block_is_named() {
 }
 
 #[test]
+fn limits_are_exact_over_several_threads() {
+    for engine in ["io_uring", "psync"] {
+        let scratch = Scratch::new();
+        let path = scratch.path("file");
+        let phase = |limit: &str| {
+            format!(
+                "[[phase]]\n{limit}\n[[phase.stream]]\nrequest = '4K'\nworkers = 3\ndepth = 2\naddress = 'permutation'\n"
+            )
+        };
+        let limits = ["requests = 10001", "bytes = '10MiB'", "passes = 5"].map(phase).concat();
+        let told = run_on(&format!("title = 't'\nengine = '{engine}'\n{limits}"), &path, Some(2 * MIB));
+        let done = [0, 1, 2].map(|phase| told.totals(phase)["read"].0);
+        assert_eq!(done, [10_001, 2_560, 5 * 512], "{engine}");
+        assert_eq!([0, 1, 2].map(|phase| told.end(phase).reason), ["requests", "bytes", "passes"]);
+        let deepest = told.0.iter().filter_map(|e| match e {
+            Event::Interval(i) => i.cells.iter().map(|c| c.depth_max).max(),
+            _ => None,
+        });
+        assert!(deepest.max() <= Some(6));
+    }
+}
+
+#[test]
 fn a_new_file_is_filled_before_it_is_read() {
     let scratch = Scratch::new();
     let path = scratch.path("file");

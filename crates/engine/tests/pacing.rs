@@ -41,6 +41,29 @@ fn depth_is_kept_full_and_never_exceeded() {
 }
 
 #[test]
+fn the_most_in_flight_is_told_of_each_interval() {
+    let stream = "workers = 2\ndepth = 16\npace = { loop = 'open', rate = 2000, arrivals = 'poisson' }";
+    let text = format!("interval = '20ms'\n{}", profile("duration = '2s'", stream));
+    let told = run(Storage::new(MIB, 2).timed(|_, _, dice| MS + dice.below(3 * MS)), &text);
+    let world = told.world();
+    let mut different = std::collections::BTreeSet::new();
+    for interval in told.intervals(0) {
+        let at = |ns: u64, begun_with: bool| {
+            let begun = |d: &&Done| d.submitted_ns < ns || (begun_with && d.submitted_ns == ns);
+            // What ends at the very begin of an interval was still in flight then.
+            let open = |d: &&Done| if begun_with { d.ended_ns > ns } else { d.ended_ns >= ns };
+            world.log.iter().filter(begun).filter(open).count() as u32
+        };
+        let inside = world.log.iter().map(|d| d.submitted_ns);
+        let begins = inside.filter(|ns| (interval.start_ns..interval.end_ns).contains(ns));
+        let most = begins.map(|ns| at(ns, true)).chain([at(interval.start_ns, false)]).max().unwrap_or(0);
+        assert_eq!(interval.cells[0].depth_max, most, "interval {}", interval.index);
+        different.insert(most);
+    }
+    assert!(different.len() > 4, "the load varies: {different:?}");
+}
+
+#[test]
 fn think_time_comes_between_the_requests_of_a_slot() {
     let told = run_steady(2 * MS, "duration = '10s'", "depth = 2\nthink = '8ms'");
     assert_eq!(told.requests(0), 2 * 1_000);
@@ -296,7 +319,7 @@ fn flush_and_trim_reach_the_storage() {
 
 #[test]
 fn the_slowest_hundred_are_the_true_ones() {
-    let timing = |_: &Order, _, dice: &mut Dice| 10 * US + dice.below(1_000_000_000) / (1 + dice.below(1_000));
+    let timing = |_: &Order, _, dice: &mut Dice| 10 * US + dice.below(MS);
     let told = run(Storage::new(MIB, 3).timed(timing), &profile("requests = 20000", "workers = 2\ndepth = 8"));
     let world = told.world();
     let mut times: Vec<(u64, u64, u64)> =

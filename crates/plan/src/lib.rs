@@ -25,9 +25,20 @@ impl std::fmt::Display for PlanError {
 
 impl std::error::Error for PlanError {}
 
+impl PlanError {
+    /// What is quoted of the user's text may hold line breaks.
+    fn in_one_line(self) -> PlanError {
+        PlanError(one_line(&self.0))
+    }
+}
+
 impl Profile {
     /// Reads a profile from TOML text, applies overrides (`key=value` pairs, see [`Override`]) and validates it.
     pub fn from_toml(text: &str, overrides: &[Override]) -> Result<Profile, PlanError> {
+        Profile::read_toml(text, overrides).map_err(PlanError::in_one_line)
+    }
+
+    fn read_toml(text: &str, overrides: &[Override]) -> Result<Profile, PlanError> {
         let mut table: toml::Table = toml::from_str(text).map_err(|e| PlanError(toml_error(text, &e)))?;
         for item in overrides {
             item.apply(&mut table)?;
@@ -44,9 +55,9 @@ impl Profile {
 
     /// Reads a profile from the JSON that [`Profile::to_json`] wrote, and validates it again.
     pub fn from_json(text: &str) -> Result<Profile, PlanError> {
-        let profile: Profile = serde_json::from_str(text).map_err(|e| PlanError(format!("plan: {e}")))?;
-        profile.validate()?;
-        Ok(profile)
+        let read = serde_json::from_str(text).map_err(|e| PlanError(format!("plan: {e}")));
+        let checked = read.and_then(|profile: Profile| profile.validate().map(|()| profile));
+        checked.map_err(PlanError::in_one_line)
     }
 
     /// Canonical JSON: keys in declaration order, bytes and nanoseconds as integers. Its hash identifies the profile.
@@ -67,7 +78,8 @@ pub fn json_schema() -> String {
 }
 
 fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    words.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 /// The message in the user's words, with the key that it speaks of.

@@ -81,7 +81,8 @@ impl Override {
 impl Profile {
     /// Parses and applies several `key=value` texts while reading a profile.
     pub fn from_toml_with(text: &str, overrides: &[String]) -> Result<Profile, PlanError> {
-        let parsed = overrides.iter().map(|o| Override::parse(o)).collect::<Result<Vec<_>, _>>()?;
+        let parsed = overrides.iter().map(|o| Override::parse(o)).collect::<Result<Vec<_>, _>>();
+        let parsed = parsed.map_err(PlanError::in_one_line)?;
         Profile::from_toml(text, &parsed)
     }
 }

@@ -214,6 +214,18 @@ fn bad_overrides_are_named_too() {
 }
 
 #[test]
+fn line_breaks_in_what_is_quoted_do_not_break_the_line() {
+    refused(&with("\"col\\nour\" = 1"), &[], &["col our"]);
+    refused(&stream("request = \"8\\nQ\""), &[], &["8 Q"]);
+    refused(&phase("requests = 0").replace("'measure'", "\"a\\nb\\u001b[31m\""), &[], &["phase a b"]);
+    refused(&with(""), &["dep\nth=8"], &["--set dep th"]);
+    refused(&with(""), &["dep\nth"], &["dep th"]);
+    let plan = Profile::from_toml(&with(""), &[]).expect("valid").to_json();
+    let message = Profile::from_json(&plan.replace("engine", "en\\ngine")).expect_err("an unknown key").0;
+    assert!(!message.contains('\n') && message.contains("`en gine`"), "{message}");
+}
+
+#[test]
 fn sizes_and_times_read_as_people_write_them() {
     let read = |line: &str| Profile::from_toml(&stream(line), &[]).unwrap_or_else(|e| panic!("{line}: {e}"));
     let size = |line: &str| read(line).phase[0].stream[0].request.max_bytes();

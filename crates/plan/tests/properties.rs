@@ -16,39 +16,9 @@ fn survives(text: &str, overrides: &[String]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Values of every type, plausible and not.
-fn value() -> impl Strategy<Value = String> {
-    let plausible = prop::sample::select(vec![
-        "'8K'",
-        "0",
-        "1",
-        "16",
-        "'1GiB'",
-        "'60s'",
-        "1.5",
-        "true",
-        "'random'",
-        "'sequential'",
-        "'zipf'",
-        "'50%..'",
-        "'0..50%'",
-        "{ kind = 'mixed', random = 30 }",
-        "{ kind = 'strided', stride = '64K' }",
-        "{ kind = 'pareto', skew = 80 }",
-        "{ loop = 'open', rate = 1000 }",
-        "{ loop = 'open', rate = 0.1, arrivals = 'poisson' }",
-        "'closed'",
-        "'dsync'",
-        "{ read = 50, write = 50 }",
-        "{ writes = 3 }",
-        "[{ size = '4K', share = 25.5 }, { size = '1M', share = 74.5 }]",
-        "{ when = 'p99.9', above = '20ms' }",
-        "{ rounds = 7, range = 12.5 }",
-        "'io_uring'",
-        "'never'",
-        "'buffered'",
-        "{ knob = 'depth', from = 1, to = 64, factor = 1.7, every = 3 }",
-        "9223372036854775807",
+/// Values that belong nowhere, or nearly.
+fn junk() -> impl Strategy<Value = String> {
+    let odd = prop::sample::select(vec![
         "1e300",
         "nan",
         "-1",
@@ -57,55 +27,129 @@ fn value() -> impl Strategy<Value = String> {
         "[]",
         "{}",
         "9007199254",
-        "'9007199254740993ns'",
-        "'0.3333333us'",
+        "9223372036854775807",
+        "true",
         "1979-05-27",
+        "0",
+        "{ kind = 'mixed', random = 30, colour = 1 }",
+        "'8Q'",
     ]);
+    let numbers = (any::<i64>(), any::<f64>());
     prop_oneof![
-        plausible.prop_map(String::from),
-        any::<i64>().prop_map(|i| i.to_string()),
-        any::<f64>().prop_map(|f| f.to_string())
+        odd.prop_map(String::from),
+        numbers.prop_map(|(i, f)| if i % 2 == 0 { i.to_string() } else { f.to_string() })
     ]
 }
 
-fn lines(keys: &'static [&'static str]) -> impl Strategy<Value = String> {
-    prop::collection::btree_map(prop::sample::select(keys), value(), 0..4)
-        .prop_map(|pairs| pairs.iter().map(|(k, v)| format!("{k} = {v}\n")).collect())
+const BOOL: &[&str] = &["true", "false"];
+const TIMES: &[&str] = &["'60s'", "1.5", "7", "'9007199254740993ns'", "'0.3333333us'", "9000000000", "'1.5h'"];
+const COUNTS: &[&str] = &["1", "3", "16", "1000"];
+const SIZES: &[&str] = &["'8K'", "4096", "'1.5MiB'", "'64KiB'"];
+type Keys = &'static [(&'static str, &'static [&'static str])];
+const HEAD: Keys = &[
+    ("seed", &["0", "9223372036854775807"]),
+    ("engine", &["'auto'", "'io_uring'", "'psync'"]),
+    ("io", &["'direct'", "'buffered'"]),
+    ("cache", &["'cold'", "'as_is'"]),
+    ("reap", COUNTS),
+    ("interval", TIMES),
+    ("hang_after", TIMES),
+    ("stop_on_error", BOOL),
+    ("fill", &["'auto'", "'never'"]),
+    ("about", &["'words'", "'\\u0000 \"quoted\"'"]),
+];
+const PHASE: Keys = &[
+    ("requests", COUNTS),
+    ("bytes", SIZES),
+    ("passes", COUNTS),
+    ("warmup", TIMES),
+    ("stop", &["{ when = 'p99.9', above = '20ms' }", "{ when = 'mean', above = 1 }"]),
+    ("steady", &["{ rounds = 7, range = 12.5, stop = true }", "{}", "{ measure = 'mean_service', slope = '3.3%' }"]),
+    (
+        "ramp",
+        &[
+            "{ knob = 'depth', from = 1, to = 64, factor = 1.7, every = 3 }",
+            "{ knob = 'workers', from = 9.5, to = 1, step = 0.1, every = '1ms' }",
+        ],
+    ),
+    ("name", &["'measure'", "''"]),
+];
+const STREAM: Keys = &[
+    ("target", COUNTS),
+    ("operations", &["{ read = 50, write = 50 }", "{ read = 33.3, write = 66.7 }", "{ flush = 10, trim = 90 }"]),
+    ("align", SIZES),
+    (
+        "address",
+        &[
+            "'random'",
+            "'sequential'",
+            "'zipf'",
+            "'permutation'",
+            "{ kind = 'sequential', apart = true }",
+            "'pareto'",
+            "{ kind = 'mixed', random = 30.1 }",
+            "{ kind = 'strided', stride = '192K' }",
+            "{ kind = 'zipf', theta = 0.99 }",
+            "{ kind = 'hot_spots', spots = 3 }",
+        ],
+    ),
+    ("region", &["'50%..'", "'0..33.3%'", "'1GiB..3GiB'", "'..1.5GiB'", "'10%..1TiB'"]),
+    ("workers", COUNTS),
+    ("depth", COUNTS),
+    ("pace", &["'closed'", "{ loop = 'open', rate = 0.1, arrivals = 'poisson' }", "{ loop = 'open', rate = 1e8 }"]),
+    ("think", TIMES),
+    ("sync", &["'none'", "'sync'", "'dsync'"]),
+    ("flush_every", &["{ writes = 3 }", "{ writes = 1, call = 'fsync' }"]),
+    ("data", &["{ compressible = 50 }", "{ duplicate = 0.1 }", "{}"]),
+    ("verify", BOOL),
+    ("name", &["'reads'"]),
+];
+
+/// Up to five keys, one in thirty with a value that may not belong there.
+fn lines(keys: Keys) -> impl Strategy<Value = String> {
+    let line = (prop::sample::select(keys), any::<prop::sample::Index>(), junk(), 0..30);
+    prop::collection::vec(line, 0..5).prop_map(|lines| {
+        let mut pairs = std::collections::BTreeMap::new();
+        for ((key, values), pick, junk, odd) in lines {
+            pairs.insert(key, if odd == 0 { junk } else { values[pick.index(values.len())].to_string() });
+        }
+        pairs.iter().map(|(k, v)| format!("{k} = {v}\n")).collect()
+    })
 }
 
 fn profile() -> impl Strategy<Value = String> {
-    let head =
-        lines(&["seed", "engine", "io", "cache", "reap", "interval", "hang_after", "stop_on_error", "fill", "about"]);
-    let phase = lines(&["requests", "bytes", "passes", "warmup", "stop", "steady", "ramp", "name"]);
-    let stream = lines(&[
-        "target",
-        "operations",
-        "align",
-        "address",
-        "region",
-        "workers",
-        "depth",
-        "pace",
-        "think",
-        "sync",
-        "flush_every",
-        "data",
-        "verify",
-        "name",
+    let request = prop::sample::select(vec![
+        "'8K'",
+        "65536",
+        "[{ size = '4K', share = 25.5 }, { size = '1M', share = 74.5 }]",
+        "[{ size = '64K' }]",
+        "'0'",
     ]);
-    (head, prop::collection::vec((phase, prop::collection::vec((stream, value()), 1..3)), 1..3)).prop_map(
-        |(head, phases)| {
-            let mut text = format!("title = 't'\n{head}");
-            for (phase, streams) in phases {
-                text += &format!("[[phase]]\nduration = 3\n{phase}");
-                for (stream, request) in streams {
-                    let request = if request.contains('K') { request } else { "'8K'".into() };
-                    text += &format!("[[phase.stream]]\nrequest = {request}\n{stream}");
-                }
+    let phase = (lines(PHASE), prop::collection::vec((lines(STREAM), request), 1..3));
+    (lines(HEAD), prop::collection::vec(phase, 1..3)).prop_map(|(head, phases)| {
+        let mut text = format!("title = 't'\n{head}");
+        for (phase, streams) in phases {
+            text += &format!("[[phase]]\nduration = 3\n{phase}");
+            for (stream, request) in streams {
+                text += &format!("[[phase.stream]]\nrequest = {request}\n{stream}");
             }
-            text
-        },
-    )
+        }
+        text
+    })
+}
+
+/// The other properties mean something only if many of these profiles are accepted.
+#[test]
+fn many_generated_profiles_are_valid() {
+    use proptest::strategy::ValueTree;
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let valid = (0..1_000)
+        .filter(|_| {
+            let text = profile().new_tree(&mut runner).expect("a profile").current();
+            Profile::from_toml(&text, &[]).is_ok()
+        })
+        .count();
+    assert!((100..900).contains(&valid), "{valid} of 1000");
 }
 
 proptest! {

@@ -35,17 +35,28 @@ impl From<&Histogram> for TextHistogram {
     }
 }
 
+fn too_many() -> TextError {
+    TextError("it counts more than 2^64 values".into())
+}
+
 impl TextHistogram {
     pub fn parse(text: &str) -> Result<Self, TextError> {
         let bytes = STANDARD.decode(text.trim()).map_err(|e| TextError(e.to_string()))?;
-        let h = Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|e| TextError(e.to_string()))?;
-        Ok(TextHistogram(h))
+        let h: hdrhistogram::Histogram<u64> =
+            Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|e| TextError(e.to_string()))?;
+        let mut counts = h.iter_recorded().map(|item| item.count_at_value());
+        match counts.try_fold(0u64, u64::checked_add) {
+            Some(_) => Ok(TextHistogram(h)),
+            None => Err(too_many()),
+        }
     }
 
     pub fn merge<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Self, TextError> {
         let mut sum = empty();
         for text in texts {
-            sum.add(TextHistogram::parse(text)?.0).map_err(|e| TextError(e.to_string()))?;
+            let more = TextHistogram::parse(text)?.0;
+            sum.len().checked_add(more.len()).ok_or_else(too_many)?;
+            sum.add(more).map_err(|e| TextError(e.to_string()))?;
         }
         Ok(TextHistogram(sum))
     }

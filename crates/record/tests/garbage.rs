@@ -24,6 +24,20 @@ fn valid(values: &[u64]) -> String {
     TextHistogram::from(&histogram).to_text()
 }
 
+/// Three times 2^62 can be counted, six times cannot.
+#[test]
+fn more_than_can_be_counted_is_refused() {
+    let with = |values: &[u64]| {
+        let mut histogram = Histogram::default();
+        values.iter().for_each(|v| histogram.record(*v, 1 << 62));
+        TextHistogram::from(&histogram).to_text()
+    };
+    let most = with(&[1_000, 1_000_000, 1_000_000_000]);
+    assert_eq!(TextHistogram::parse(&most).map(|h| h.count()), Ok(3 << 62));
+    let refused = TextHistogram::merge([most.as_str(), &most]).err().expect("too many").to_string();
+    assert!(refused.contains("2^64"), "{refused}");
+}
+
 proptest! {
     #[test]
     fn any_text_and_any_bytes(text in "\\PC*", bytes in prop::collection::vec(any::<u8>(), 0..200)) {

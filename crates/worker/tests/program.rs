@@ -25,13 +25,14 @@ struct Worker {
     seen: Vec<Value>,
 }
 
+/// The plan comes on standard input, out of a file without a name.
 fn command(profile: &str, target: &Path, more: &[&str]) -> Command {
-    let plan = target.with_file_name(format!("plan-{}.toml", target.file_name().expect("a name").display()));
-    let plan =
-        if target.starts_with("/dev") { std::env::temp_dir().join(plan.file_name().expect("a name")) } else { plan };
+    let scratch = Scratch::new();
+    let plan = scratch.path("plan");
     std::fs::write(&plan, profile).expect("a plan");
     let mut command = Command::new(env!("CARGO_BIN_EXE_brickyard-worker"));
-    command.arg(&plan).arg(target).args(more).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.arg("-").arg(target).args(more).stdin(File::open(&plan).expect("the plan"));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
