@@ -5,6 +5,7 @@ Refusal: it gives no consent. Where the core refuses to write, the reads are don
 
 from __future__ import annotations
 
+import random
 import time
 from dataclasses import dataclass
 from enum import Enum
@@ -68,8 +69,17 @@ class Cell:
 
 
 def cells() -> list[Cell]:
-    """Large requests first: the first run then tells the alignment that smaller ones would have to meet."""
-    return [Cell(address, operation, size) for address, operation in PATTERNS for size in reversed(SIZES_BYTES)]
+    """Sizes in a shuffled order within each pattern, always the same one: a drift of the machine then falls on no end
+    of the graph. The largest request comes first of all: it tells the alignment that smaller ones would have to meet.
+    """
+    dice = random.Random(1)  # noqa: S311  # an order, not a secret
+    found = [
+        Cell(address, operation, size)
+        for address, operation in PATTERNS
+        for size in dice.sample(SIZES_BYTES, len(SIZES_BYTES))
+    ]
+    first = next(cell for cell in found if cell.request_bytes == SIZES_BYTES[-1])
+    return [first, *(cell for cell in found if cell is not first)]
 
 
 def plan_of(cell: Cell, mode: Mode, cell_s: float, overrides: list[str]) -> str:
