@@ -107,6 +107,7 @@ def interval(start_ns: int, end_ns: int, *cells: Json, **changes: Any) -> Json:
         "start_ns": start_ns,
         "end_ns": end_ns,
         "warmup": False,
+        "drain": False,
         "cells": list(cells),
         "cpu": {"user_ns": 10 * MS, "system_ns": 30 * MS},
         "loop_busy_share": 0.25,

@@ -133,7 +133,7 @@ def test_parts_of_an_interval_that_are_told_apart_are_summed(tmp_path: Path) -> 
 def test_the_drain_at_the_end_is_counted_but_is_no_part_of_a_rate(tmp_path: Path) -> None:
     """The plan lasts 3 s; after it nothing is issued, and the slowest request in flight takes another two."""
     seconds = [interval(n * SECOND, (n + 1) * SECOND, cell([MS] * 100)) for n in range(3)]
-    drain = interval(3 * SECOND, 5 * SECOND, cell([MS] * 64))
+    drain = interval(3 * SECOND, 5 * SECOND, cell([MS] * 64), drain=True)
     record = record_of(tmp_path, *seconds, drain, phase_end())
     (row,) = analysis.totals(record)
     assert row.requests == 364

@@ -280,6 +280,7 @@ def interval_documents(record: Record) -> list[Json]:
             "start_ns": cost.start_ns,
             "end_ns": cost.end_ns,
             "warmup": cost.warmup,
+            "drain": cost.drain,
             "knob": cost.knob,
             "requests": requests[cost.phase, cost.start_ns],
             "errors": errors[cost.phase, cost.start_ns],

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from statistics import fmean, median, pstdev
 
-from brickyard import _core
 from brickyard.analysis.latency import Latency, latency_of
 from brickyard.store import Interval, IntervalCost, Json, Record
 
@@ -87,16 +86,11 @@ def whole_intervals(record: Record) -> list[IntervalCost]:
 def rated_intervals(record: Record, phase: int) -> list[IntervalCost]:
     """The intervals over which a phase's rates are taken: those after the warm-up and before the drain.
 
-    Where time ended the phase, nothing is issued in its last interval; what was in flight still completes, and is
-    counted, but the wait for the slowest of it is no part of a rate. Intervals in which nothing completed are.
+    In the drain nothing is issued; what was in flight still completes, and is counted, but the wait for the slowest of
+    it is no part of a rate. Intervals in which nothing completed are.
     """
     measured = [cost for cost in whole_intervals(record) if cost.phase == phase and not cost.warmup]
-    ends = [end for end in record.events_of("phase_end") if end["phase"] == phase]
-    duration = phase_plan(record, phase).get("duration")
-    if not measured or not duration or not ends or ends[0]["reason"] != "duration":
-        return measured
-    drain_ns = measured[0].start_ns + _core.parse_duration_ns(duration)
-    return [cost for cost in measured if cost.start_ns < drain_ns] or measured
+    return [cost for cost in measured if not cost.drain] or measured
 
 
 def full_intervals(record: Record, phase: int) -> list[IntervalCost]:

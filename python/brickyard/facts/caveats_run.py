@@ -52,10 +52,10 @@ def cell_sum(interval: Json, key: str) -> int:
 
 
 def measured(record: Json) -> dict[int, list[Json]]:
-    """Intervals after the warm-up by phase; a phase that has only warm-up is not measured."""
+    """Intervals after the warm-up and before the drain by phase; a phase that has only warm-up is not measured."""
     found: dict[int, list[Json]] = {}
     for interval in rows(record, "intervals"):
-        if not interval.get("warmup"):
+        if not interval.get("warmup") and not interval.get("drain"):
             found.setdefault(int(interval.get("phase") or 0), []).append(interval)
     return found
 

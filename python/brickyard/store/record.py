@@ -47,6 +47,8 @@ class IntervalCost:
     cpu_system_ns: int
     loop_busy_share: float
     knob: Json | None
+    drain: bool
+    """Nothing was issued any more: what completed then is in latencies and counts, in no rate."""
 
 
 @dataclass(frozen=True, slots=True)

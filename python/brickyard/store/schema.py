@@ -87,7 +87,8 @@ CREATE TABLE interval_cost (
     cpu_user_ns      INTEGER NOT NULL,
     cpu_system_ns    INTEGER NOT NULL,
     loop_busy_share  REAL NOT NULL,
-    knob             TEXT NOT NULL CHECK (json_valid(knob))
+    knob             TEXT NOT NULL CHECK (json_valid(knob)),
+    drain            INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX interval_cost_of_run ON interval_cost (run, phase, start_ns);
 CREATE TABLE error (

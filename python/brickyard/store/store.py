@@ -189,7 +189,7 @@ class Store:
             (run,),
         )
         costs = self._db.execute(
-            "SELECT phase, start_ns, end_ns, warmup, cpu_user_ns, cpu_system_ns, loop_busy_share, knob"
+            "SELECT phase, start_ns, end_ns, warmup, cpu_user_ns, cpu_system_ns, loop_busy_share, knob, drain"
             " FROM interval_cost WHERE run = ? ORDER BY phase, start_ns, id",
             (run,),
         )
@@ -203,7 +203,7 @@ class Store:
         return Record(
             info=found[0],
             intervals=[Interval(*_replaced(row, 6, bool(row[6]))) for row in intervals],
-            costs=[IntervalCost(*_replaced(_replaced(row, 3, bool(row[3])), 7, json.loads(row[7]))) for row in costs],
+            costs=[_cost(*row) for row in costs],
             errors=[dict(zip(names, row, strict=True)) for row in errors],
             events=[json.loads(body) for (body,) in events],
         )
@@ -233,8 +233,17 @@ def _append_interval(db: sqlite3.Connection, run: int, event: Json) -> None:
     span = (event["start_ns"], event["end_ns"], int(event["warmup"]))
     cpu = event["cpu"]
     db.execute(
-        "INSERT INTO interval_cost VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (run, event["phase"], *span, cpu["user_ns"], cpu["system_ns"], event["loop_busy_share"], _text(event["knob"])),
+        "INSERT INTO interval_cost VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            run,
+            event["phase"],
+            *span,
+            cpu["user_ns"],
+            cpu["system_ns"],
+            event["loop_busy_share"],
+            _text(event["knob"]),
+            int(event["drain"]),
+        ),
     )
     db.executemany(
         f"INSERT INTO interval VALUES (NULL{', ?' * 17})",  # noqa: S608
@@ -284,6 +293,12 @@ def _run_info(row: tuple[Any, ...]) -> RunInfo:
         watch=json.loads(row[19] or "{}"),
         warnings=json.loads(row[20] or "[]"),
     )
+
+
+def _cost(  # noqa: PLR0917  # the columns of its table
+    phase: int, start: int, end: int, warmup: int, user: int, system: int, busy: float, knob: str, drain: int
+) -> IntervalCost:
+    return IntervalCost(phase, start, end, bool(warmup), user, system, busy, json.loads(knob), bool(drain))
 
 
 def _replaced(row: tuple[Any, ...], place: int, value: object) -> tuple[Any, ...]:
