@@ -295,7 +295,7 @@ def _run_info(row: tuple[Any, ...]) -> RunInfo:
     )
 
 
-def _cost(  # noqa: PLR0917  # the columns of its table
+def _cost(  # the columns of its table
     phase: int, start: int, end: int, warmup: int, user: int, system: int, busy: float, knob: str, drain: int
 ) -> IntervalCost:
     return IntervalCost(phase, start, end, bool(warmup), user, system, busy, json.loads(knob), bool(drain))
