@@ -19,6 +19,7 @@ from brickyard.cli.tables import print_run
 from brickyard.cli.target import Aim, aim, parse_size
 from brickyard.errors import BAD_INPUT, BadInputError
 from brickyard.store import Json, Store
+from brickyard.study.fit import fitted, own_size
 from brickyard.study.forecast import forecast, forecast_lines
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.repeat import repeat
@@ -58,8 +59,10 @@ def run(
     changes = [*overrides, "stop_on_error=true"] if stop_on_error else list(overrides)
     text = profiles.read(profile)
     plan = profiles.validate(text, changes)
+    if size is None and not any(os.path.lexists(path) for path in targets):
+        size = own_size(text)
     if dry_run:
-        return _dry_run(text.name, plan, targets, size, as_json=json)
+        return _dry_run(text, changes, targets, size, as_json=json)
     if not targets and _target_count(plan) > 1:
         raise BadInputError(f"{text.name}: speaks of {_target_count(plan)} targets; name them")
     with (
@@ -68,6 +71,7 @@ def run(
             targets, size=size, scratch=scratch, keep=keep, overwrite=overwrite, destroys_data=i_know_this_destroys_data
         ) as aimed,
     ):
+        plan = _fitted(text, changes, aimed.targets, aimed.options["create_bytes"])
         _announce(stderr(), plan, aimed)
         return _measure(kept, text.name, plan, aimed, repeat, as_json=json)
 
@@ -87,6 +91,13 @@ def _measure(store: Store, name: str, plan: str, aimed: Aim, times: int, *, as_j
             print_run(console, record)
             console.print()
     return EXIT_CODES.get(results[-1].outcome, BAD_INPUT)
+
+
+def _fitted(text: profiles.ProfileText, changes: list[str], targets: list[str], create_bytes: int | None) -> str:
+    """The plan once its first target's size is known; what the user has set comes last and stays."""
+    plan: Json = jsonlib.loads(profiles.validate(text, changes))
+    fits = fitted(text, plan, _sizes(targets, create_bytes)[0], is_new=not os.path.lexists(targets[0]))
+    return profiles.validate(text, [*fits, *changes])
 
 
 def _target_count(plan: str) -> int:
@@ -114,11 +125,14 @@ def _sizes(targets: list[str], create_bytes: int | None) -> list[int | None]:
     return sizes
 
 
-def _dry_run(name: str, plan: str, targets: tuple[str, ...], size: str | None, *, as_json: bool) -> int:
-    parsed: Json = jsonlib.loads(plan)
-    expected = forecast(parsed, _sizes(list(targets) or [""], parse_size(size)))
+def _dry_run(
+    text: profiles.ProfileText, changes: list[str], targets: tuple[str, ...], size: str | None, *, as_json: bool
+) -> int:
+    sizes = _sizes(list(targets) or [""], parse_size(size))
+    parsed: Json = jsonlib.loads(_fitted(text, changes, list(targets) or [""], parse_size(size)))
+    expected = forecast(parsed, sizes)
     if as_json:
-        emit({"profile": name, "plan": parsed, "targets": list(targets), "forecast": expected.document()})
+        emit({"profile": text.name, "plan": parsed, "targets": list(targets), "forecast": expected.document()})
         return 0
     from brickyard.cli.plan_text import plan_lines
 
