@@ -11,6 +11,7 @@ from rich.console import Console
 
 from brickyard import profiles
 from brickyard.analysis.summary import run_document
+from brickyard.cli import judging as judges
 from brickyard.cli import options
 from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stderr, stdout
@@ -42,6 +43,11 @@ def run(
     keep: options.Keep = False,
     overwrite: options.Overwrite = (),
     i_know_this_destroys_data: options.DestroysData = False,
+    ruler: judges.Rulers = (),
+    check: judges.Check = False,
+    price: judges.Usd = None,
+    capacity: judges.Capacity = None,
+    ports: judges.Ports = None,
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
@@ -56,6 +62,7 @@ def run(
     """
     if repeat < 1:
         raise BadInputError(f"--repeat {repeat}: at least 1")
+    judge = judges.judging(ruler, check, price, capacity, ports)
     changes = [*overrides, "stop_on_error=true"] if stop_on_error else list(overrides)
     text = profiles.read(profile)
     plan = profiles.validate(text, changes)
@@ -73,24 +80,27 @@ def run(
     ):
         plan = _fitted(text, changes, aimed.targets, aimed.options["create_bytes"])
         _announce(stderr(), plan, aimed)
-        return _measure(kept, text.name, plan, aimed, repeat, as_json=json)
+        return _measure(kept, text.name, plan, aimed, repeat, judge, as_json=json)
 
 
-def _measure(store: Store, name: str, plan: str, aimed: Aim, times: int, *, as_json: bool) -> int:
+def _measure(
+    store: Store, name: str, plan: str, aimed: Aim, times: int, judge: judges.Judging, *, as_json: bool
+) -> int:
     with Interrupt() as interrupt, Terminal() as terminal:
         for note in aimed.notes:
             terminal.note(note)
         results = repeat(store, terminal, interrupt, name, plan, aimed.targets, aimed.options, times)
     records = [store.record(result.run) for result in results]
     if as_json:
-        documents = [run_document(record) for record in records]
+        documents = [{**run_document(record), **judge.document(record)} for record in records]
         emit(documents[0] if times == 1 else {"runs": documents})
     else:
         console = stdout()
         for record in records:
             print_run(console, record)
+            judge.print(console, record)
             console.print()
-    return EXIT_CODES.get(results[-1].outcome, BAD_INPUT)
+    return judge.exit_code(records, EXIT_CODES.get(results[-1].outcome, BAD_INPUT))
 
 
 def _fitted(text: profiles.ProfileText, changes: list[str], targets: list[str], create_bytes: int | None) -> str:
