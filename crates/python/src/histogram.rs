@@ -3,7 +3,7 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use record::{TextError, TextHistogram};
+use record::{Histogram, TextError, TextHistogram};
 
 fn bad(error: TextError) -> PyErr {
     PyValueError::new_err(error.to_string())
@@ -41,9 +41,24 @@ fn histogram_counts(item: &str, edges_ns: Vec<u64>) -> PyResult<Vec<u64>> {
     TextHistogram::parse(item).map(|h| h.counts(&edges_ns)).map_err(bad)
 }
 
+/// A histogram out of (value in ns, count) pairs, such as the bins of another tool.
+#[pyfunction]
+fn histogram_from_counts(pairs: Vec<(u64, u64)>) -> PyResult<String> {
+    let mut histogram = Histogram::default();
+    let mut total = 0u64;
+    for (value_ns, count) in pairs {
+        total = total.checked_add(count).ok_or_else(|| PyValueError::new_err("the counts add up to more than 2^64"))?;
+        if count > 0 {
+            histogram.record(value_ns, count);
+        }
+    }
+    Ok(TextHistogram::from(&histogram).to_text())
+}
+
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(histogram_merge, module)?)?;
     module.add_function(wrap_pyfunction!(histogram_percentiles, module)?)?;
     module.add_function(wrap_pyfunction!(histogram_stats, module)?)?;
-    module.add_function(wrap_pyfunction!(histogram_counts, module)?)
+    module.add_function(wrap_pyfunction!(histogram_counts, module)?)?;
+    module.add_function(wrap_pyfunction!(histogram_from_counts, module)?)
 }

@@ -44,9 +44,16 @@ def _run(given: list[str]) -> int:
     import cyclopts
 
     from brickyard.cli.app import app
+    from brickyard.cli.judging import spread_check
 
     try:
-        result = app(given, exit_on_error=False, print_error=False, help_on_error=False, result_action="return_value")
+        result = app(
+            spread_check(given),
+            exit_on_error=False,
+            print_error=False,
+            help_on_error=False,
+            result_action="return_value",
+        )
     except cyclopts.CycloptsError as error:
         return _complain(given, f"{one_line(error)} See brickyard --help.", BAD_INPUT, error)
     return result if isinstance(result, int) else 0

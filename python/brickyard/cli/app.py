@@ -5,6 +5,7 @@ from __future__ import annotations
 from cyclopts import App
 
 from brickyard.cli.profiles import list_profiles, show_profile
+from brickyard.cli.rulers import list_rulers, show_ruler
 
 
 def _version() -> str:
@@ -38,3 +39,8 @@ profiles_app = App(name="profiles", help="The loads there are.", group=MEASURE)
 profiles_app.default(list_profiles)
 profiles_app.command(show_profile, name="show", help="The text of one profile.")
 app.command(profiles_app)
+
+rulers_app = App(name="rulers", help="The requirements that a run can be held against.", group=LOOK)
+rulers_app.default(list_rulers)
+rulers_app.command(show_ruler, name="show", help="What one ruler requires.")
+app.command(rulers_app)

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from brickyard import profiles
 from brickyard.analysis.summary import run_document
+from brickyard.cli import judging as judges
 from brickyard.cli import options
 from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stderr, stdout
@@ -19,6 +20,7 @@ from brickyard.cli.tables import print_run
 from brickyard.cli.target import Aim, aim, parse_size
 from brickyard.errors import BAD_INPUT, BadInputError
 from brickyard.store import Json, Store
+from brickyard.study.fit import fitted, own_size
 from brickyard.study.forecast import forecast, forecast_lines
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.repeat import repeat
@@ -41,6 +43,11 @@ def run(
     keep: options.Keep = False,
     overwrite: options.Overwrite = (),
     i_know_this_destroys_data: options.DestroysData = False,
+    ruler: judges.Rulers = (),
+    check: judges.Check = False,
+    price: judges.Usd = None,
+    capacity: judges.Capacity = None,
+    ports: judges.Ports = None,
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
@@ -55,11 +62,14 @@ def run(
     """
     if repeat < 1:
         raise BadInputError(f"--repeat {repeat}: at least 1")
+    judge = judges.judging(ruler, check, price, capacity, ports)
     changes = [*overrides, "stop_on_error=true"] if stop_on_error else list(overrides)
     text = profiles.read(profile)
     plan = profiles.validate(text, changes)
+    if size is None and not any(os.path.lexists(path) for path in targets):
+        size = own_size(text)
     if dry_run:
-        return _dry_run(text.name, plan, targets, size, as_json=json)
+        return _dry_run(text, changes, targets, size, as_json=json)
     if not targets and _target_count(plan) > 1:
         raise BadInputError(f"{text.name}: speaks of {_target_count(plan)} targets; name them")
     with (
@@ -68,25 +78,36 @@ def run(
             targets, size=size, scratch=scratch, keep=keep, overwrite=overwrite, destroys_data=i_know_this_destroys_data
         ) as aimed,
     ):
+        plan = _fitted(text, changes, aimed.targets, aimed.options["create_bytes"])
         _announce(stderr(), plan, aimed)
-        return _measure(kept, text.name, plan, aimed, repeat, as_json=json)
+        return _measure(kept, text.name, plan, aimed, repeat, judge, as_json=json)
 
 
-def _measure(store: Store, name: str, plan: str, aimed: Aim, times: int, *, as_json: bool) -> int:
+def _measure(
+    store: Store, name: str, plan: str, aimed: Aim, times: int, judge: judges.Judging, *, as_json: bool
+) -> int:
     with Interrupt() as interrupt, Terminal() as terminal:
         for note in aimed.notes:
             terminal.note(note)
         results = repeat(store, terminal, interrupt, name, plan, aimed.targets, aimed.options, times)
     records = [store.record(result.run) for result in results]
     if as_json:
-        documents = [run_document(record) for record in records]
+        documents = [{**run_document(record), **judge.document(record)} for record in records]
         emit(documents[0] if times == 1 else {"runs": documents})
     else:
         console = stdout()
         for record in records:
             print_run(console, record)
+            judge.print(console, record)
             console.print()
-    return EXIT_CODES.get(results[-1].outcome, BAD_INPUT)
+    return judge.exit_code(records, EXIT_CODES.get(results[-1].outcome, BAD_INPUT))
+
+
+def _fitted(text: profiles.ProfileText, changes: list[str], targets: list[str], create_bytes: int | None) -> str:
+    """The plan once its first target's size is known; what the user has set comes last and stays."""
+    plan: Json = jsonlib.loads(profiles.validate(text, changes))
+    fits = fitted(text, plan, _sizes(targets, create_bytes)[0], is_new=not os.path.lexists(targets[0]))
+    return profiles.validate(text, [*fits, *changes])
 
 
 def _target_count(plan: str) -> int:
@@ -114,11 +135,14 @@ def _sizes(targets: list[str], create_bytes: int | None) -> list[int | None]:
     return sizes
 
 
-def _dry_run(name: str, plan: str, targets: tuple[str, ...], size: str | None, *, as_json: bool) -> int:
-    parsed: Json = jsonlib.loads(plan)
-    expected = forecast(parsed, _sizes(list(targets) or [""], parse_size(size)))
+def _dry_run(
+    text: profiles.ProfileText, changes: list[str], targets: tuple[str, ...], size: str | None, *, as_json: bool
+) -> int:
+    sizes = _sizes(list(targets) or [""], parse_size(size))
+    parsed: Json = jsonlib.loads(_fitted(text, changes, list(targets) or [""], parse_size(size)))
+    expected = forecast(parsed, sizes)
     if as_json:
-        emit({"profile": name, "plan": parsed, "targets": list(targets), "forecast": expected.document()})
+        emit({"profile": text.name, "plan": parsed, "targets": list(targets), "forecast": expected.document()})
         return 0
     from brickyard.cli.plan_text import plan_lines
 

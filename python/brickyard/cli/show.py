@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from brickyard.analysis.summary import run_document
+from brickyard.cli import judging as judges
 from brickyard.cli import options
 from brickyard.cli.output import emit, stdout
 from brickyard.cli.selection import one, open_store
 from brickyard.cli.tables import print_run
 
 
-def show(run: str = "latest", /, *, store: options.StorePlace = None, json: options.Json = False) -> int:
+def show(
+    run: str = "latest",
+    /,
+    *,
+    ruler: judges.Rulers = (),
+    check: judges.Check = False,
+    price: judges.Usd = None,
+    capacity: judges.Capacity = None,
+    ports: judges.Ports = None,
+    store: options.StorePlace = None,
+    json: options.Json = False,
+) -> int:
     """Show a run: warnings and circumstances first, then figures, errors and the slowest requests.
 
     Parameters
@@ -17,10 +29,12 @@ def show(run: str = "latest", /, *, store: options.StorePlace = None, json: opti
     run
         The number of a run, or latest.
     """
+    judge = judges.judging(ruler, check, price, capacity, ports)
     with open_store(store) as kept:
         record = one(kept, run)
     if json:
-        emit(run_document(record))
+        emit({**run_document(record), **judge.document(record)})
     else:
         print_run(stdout(), record)
-    return 0
+        judge.print(stdout(), record)
+    return judge.exit_code([record], 0)

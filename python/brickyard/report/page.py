@@ -24,6 +24,9 @@ from brickyard.report.tables import Table, characterization_tables, failure_tabl
 from brickyard.store import Record, StudyInfo
 from brickyard.units import format_size
 
+Judge = Callable[[Record], list[tuple[str, tuple[str, ...], list[list[str]]]]]
+"""Titles, columns and rows of the verdicts about a record."""
+
 WIDE, NARROW = 820, 330  # widths in CSS pixels: a page's column, and a phone of 360 less its margins
 WIDE_COLUMNS, NARROW_COLUMNS = 120, 60  # heat map cells across; more is finer than a reader sees
 
@@ -45,7 +48,7 @@ def default_directory(records: list[Record], study: StudyInfo | None) -> Path:
     return Path(f"brickyard-report-{moment:%Y%m%d-%H%M%S}")
 
 
-def write_report(records: list[Record], study: StudyInfo | None, directory: Path) -> Path:
+def write_report(records: list[Record], study: StudyInfo | None, directory: Path, judge: Judge | None = None) -> Path:
     """Writes `report.html` and `pictures/` into a directory, and gives back the page's absolute path."""
     figures = draw_figures(records)
     page = directory / "report.html"
@@ -55,7 +58,7 @@ def write_report(records: list[Record], study: StudyInfo | None, directory: Path
         for figure in figures:
             for picture in figure.pictures:
                 picture.write(pictures)
-        page.write_text(render(records, study, figures), "utf-8")
+        page.write_text(render(records, study, figures, judge), "utf-8")
     except OSError as error:
         raise BadInputError(f"{directory}: report cannot be written: {one_line(error.strerror)}") from error
     return page.resolve()
@@ -161,7 +164,7 @@ def _bands(records: list[Record], series_of: dict[int, str]) -> list[tuple[str, 
     return bands if len(bands) <= 6 else []
 
 
-def render(records: list[Record], study: StudyInfo | None, figures: list[Figure]) -> str:
+def render(records: list[Record], study: StudyInfo | None, figures: list[Figure], judge: Judge | None = None) -> str:
     """The page as text."""
     patterns = analysis.characterization(records)
     graph = analysis.is_graph(patterns)
@@ -185,9 +188,24 @@ def render(records: list[Record], study: StudyInfo | None, figures: list[Figure]
         summary=words.summary(records, patterns),
         figures=figures,
         tables=tables,
+        verdicts=_verdicts(records, judge),
         failures=failure_table(records),
         slowest=slowest_table(records),
     )
+
+
+def _verdicts(records: list[Record], judge: Judge | None) -> list[Table]:
+    """What each run was held against; which run it is stands in the title where there are several."""
+    return [
+        Table(
+            title=f"Run {record.info.id}: {title}" if len(records) > 1 else title,
+            columns=list(columns),
+            rows=rows,
+            text_columns=1,
+        )
+        for record in records
+        for title, columns, rows in (judge(record) if judge else [])
+    ]
 
 
 def _title(records: list[Record], study: StudyInfo | None, *, graph: bool) -> str:

@@ -1,0 +1,70 @@
+"""Duty: what a figure costs: dollars for a request a second, a MiB/s, a terabyte, a port.
+
+Refusal: no price is known here; it is what the user paid or was quoted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from brickyard.analysis.totals import totals
+from brickyard.store import Json, Record
+from brickyard.units import MIB
+
+TB = 10**12  # capacities are sold in powers of ten
+
+
+@dataclass(frozen=True)
+class Price:
+    usd: float
+    capacity_bytes: int | None = None
+    ports: int | None = None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One phase of a run; None where nothing was measured or not said."""
+
+    phase: str
+    usd_per_iops: float | None
+    usd_per_mib_per_s: float | None
+    usd_per_tb: float | None
+    usd_per_port: float | None
+
+
+def costs(record: Record, price: Price) -> list[Cost]:
+    """What all streams of a phase do together, held against the price."""
+    rows = [row for row in totals(record) if row.operation not in ("chain", "flush")]
+    phases = {row.phase: row.phase_name for row in rows}
+    return [
+        Cost(
+            phase=name,
+            usd_per_iops=_per(price.usd, sum(row.iops for row in rows if row.phase == phase)),
+            usd_per_mib_per_s=_per(price.usd, sum(row.bytes_per_s for row in rows if row.phase == phase) / MIB),
+            usd_per_tb=_per(price.usd, (price.capacity_bytes or 0) / TB),
+            usd_per_port=_per(price.usd, price.ports or 0),
+        )
+        for phase, name in sorted(phases.items())
+    ]
+
+
+def _per(usd: float, amount: float) -> float | None:
+    return usd / amount if amount else None
+
+
+def price_document(record: Record, price: Price) -> Json:
+    return {
+        "usd": price.usd,
+        "capacity_bytes": price.capacity_bytes,
+        "ports": price.ports,
+        "phases": [
+            {
+                "phase": cost.phase,
+                "usd_per_iops": cost.usd_per_iops,
+                "usd_per_mib_per_s": cost.usd_per_mib_per_s,
+                "usd_per_tb": cost.usd_per_tb,
+                "usd_per_port": cost.usd_per_port,
+            }
+            for cost in costs(record, price)
+        ],
+    }

@@ -1,0 +1,140 @@
+"""Duty: the options --ruler, --check, --price and what comes of them, for every verb that shows a run.
+
+Refusal: no judging; `brickyard.analysis` does that.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from brickyard import rulers
+from brickyard.analysis.price import Price, price_document
+from brickyard.analysis.verdict import Verdict, verdict, verdict_document
+from brickyard.analysis.verdict_words import PRICE_COLUMNS, VERDICT_COLUMNS, price_rows, verdict_rows, verdict_title
+from brickyard.cli.output import table
+from brickyard.errors import FAILED, BadInputError
+from brickyard.store import Json, Record
+
+Rulers = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--ruler",
+        negative="",
+        help="Hold the run against a ruler: a name, NAME:LINE, a path, or 'p99<=5ms'. May be repeated.",
+    ),
+]
+Check = Annotated[
+    bool,
+    Parameter(
+        name="--check",
+        negative="",
+        help="Exit with 1 when a verdict is fail. A ruler may follow: --check hd-video, --check 'p99<=5ms'.",
+    ),
+]
+Usd = Annotated[float | None, Parameter(name="--price", help="What the storage costs, in USD.")]
+Capacity = Annotated[
+    str | None, Parameter(name="--capacity", help="Its capacity as sold, such as 4TB of 10^12 bytes; with --price.")
+]
+Ports = Annotated[int | None, Parameter(name="--ports", help="How many ports the price buys; with --price.")]
+
+DECIMAL = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15}
+
+
+@dataclass(frozen=True)
+class Judging:
+    """What the user wants runs to be held against."""
+
+    rulers: tuple[rulers.Ruler, ...]
+    check: bool
+    price: Price | None
+
+    @property
+    def is_asked(self) -> bool:
+        return bool(self.rulers or self.price)
+
+    def verdicts(self, record: Record) -> list[Verdict]:
+        return [verdict(record, ruler) for ruler in self.rulers]
+
+    def document(self, record: Record) -> Json:
+        """Keys to add to the document of a run; none where nothing was asked."""
+        found: Json = {}
+        if self.rulers:
+            found["verdicts"] = [verdict_document(item) for item in self.verdicts(record)]
+        if self.price:
+            found["price"] = price_document(record, self.price)
+        return found
+
+    def tables(self, record: Record) -> list[tuple[str, tuple[str, ...], list[list[str]]]]:
+        """Title, columns and rows of each."""
+        found: list[tuple[str, tuple[str, ...], list[list[str]]]] = [
+            (verdict_title(item), VERDICT_COLUMNS, verdict_rows(item)) for item in self.verdicts(record)
+        ]
+        if self.price:
+            found.append((f"Price: {self.price.usd:,.2f} USD", PRICE_COLUMNS, price_rows(record, self.price)))
+        return found
+
+    def print(self, console: Console, record: Record) -> None:
+        for title, columns, rows in self.tables(record):
+            console.print()
+            sides = [(name, "left" if number == 0 else "right") for number, name in enumerate(columns)]
+            console.print(table(title, sides, rows))
+
+    def exit_code(self, records: Sequence[Record], otherwise: int) -> int:
+        if otherwise == 0 and self.check and not all(v.passed for record in records for v in self.verdicts(record)):
+            return FAILED
+        return otherwise
+
+
+def judging(
+    words: tuple[str, ...],
+    check: bool = False,
+    usd: float | None = None,
+    capacity: str | None = None,
+    ports: int | None = None,
+) -> Judging:
+    """Everything is read before anything is measured, so that a mistake costs nobody a run."""
+    if check and not words:
+        raise BadInputError("--check: against what? name a ruler, such as --check hd-video or --check 'p99<=5ms'")
+    if usd is None and (capacity is not None or ports is not None):
+        raise BadInputError("--capacity and --ports say what a price buys; add --price")
+    if usd is not None and not (0 < usd < math.inf):
+        raise BadInputError(f"--price {usd:g}: must be above 0")
+    if ports is not None and ports < 1:
+        raise BadInputError(f"--ports {ports}: at least 1")
+    price = None if usd is None else Price(usd, _capacity(capacity), ports)
+    return Judging(tuple(rulers.read(word) for word in words), check, price)
+
+
+def _capacity(text: str | None) -> int | None:
+    if text is None:
+        return None
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgtp]?)b?", text.strip().lower())
+    if not match or not float(match[1]):
+        raise BadInputError(f"--capacity {text}: write it as sold, such as 500GB or 4TB (10^12 bytes)")
+    return round(float(match[1]) * DECIMAL[match[2]])
+
+
+def spread_check(given: list[str]) -> list[str]:
+    """`--check RULER` becomes `--check --ruler RULER`; what follows and is no ruler stays an argument of its own."""
+    spread: list[str] = []
+    for number, word in enumerate(given):
+        if word == "--":
+            return spread + given[number:]
+        if word.startswith("--check="):
+            spread += ["--check", "--ruler", word.removeprefix("--check=")]
+        elif number and given[number - 1] == "--check" and _names_a_ruler(word):
+            spread += ["--ruler", word]
+        else:
+            spread.append(word)
+    return spread
+
+
+def _names_a_ruler(word: str) -> bool:
+    return "<" in word or ">" in word or word.partition(":")[0] in rulers.names()

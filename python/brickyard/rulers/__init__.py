@@ -1,0 +1,189 @@
+"""Duty: find a ruler (a named requirement with thresholds) by name, by path, or as written out: `p99<=5ms`.
+
+Refusal: nothing is judged here; `brickyard.analysis.verdict` holds a record against a ruler.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from brickyard import _core
+from brickyard.errors import BadInputError, one_line
+
+RATES = ("iops", "throughput")
+TIMES = ("mean", "p50", "p90", "p99", "p99.9", "p99.99", "max")
+MEASURES = ("service", "response")
+OPERATIONS = ("read", "write", "flush", "trim", "chain")
+MIB = 1 << 20
+HOW = "write for example 'p99<=5ms', 'iops>=2000' or 'throughput>=118.65MiB/s'"
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """One threshold. `threshold` is in requests/s, bytes/s or ns; rates must reach it, times must not pass it.
+
+    `stream` is a pattern with `*`; `operation` and `stream` choose what is looked at, all of it where they are None.
+    """
+
+    name: str
+    figure: str
+    threshold: float
+    measure: str = "response"
+    operation: str | None = None
+    stream: str | None = None
+
+    @property
+    def is_rate(self) -> bool:
+        return self.figure in RATES
+
+
+@dataclass(frozen=True)
+class Ruler:
+    name: str
+    title: str
+    source: str
+    about: str
+    requirements: tuple[Requirement, ...]
+    text: str = ""
+
+
+def names() -> list[str]:
+    """The rulers that ship with Brickyard."""
+    here = resources.files(__name__)
+    return sorted(item.name.removesuffix(".toml") for item in here.iterdir() if item.name.endswith(".toml"))
+
+
+def read(word: str) -> Ruler:
+    """A ruler by name, `NAME:REQUIREMENT` for one line of it, a path, or a requirement written out."""
+    if "<" in word or ">" in word:
+        return _written_out(word)
+    name, _, part = word.partition(":")
+    shipped = resources.files(__name__) / f"{name}.toml"
+    if "/" not in name and shipped.is_file():
+        found = parse(name, shipped.read_text("utf-8"))
+    elif "/" in name or name.endswith(".toml"):
+        try:
+            found = parse(Path(name).stem, Path(name).read_text("utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+            raise BadInputError(f"{name}: ruler cannot be read: {reason}") from error
+    else:
+        near = difflib.get_close_matches(name, names(), n=1)
+        hint = f"did you mean {near[0]}?" if near else "`brickyard rulers` lists them"
+        raise BadInputError(f"{word}: no such ruler; {hint} Or {HOW}")
+    return _narrowed(found, part) if part else found
+
+
+def _narrowed(ruler: Ruler, part: str) -> Ruler:
+    chosen = tuple(r for r in ruler.requirements if _plain(r.name) == _plain(part))
+    if not chosen:
+        known = ", ".join(r.name for r in ruler.requirements)
+        raise BadInputError(f"{ruler.name}:{part}: this ruler has no such line; it has {known}")
+    return replace(ruler, name=f"{ruler.name}:{chosen[0].name}", requirements=chosen)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", text.lower())
+
+
+def _written_out(word: str) -> Ruler:
+    match = re.fullmatch(r"\s*([a-z0-9.]+)\s*(<=?|>=?)\s*(\S.*?)\s*", word.lower())
+    if not match:
+        raise BadInputError(f"{word}: not a ruler; {HOW}")
+    figure, sign, limit = match.groups()
+    _check_figure(word, figure)
+    if (sign[0] == ">") != (figure in RATES):
+        raise BadInputError(f"{word}: {'a rate must be reached (>=)' if figure in RATES else 'a time is a limit (<=)'}")
+    requirement = Requirement(f"{figure} {sign} {limit}", figure, _threshold(word, figure, limit))
+    return Ruler(word, requirement.name, "as asked", "", (requirement,))
+
+
+def parse(name: str, text: str) -> Ruler:
+    """Reads the TOML text of a ruler; what it doesn't know is refused by name."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadInputError(f"ruler {name}: {one_line(error)}") from error
+    _only(name, table, {"title", "source", "about", "require"})
+    required = table.get("require")
+    if not isinstance(required, list) or not required or not all(isinstance(item, dict) for item in required):
+        raise BadInputError(f"ruler {name}: needs at least one [[require]]")
+    words = {key: _word(name, table, key) or "" for key in ("title", "source", "about")}
+    requirements = tuple(_requirement(name, number, item) for number, item in enumerate(required, 1))
+    return Ruler(name, words["title"] or name, words["source"], words["about"], requirements, text)
+
+
+def _requirement(ruler: str, number: int, item: dict[str, Any]) -> Requirement:
+    at = f"{ruler}, require {number}"
+    _only(at, item, {"name", "figure", "at_least", "at_most", "measure", "operation", "stream"})
+    figure = _word(at, item, "figure") or ""
+    _check_figure(f"ruler {at}", figure)
+    key, other = ("at_least", "at_most") if figure in RATES else ("at_most", "at_least")
+    limit = _word(at, item, key)
+    if limit is None or other in item:
+        raise BadInputError(f"ruler {at}: {figure} needs {key} and no {other}")
+    measure, operation = _word(at, item, "measure") or "response", _word(at, item, "operation")
+    if measure not in MEASURES:
+        raise BadInputError(f"ruler {at}: measure {measure} is none of {', '.join(MEASURES)}")
+    if operation is not None and operation not in OPERATIONS:
+        raise BadInputError(f"ruler {at}: operation {operation} is none of {', '.join(OPERATIONS)}")
+    return Requirement(
+        name=_word(at, item, "name") or f"{figure} {limit}",
+        figure=figure,
+        threshold=_threshold(f"ruler {at}", figure, limit),
+        measure=measure,
+        operation=operation,
+        stream=_word(at, item, "stream"),
+    )
+
+
+def _only(at: str, table: dict[str, Any], known: set[str]) -> None:
+    unknown = sorted(set(table) - known)
+    if unknown:
+        raise BadInputError(f"ruler {at}: unknown key {one_line(unknown[0])}; there are {', '.join(sorted(known))}")
+
+
+def _word(at: str, table: dict[str, Any], key: str) -> str | None:
+    value = table.get(key)
+    if value is not None and not isinstance(value, str):
+        if key in ("at_least", "at_most") and isinstance(value, int | float) and not isinstance(value, bool):
+            return str(value)
+        raise BadInputError(f"ruler {at}: {key} must be text in quotes")
+    return value
+
+
+def _check_figure(at: str, figure: str) -> None:
+    if figure not in RATES + TIMES:
+        raise BadInputError(f"{at}: figure {figure or 'missing'}; there are {', '.join(RATES + TIMES)}")
+
+
+def _threshold(at: str, figure: str, limit: str) -> float:
+    try:
+        value = _limit(figure, limit)
+    except ValueError as error:
+        raise BadInputError(f"{at}: {one_line(error)}") from error
+    if not 0 < value < float("inf"):
+        raise BadInputError(f"{at}: {limit} must be above 0")
+    return value
+
+
+def _limit(figure: str, limit: str) -> float:
+    if figure in TIMES:
+        return _core.parse_duration_ns(limit)
+    if figure == "iops":
+        try:
+            return float(limit.replace(",", ""))
+        except ValueError:
+            raise ValueError(f"{limit} is not a number of requests a second") from None
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)i?b?(?:/s)?", limit.lower())
+    if not match:
+        raise ValueError(f"{limit} is not a throughput; write for example 118.65MiB/s")
+    # A bare number is in MiB/s, the unit in which throughput is shown everywhere.
+    scale = {"k": 1 << 10, "m": MIB, "g": 1 << 30, "t": 1 << 40}.get(match[2], MIB)
+    return float(match[1]) * scale

@@ -1,0 +1,272 @@
+"""Rulers, verdicts and prices: figures that can be checked by hand, and exit codes that scripts rely on."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brickyard import rulers
+from brickyard.analysis.price import Price, costs
+from brickyard.analysis.verdict import Verdict, verdict
+from brickyard.cli import main
+from brickyard.errors import BadInputError
+from brickyard.store import Json, Record, Store, default_place
+from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
+
+MIB = 1 << 20
+VIDEO = {
+    "hd-video": {
+        "DVCPRO HD": 5.49,
+        "720p 24 fps": 42.19,
+        "720p 30 fps": 52.73,
+        "720p 60 fps": 105.47,
+        "1080 24p 8-bit": 94.92,
+        "1080 24p 10-bit": 126.56,
+        "1080i 8-bit": 118.65,
+        "1080i 10-bit": 158.2,
+    },
+    "sd-video": {
+        "MiniDV": 3.43,
+        "DVCAM": 3.43,
+        "DVCPRO": 3.43,
+        "DVCPRO 50": 6.87,
+        "Uncompressed SD 8-bit": 20.02,
+        "Uncompressed SD 10-bit": 26.7,
+    },
+}
+
+
+def record_of(tmp_path: Path, *cells: Json, plan_: Json | None = None, seconds: int = 1) -> Record:
+    with Store(tmp_path / "runs.db") as store:
+        run = add_run(store, [interval(0, seconds * SECOND, *cells), phase_end(reason="requests")], plan_=plan_)
+        return store.record(run)
+
+
+def judged(record: Record, word: str) -> Verdict:
+    return verdict(record, rulers.read(word))
+
+
+@pytest.mark.parametrize("name", rulers.names())
+def test_every_shipped_ruler_names_its_source(name: str) -> None:
+    ruler = rulers.read(name)
+    assert ruler.title
+    assert ruler.source
+    assert ruler.about
+
+
+@pytest.mark.parametrize("name", VIDEO)
+def test_video_rulers_are_the_table_and_agree_with_its_formula(name: str) -> None:
+    found = {r.name: r.threshold / MIB for r in rulers.read(name).requirements}
+    assert found == pytest.approx(VIDEO[name])
+    picture = {"720p": 1280 * 720, "1080": 1920 * 1080, "1080i": 1920 * 1080, "Uncompressed": 720 * 486}
+    for line, mib_per_s in found.items():
+        words = line.split()
+        if words[0] in picture:
+            frames = next((int(w.removesuffix("p")) for w in words[1:] if w in ("24", "30", "60", "24p")), 30)
+            pixel = 8 / 3 if "10-bit" in line else 2
+            assert picture[words[0]] * pixel * frames / MIB == pytest.approx(mib_per_s, abs=0.006)
+
+
+def test_head_room_of_a_rate(tmp_path: Path) -> None:
+    # 200 requests of 1 MiB in a second: 200 MiB/s.
+    record = record_of(tmp_path, cell([MS] * 200, request_bytes=MIB))
+    found = judged(record, "hd-video")
+    assert found.passed
+    assert found.decided.requirement.name == "1080i 10-bit"
+    assert found.decided.head_room == pytest.approx(200 / 158.2)
+    assert not judged(record, "throughput>=200.1MiB/s").passed
+    assert judged(record, "throughput >= 200").passed
+    assert judged(record, "iops>=200").decided.head_room == pytest.approx(1)
+
+
+def test_one_line_of_a_ruler(tmp_path: Path) -> None:
+    record = record_of(tmp_path, cell([MS] * 120, request_bytes=MIB))
+    assert not judged(record, "hd-video").passed
+    assert judged(record, "hd-video:1080i-8-bit").passed
+    assert not judged(record, "hd-video:1080i 10-bit").passed
+    with pytest.raises(BadInputError, match="it has DVCPRO HD, 720p 24 fps"):
+        rulers.read("hd-video:1080k")
+
+
+def test_reads_and_writes_add_up_to_a_rate_and_merge_to_a_time(tmp_path: Path) -> None:
+    both = record_of(tmp_path, cell([2 * MS] * 30), cell([8 * MS] * 10, operation="write"))
+    assert judged(both, "iops>=40").passed
+    mean = judged(both, "mean<=5ms").decided
+    assert mean.value == pytest.approx(3.5 * MS, rel=0.01)
+    assert mean.head_room == pytest.approx(5 / 3.5, rel=0.01)
+
+
+def test_exchange_looks_at_each_stream_by_its_name(tmp_path: Path) -> None:
+    load = plan(stream(name="database-read"), stream(name="database-write"), stream(name="log-write"))
+
+    def exchange(read_ms: list[int], log_ms: int) -> Verdict:
+        cells = (
+            cell([ms * MS for ms in read_ms]),
+            cell([90 * MS] * 20, stream=1, operation="write"),  # nobody waits for these
+            cell([log_ms * MS] * 20, stream=2, operation="write"),
+        )
+        return judged(record_of(tmp_path, *cells, plan_=load), "exchange")
+
+    good = exchange([10] * 40, 4)
+    assert good.passed
+    assert (good.decided.requirement.name, good.decided.head_room) == (
+        "database read, mean",
+        pytest.approx(2, rel=0.01),
+    )
+    assert exchange([10] * 39 + [60], 4).decided.requirement.name == "database read, maximum"
+    slow_log = exchange([10] * 40, 12)
+    assert not slow_log.passed
+    assert slow_log.decided.requirement.name == "log write, mean"
+
+
+def test_what_was_not_measured_or_failed_does_not_pass(tmp_path: Path) -> None:
+    few = record_of(tmp_path, cell([MS] * 50))
+    found = judged(few, "p99<=5ms")  # 50 requests say nothing about the slowest in a hundred
+    assert (found.passed, found.decided.value, found.decided.reason) == (False, None, "not measured")
+    assert not judged(few, "exchange").passed
+    broken = judged(record_of(tmp_path, cell([MS] * 50, errors=2)), "mean<=5ms")
+    assert (broken.passed, broken.decided.reason) == (False, "2 requests failed")
+
+
+def test_the_worst_phase_decides(tmp_path: Path) -> None:
+    load = plan()
+    load["phase"] = [{**load["phase"][0], "name": name} for name in ("fast", "slow")]
+    with Store(tmp_path / "runs.db") as store:
+        events = [
+            interval(0, SECOND, cell([MS] * 100)),
+            phase_end(reason="requests"),
+            interval(SECOND, 2 * SECOND, cell([9 * MS] * 20), phase=1),
+            phase_end(phase=1, reason="requests"),
+        ]
+        record = store.record(add_run(store, events, plan_=load))
+    assert judged(record, "iops>=50").decided.phase == "slow"
+    assert judged(record, "mean<=10ms").decided.value == pytest.approx(9 * MS, rel=0.01)
+
+
+def test_price_beside_the_figures(tmp_path: Path) -> None:
+    record = record_of(tmp_path, cell([MS] * 100, request_bytes=MIB))
+    (cost,) = costs(record, Price(500.0, capacity_bytes=2 * 10**12, ports=4))
+    assert (cost.usd_per_iops, cost.usd_per_mib_per_s, cost.usd_per_tb, cost.usd_per_port) == (5, 5, 250, 125)
+    (bare,) = costs(record, Price(500.0))
+    assert (bare.usd_per_tb, bare.usd_per_port) == (None, None)
+
+
+BAD = [
+    ("hd-vidoe", "did you mean hd-video"),
+    ("p98<=5ms", "figure p98"),
+    ("p99>=5ms", "a time is a limit"),
+    ("iops<=5", "a rate must be reached"),
+    ("p99<=soon", "not a time span"),
+    ("iops>=many", "not a number"),
+    ("throughput>=5parsec", "not a throughput"),
+    ("iops>=0", "above 0"),
+    ("./nothing.toml", "cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("word", "said"), BAD)
+def test_bad_rulers_are_refused_before_anything_is_measured(
+    word: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "sqlio-random-read-4", "--ruler", word]) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert len(err.splitlines()) == 1
+    assert not default_place().exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "at least one"),
+        ("title = ", "ruler x: "),
+        ("[[require]]\nfigure = 'p99'", "needs at_most"),
+        ("[[require]]\nfigure = 'iops'\nat_least = '5'\nlimit = 3", "unknown key limit"),
+        ("[[require]]\nfigure = 'mean'\nat_most = '5ms'\nmeasure = 'total'", "measure total"),
+    ],
+)
+def test_bad_ruler_files(text: str, said: str) -> None:
+    with pytest.raises(BadInputError, match=said):
+        rulers.parse("x", text)
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_ruler_or_refused(text: str) -> None:
+    with suppress(BadInputError):
+        assert rulers.parse("x", text).requirements
+    for word in (f"p99<={text}", f"throughput>={text}", text):
+        with suppress(BadInputError):
+            assert rulers.read(word).requirements
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> None:
+    with Store() as store:
+        add_run(store, [interval(0, SECOND, cell([MS] * 100)), phase_end(reason="requests")])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--ruler", "iops>=500"], 0),
+        (["--ruler", "iops>=500", "--check"], 1),
+        (["--check", "iops>=500"], 1),
+        (["--check=iops>=500"], 1),
+        (["--check", "iops>=50"], 0),
+        (["--check", "iops>=50", "--ruler", "mean<=1us"], 1),
+        (["--check", "obl-load"], 0),
+        (["--check"], 2),
+        (["--ports", "2"], 2),
+        (["--price", "0"], 2),
+        (["--price", "10", "--capacity", "much"], 2),
+    ],
+)
+def test_check_sets_the_exit_code(arguments: list[str], code: int, run: None) -> None:
+    assert main(["show", "1", *arguments]) == code
+    assert main(["show", *arguments]) == code  # and the ruler is not taken for the run
+
+
+def test_verdicts_stand_in_table_document_and_report(
+    run: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["--ruler", "obl-load", "--price", "1000", "--capacity", "2TB"]
+    assert main(["show", *asked]) == 0
+    out = capsys.readouterr().out
+    assert "obl-load: pass; decided by mean response" in out
+    assert "Price: 1,000.00 USD" in out
+    assert main(["show", *asked, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    (found,) = document["verdicts"]
+    assert (found["passed"], found["head_room"]) == (True, pytest.approx(100, rel=0.01))
+    assert document["price"]["phases"][0]["usd_per_iops"] == 10
+    assert document["price"]["phases"][0]["usd_per_tb"] == 500
+    assert main(["report", "--output", str(tmp_path / "r"), *asked]) == 0
+    page = (tmp_path / "r" / "report.html").read_text()
+    assert 'id="verdicts"' in page
+    assert "obl-load: pass; decided by mean response" in page
+    assert main(["report", "--output", str(tmp_path / "r")]) == 0
+    assert 'id="verdicts"' not in (tmp_path / "r" / "report.html").read_text()
+
+
+def test_a_run_is_judged_when_it_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = ["run", "sqlio-random-read-4", str(tmp_path / "brick"), "--size", "16MiB", "--set", "duration=100ms"]
+    assert main([*base, "--check", "iops>=1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["verdicts"][0]["passed"] is True
+    assert main([*base, "--check", "mean<=1ns", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["verdicts"][0]["passed"] is False
+
+
+def test_rulers_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rulers", "--json"]) == 0
+    assert [r["name"] for r in json.loads(capsys.readouterr().out)["rulers"]] == rulers.names()
+    assert main(["rulers"]) == 0
+    assert main(["rulers", "show", "hd-video:1080i-8-bit"]) == 0
+    assert "≥ 119 MiB/s" in capsys.readouterr().out
+    assert main(["rulers", "show", "p99<=5ms", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["requirements"][0]["threshold"] == 5 * MS
+    assert main(["rulers", "show", "nonsense"]) == 2
