@@ -14,13 +14,14 @@ import json
 import os
 import platform
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -126,8 +127,7 @@ def figures_of(output: str, cpu_ns: float) -> Figures:
     return Figures(values)
 
 
-@contextmanager
-def ram_disk(stack: ExitStack) -> Iterator[tuple[Path, str]]:
+def ram_disk(stack: ExitStack) -> tuple[Path, str]:
     """A RAM-backed block device full of data that does not compress: zram where one is free, else a loop on tmpfs."""
     zram = Path("/sys/block/zram0/disksize")
     if zram.exists() and zram.read_text().strip() == "0":
@@ -143,7 +143,7 @@ def ram_disk(stack: ExitStack) -> Iterator[tuple[Path, str]]:
         stack.callback(lambda: shutil.rmtree(backing.parent))
         stack.callback(lambda: subprocess.run(["losetup", "-d", str(device)], check=False))
     fill(device)
-    yield device, kind
+    return device, kind
 
 
 def fill(target: Path) -> None:
@@ -230,16 +230,31 @@ def parse_kilo(text: str) -> float:
     return float(text.rstrip("KM")) * scale
 
 
+def warm(file: Path) -> None:
+    """Reads a file into the page cache, from which the kernel may have taken it since."""
+    with file.open("rb", buffering=0) as source:
+        while source.read(1 << 20):
+            pass
+
+
 def page_cache(bench: Bench, file: Path, rounds: int) -> list[str]:
     """4 KiB random reads that the page cache answers inline."""
     common = ["--rw=randread", "--bs=4k", "--iodepth=32", "--direct=0", "--ioengine=io_uring", "--invalidate=0"]
     sets = ("reap=32", "io=buffered", "cache=as_is")
+
+    def warmed(measure: Callable[[], Figures]) -> Callable[[], Figures]:
+        def measure_warm() -> Figures:
+            warm(file)
+            return measure()
+
+        return measure_warm
+
     return duel(
         "4 KiB random reads, depth 32, file in the page cache",
         [
-            ("fio, defaults", lambda: bench.fio(file, *common)),
-            ("fio, tuned, batches of 32", lambda: bench.fio(file, *common, *FIO_TUNED)),
-            ("Brickyard, reap = 32", lambda: bench.brickyard(file, READ + "depth = 32", *sets)),
+            ("fio, defaults", warmed(lambda: bench.fio(file, *common))),
+            ("fio, tuned, batches of 32", warmed(lambda: bench.fio(file, *common, *FIO_TUNED))),
+            ("Brickyard, reap = 32", warmed(lambda: bench.brickyard(file, READ + "depth = 32", *sets))),
         ],
         rounds,
     )
@@ -291,7 +306,7 @@ def nop(bench: Bench, file: Path, rounds: int) -> list[str]:
     )
 
 
-def verify(bench: Bench, device: Path, kind: str, scratch: Path, file: Path, rounds: int) -> list[str]:
+def verify(bench: Bench, device: Path, kind: str, rounds: int) -> list[str]:
     """Verified writes, and verified reads of what was written, on tmpfs-like storage where checking shows."""
     fio = ["--bs=4k", "--iodepth=32", "--direct=1", "--ioengine=io_uring", "--verify=crc32c", "--norandommap=0"]
 
@@ -313,7 +328,9 @@ def verify(bench: Bench, device: Path, kind: str, scratch: Path, file: Path, rou
             for name, r in (("write", 0), ("read", 100))
         )
         profile.write_text(f'title = "verify"\n{phases}')
-        output, _ = run([str(WORKER), str(profile), str(scratch), "--overwrite", str(scratch)])
+        output, _ = run(
+            [str(WORKER), str(profile), str(device), "--overwrite", str(device), "--i-know-this-destroys-data"]
+        )
         return Figures({"iops": phase_rate(output, 0 if mode == "write" else 1)})
 
     lines: list[str] = []
@@ -374,6 +391,38 @@ def machine() -> str:
     return f"{model}, {os.cpu_count()} cores, Linux {platform.release()}, {time.strftime('%Y-%m-%d')}"
 
 
+def scratch_file(place: Path) -> None:
+    """A file of ours, filled, which may be written."""
+    profile = b'title = "make"\n[[phase]]\nrequests = 1\n[[phase.stream]]\nrequest = "4KiB"\n'
+    command = [str(WORKER), "-", str(place), "--size", str(SIZE_BYTES)]
+    subprocess.run(command, input=profile, stdout=subprocess.DEVNULL, check=True)
+
+
+def compare(bench: Bench, rounds: int, only: str, stack: ExitStack) -> list[str]:
+    """All comparisons whose name contains `only`, as the lines of a Markdown document."""
+    file, scratch = bench.folder / "file", bench.folder / "scratch"
+    fill(file)
+    scratch_file(scratch)
+    comparisons: dict[str, Callable[[], list[str]]] = {"nop": lambda: nop(bench, file, rounds)}
+    if os.geteuid() == 0:
+        device, kind = ram_disk(stack)
+        comparisons |= {
+            "reads": lambda: random_reads(bench, device, kind, rounds),
+            "psync": lambda: depth_one(bench, device, kind, rounds),
+            "open": lambda: open_loop(bench, device, kind, rounds),
+        }
+    else:
+        print("left out without root: everything on a RAM-backed block device", file=sys.stderr)
+    comparisons |= {
+        "cache": lambda: page_cache(bench, file, rounds),
+        "disk": lambda: real_disk(bench, file, scratch, rounds),
+    }
+    if os.geteuid() == 0:
+        # Last, since it makes the device ours and writes it.
+        comparisons["verify"] = lambda: verify(bench, device, kind, rounds)
+    return [line for name, comparison in comparisons.items() if only in name for line in comparison()]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
@@ -395,38 +444,11 @@ def main() -> None:
         f"Machine: {machine()}.",
         "`own_ns` is the generator's own time a request; `cpu_ns` all CPU of the process.",
     ]
+    # Ended by a signal, it must still give back the devices that it took.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="brickyard-bench-")))
-        bench = Bench(arguments.seconds, folder)
-        cached = Path(stack.enter_context(tempfile.TemporaryDirectory(dir="/dev/shm"))) / "cached"
-        file, scratch = folder / "file", folder / "scratch"
-        fill(file)
-        subprocess.run(
-            [str(WORKER), "-", str(scratch), "--size", str(SIZE_BYTES)],
-            input=b'title = "make"\n[[phase]]\nrequests = 1\n[[phase.stream]]\nrequest = "4KiB"\n',
-            stdout=subprocess.DEVNULL,
-            check=True,
-        )
-        wanted = lambda name: arguments.only in name  # noqa: E731
-        if wanted("nop"):
-            lines += nop(bench, file, arguments.rounds)
-        if os.geteuid() == 0:
-            device, kind = stack.enter_context(ram_disk(stack))
-            if wanted("reads"):
-                lines += random_reads(bench, device, kind, arguments.rounds)
-            if wanted("psync"):
-                lines += depth_one(bench, device, kind, arguments.rounds)
-            if wanted("open"):
-                lines += open_loop(bench, device, kind, arguments.rounds)
-            if wanted("verify"):
-                lines += verify(bench, device, kind, device, file, arguments.rounds)
-        else:
-            print("left out without root: everything on a RAM-backed block device", file=sys.stderr)
-        if wanted("cache"):
-            lines += page_cache(bench, file, arguments.rounds)
-        if wanted("disk"):
-            lines += real_disk(bench, file, scratch, arguments.rounds)
-        del cached
+        lines += compare(Bench(arguments.seconds, folder), arguments.rounds, arguments.only, stack)
     if arguments.write:
         arguments.write.write_text("\n".join(lines) + "\n")
 
