@@ -10,9 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use engine::conductor::{self, RunControl};
 use engine::control::State;
-use engine::device::Operation;
 use engine::event::{ClockFacts, Event, PhaseFacts, RunOutcome, Start, StreamFacts, TargetFacts};
-use engine::streams::{TargetArea, Verifiers, build_lanes, does};
+use engine::streams::{TargetArea, Verifiers, build_lanes};
 use plan::{CacheState, FillChoice, IoMode, Profile};
 use serde::Deserialize;
 
@@ -239,7 +238,6 @@ fn start_facts(profile: &Profile, targets: &[Target], storage: &Storage, clock: 
         clock: ClockFacts { source: clock.name().into(), read_cost_ns: clock.read_cost_ns },
         reap: profile.reap,
         features: choice.features.clone(),
-        loops: 0,
         targets: targets.iter().map(target_facts).collect(),
         phases: profile.phase.iter().map(phase_facts).collect(),
     }
@@ -278,10 +276,11 @@ impl Session {
                 self.fill(number, control, emit)?;
             }
         }
-        for target in &mut self.targets {
-            if does(&self.profile, Operation::Trim) && target.area.writable {
-                // Trimmed blocks answer like never-written ones, so the next run has to fill again.
-                record_filled(target, 0)?;
+        for (number, target) in self.targets.iter_mut().enumerate() {
+            if let Some(trimmed_from) = first_trimmed(&self.profile, number, target.area.length_bytes) {
+                // Trimmed blocks answer like never-written ones, so the next run has to fill again from there on.
+                let filled = target.guarded.header.as_ref().map_or(0, |h| h.filled_bytes.min(trimmed_from));
+                record_filled(target, filled)?;
             }
             if self.profile.io == IoMode::Buffered && self.profile.cache == CacheState::Cold {
                 drop_cache(&target.guarded).map_err(|e| {
@@ -327,6 +326,12 @@ impl Session {
             }
         })
     }
+}
+
+/// Where the first region begins that a stream trims on a target.
+fn first_trimmed(profile: &Profile, target: usize, length_bytes: u64) -> Option<u64> {
+    let streams = profile.phase.iter().flat_map(|p| &p.stream);
+    streams.filter(|s| s.target == target && s.does().trims).map(|s| s.region.from.offset_bytes(length_bytes)).min()
 }
 
 /// The load that fills a target.

@@ -47,6 +47,8 @@ pub struct Storage {
     /// Requests become no-operations.
     pub(crate) nop: bool,
     beacons: Mutex<Vec<Arc<Beacon>>>,
+    /// Of the ring that was opened last; all of a run are alike.
+    features: Mutex<Vec<String>>,
     cores: usize,
 }
 
@@ -64,6 +66,7 @@ impl Storage {
             choice,
             nop: false,
             beacons: Mutex::default(),
+            features: Mutex::default(),
             cores,
         })
     }
@@ -156,6 +159,7 @@ impl Devices for Storage {
         }
         if self.choice.uring {
             let mut uring = Uring::open(setup, &self.raw, self.clock, self.choice.iopoll)?;
+            *self.features.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = uring.features.names();
             if self.nop {
                 uring.set_nop();
             }
@@ -173,6 +177,10 @@ impl Devices for Storage {
     fn loops(&self, lanes: usize) -> usize {
         // A blocking call stops its whole loop, so each lane has one of its own; a ring serves many lanes.
         if self.choice.uring { lanes.min(self.cores) } else { lanes }
+    }
+
+    fn features(&self) -> Vec<String> {
+        self.features.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
     fn blocked(&self, since_ns: u64) -> Vec<Order> {

@@ -63,7 +63,7 @@ pub struct Uring {
     /// Reads and writes use registered buffers.
     transfers_fixed: bool,
     nop_bytes: Vec<u32>,
-    features: Features,
+    pub features: Features,
 }
 
 /// Entries of a ring for so many slots.

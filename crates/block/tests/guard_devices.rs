@@ -237,10 +237,23 @@ fn what_a_loop_device_stands_on_is_refused() {
 }
 
 #[test]
+fn a_second_loop_device_over_a_mounted_ones_file_is_refused() {
+    let _turn = turn();
+    let mounted = Loop::new(64 * MIB);
+    let second = Attached(attach(&mounted.backing, &[]));
+    let message = refusal(open(&second.0, Access::Write, true, None, &BOTH), &second.0);
+    assert!(message.contains(&format!("stands on the file that {} stands on too", mounted.short_name())), "{message}");
+    drop(second);
+    mounted.try_write(OVERWRITE).expect("alone on its file again");
+}
+
+#[test]
 fn a_read_only_device_is_refused() {
     let _turn = turn();
-    let device = Loop::new(64 * MIB);
-    let read_only = Attached(attach(&device.backing, &["-r"]));
+    let scratch = Scratch::new();
+    let backing = scratch.path("backing");
+    std::fs::File::create(&backing).and_then(|f| f.set_len(64 * MIB)).expect("a backing file");
+    let read_only = Attached(attach(&backing, &["-r"]));
     let message = refusal(open(&read_only.0, Access::Write, true, None, &BOTH), &read_only.0);
     assert!(message.contains("is read-only"), "{message}");
     open(&read_only.0, Access::Read, true, None, &NONE).expect("it can be read");

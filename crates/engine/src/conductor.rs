@@ -30,6 +30,8 @@ const FAILURES_TOLD: usize = 1_000;
 /// A loop whose own work takes so much of its time, or whose thread is so busy, may be what limits the figures.
 const BOUND_OWN_SHARE: f64 = 0.5;
 const BOUND_CPU_SHARE: f64 = 0.97;
+/// CPU time is counted in ticks of up to 10 ms; a shorter phase says nothing of it.
+const BOUND_JUDGED_NS: f64 = 100e6;
 
 /// Ctrl-C and its like: shared by a run and whoever may stop it.
 #[derive(Default)]
@@ -447,7 +449,11 @@ impl<D: Devices> Conductor<'_, D> {
         let busy_share = progress.own_ns as f64 / progress.loop_ns.max(1) as f64;
         let wall_ns = progress.loop_ns as f64 / progress.loops as f64;
         let cpu_share = (spent.user_ns + spent.system_ns) as f64 / (wall_ns * progress.loops as f64).max(1.0);
-        let bound = !D::Device::VIRTUAL && (busy_share > BOUND_OWN_SHARE || cpu_share > BOUND_CPU_SHARE);
+        let bound = match wall_ns >= BOUND_JUDGED_NS && !D::Device::VIRTUAL {
+            true if busy_share > BOUND_OWN_SHARE => "own",
+            true if cpu_share > BOUND_CPU_SHARE => "cpu",
+            _ => "",
+        };
         (self.emit)(Event::PhaseEnd(Box::new(PhaseEnd {
             phase: progress.phase,
             end_ns,
@@ -459,8 +465,11 @@ impl<D: Devices> Conductor<'_, D> {
             slowest: slowest.into_sorted().iter().map(SlowEvent::from).collect(),
             verified: plan.stream.iter().any(|s| s.verify).then(|| self.verifiers.counts().into()),
             cpu: spent,
-            generator_bound: bound,
+            generator_bound: !bound.is_empty(),
+            generator_bound_reason: bound,
             loop_busy_share: busy_share,
+            loops: progress.loops,
+            features: self.devices.features(),
         })));
         failed.map_or(Ok(reason), Err)
     }

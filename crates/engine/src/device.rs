@@ -86,6 +86,11 @@ pub trait Devices: Send + Sync + 'static {
     /// How many threads to spread `lanes` over.
     fn loops(&self, lanes: usize) -> usize;
 
+    /// What the devices that were opened have been set up with.
+    fn features(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Requests that a device's thread is blocked in since before `since_ns`, so that its loop cannot name them.
     fn blocked(&self, _since_ns: u64) -> Vec<Order> {
         Vec::new()

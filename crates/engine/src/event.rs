@@ -39,7 +39,6 @@ pub struct Start {
     pub clock: ClockFacts,
     pub reap: u32,
     pub features: Vec<String>,
-    pub loops: usize,
     pub targets: Vec<TargetFacts>,
     pub phases: Vec<PhaseFacts>,
 }
@@ -165,6 +164,13 @@ pub struct PhaseEnd {
     pub verified: Option<VerifiedEvent>,
     pub cpu: Cpu,
     pub generator_bound: bool,
+    /// `own`: its own work took more than half of its time. `cpu`: it used whole cores, the kernel's work for the
+    /// storage included. Empty: it was not the limit, or the phase was too short to tell.
+    pub generator_bound_reason: &'static str,
+    /// Threads that measured.
+    pub loops: usize,
+    /// What the devices of this phase were set up with.
+    pub features: Vec<String>,
     pub loop_busy_share: f64,
 }
 

@@ -457,7 +457,7 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
                     lateness_ns,
                 };
             }
-            if self.slowest.wants(response_ns) {
+            if self.slowest.wants(response_ns) && self.kind != Kind::Warmup {
                 let slot = &self.slots[completion.slot as usize];
                 let slow = Slow::new(
                     response_ns,

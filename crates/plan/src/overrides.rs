@@ -19,6 +19,22 @@ fn keys_of(type_name: &str) -> Vec<String> {
     properties.as_object().map(|p| p.keys().cloned().collect()).unwrap_or_default()
 }
 
+/// Whether a key's value is a table with keys of its own, such as `operations`.
+fn holds_a_table(key: &str) -> bool {
+    let schema: serde_json::Value = serde_json::from_str(&crate::json_schema()).expect("our own schema is JSON");
+    let places =
+        [&schema["properties"], &schema["$defs"]["Phase"]["properties"], &schema["$defs"]["Stream"]["properties"]];
+    let named = |value: &serde_json::Value| {
+        let reference = value["$ref"].as_str().or_else(|| value["anyOf"][0]["$ref"].as_str())?.rsplit('/').next()?;
+        Some(schema["$defs"][reference].clone())
+    };
+    let is_table = |kind: serde_json::Value| {
+        kind["properties"].is_object()
+            || kind["oneOf"].as_array().is_some_and(|all| all.iter().any(|one| one["properties"].is_object()))
+    };
+    places.iter().any(|properties| named(&properties[key]).is_some_and(is_table))
+}
+
 impl Override {
     /// Parses `key=value`; a value that is not TOML is text (`8KiB`, `0..50%`).
     pub fn parse(text: &str) -> Result<Override, PlanError> {
@@ -31,12 +47,18 @@ impl Override {
     }
 
     pub(crate) fn apply(&self, profile: &mut Table) -> Result<(), PlanError> {
-        let path: Vec<&str> = self.key.split('.').collect();
-        let leaf = *path.last().expect("split gives at least one part");
+        let whole: Vec<&str> = self.key.split('.').collect();
         let (in_profile, in_phase, in_stream) = (keys_of("Profile"), keys_of("Phase"), keys_of("Stream"));
+        let is_key =
+            |word: &str| [&in_profile, &in_phase, &in_stream].iter().any(|keys| keys.iter().any(|k| k == word));
+        // What stands behind a key is a key within its table, as in `operations.read`.
+        let held_keys = |at: &usize| *at < 3 && *at + 1 < whole.len() && holds_a_table(whole[*at]);
+        let depth = whole.iter().position(|word| is_key(word)).filter(held_keys);
+        let (path, within) = whole.split_at(depth.map_or(whole.len(), |at| at + 1));
+        let leaf = *path.last().expect("split gives at least one part");
         let known = |keys: &[String]| keys.iter().any(|k| k == leaf) && leaf != "phase" && leaf != "stream";
         if path.len() == 1 && known(&in_profile) {
-            profile.insert(leaf.to_string(), self.value.clone());
+            self.insert(profile, leaf, within);
             return Ok(());
         }
         let mut changed = false;
@@ -49,13 +71,13 @@ impl Override {
                 continue;
             }
             if path.len() < 3 && known(&in_phase) {
-                phase.insert(leaf.to_string(), self.value.clone());
+                self.insert(phase, leaf, within);
                 changed = true;
                 continue;
             }
             for stream in tables(phase, "stream") {
                 if known(&in_stream) && (path.len() < 3 || name_of(stream) == path[1]) {
-                    stream.insert(leaf.to_string(), self.value.clone());
+                    self.insert(stream, leaf, within);
                     changed = true;
                 }
             }
@@ -63,6 +85,8 @@ impl Override {
         if changed {
             return Ok(());
         }
+        let path = whole;
+        let leaf = *path.last().expect("split gives at least one part");
         let every = [in_profile, in_phase, in_stream].concat();
         if path.len() > 1 && every.iter().any(|k| k == leaf) {
             let place = path[..path.len() - 1].join(".");
@@ -75,6 +99,26 @@ impl Override {
             every.iter().min_by_key(|k| distance(k, leaf)).filter(|k| distance(k, leaf) <= 2.min(leaf.len() / 2));
         let hint = near.map(|k| format!("; did you mean `{k}`?")).unwrap_or_default();
         Err(PlanError(format!("--set {}: this profile has no such key{hint}", self.key)))
+    }
+}
+
+impl Override {
+    /// Sets a key of a table, or a key within the table that it holds; what else that holds stays.
+    fn insert(&self, table: &mut Table, key: &str, within: &[&str]) {
+        match within {
+            [] => {
+                table.insert(key.to_string(), self.value.clone());
+            }
+            [inner, further @ ..] => {
+                let held = table.entry(key).or_insert_with(|| Value::Table(Table::new()));
+                if !held.is_table() {
+                    *held = Value::Table(Table::new());
+                }
+                if let Value::Table(held) = held {
+                    self.insert(held, inner, further);
+                }
+            }
+        }
     }
 }
 

@@ -56,7 +56,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
         _ => {
             let prefix = unit.chars().next().ok_or_else(refuse)?;
             let (_, shift) = PREFIXES.iter().find(|(c, _)| *c == prefix).ok_or_else(refuse)?;
-            if !matches!(&unit[1..], "" | "b" | "ib") {
+            if !matches!(&unit[1..], "" | "b" | "i" | "ib") {
                 return Err(refuse());
             }
             *shift

@@ -34,7 +34,7 @@ impl Profile {
         }
         for (i, phase) in self.phase.iter().enumerate() {
             let at = if phase.name.is_empty() { format!("phase {}", i + 1) } else { format!("phase {}", phase.name) };
-            phase.validate(&at)?;
+            phase.validate(&at, self.interval.ns)?;
         }
         Ok(())
     }
@@ -50,7 +50,7 @@ impl Profile {
 }
 
 impl Phase {
-    fn validate(&self, at: &str) -> Check {
+    fn validate(&self, at: &str, interval_ns: u64) -> Check {
         if self.stream.is_empty() {
             return refuse(format!("{at}: needs at least one [[phase.stream]]"));
         }
@@ -77,6 +77,15 @@ impl Phase {
         let open = self.stream.iter().any(|s| s.pace != Pace::Closed);
         if open && self.ramp.as_ref().is_some_and(|r| r.knob == Knob::Workers) {
             return refuse(format!("{at}: ramp of workers changes nothing where a rate is set; ramp the rate instead"));
+        }
+        if let Some(ramp) = &self.ramp {
+            if !ramp.every.ns.is_multiple_of(interval_ns) {
+                return refuse(format!(
+                    "{at}: ramp.every ({} ns) is not a multiple of interval ({interval_ns} ns), where steps are taken; \
+                     set interval to it or to a part of it",
+                    ramp.every.ns
+                ));
+            }
         }
         if let Some(steady) = &self.steady {
             if steady.rounds < 3 || steady.rounds > 1000 {

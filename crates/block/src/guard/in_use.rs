@@ -150,8 +150,24 @@ impl Device {
         if let Some(uuid) = btrfs_member(self) {
             return Ok(Some(format!("belongs to the mounted btrfs {uuid}")));
         }
-        let backing = |backing: &Backing| backing.device == self;
-        Ok(loop_over(backing)?.map(|name| format!("is in use by {name}")))
+        if let Some(sibling) = self.loop_sibling()? {
+            return Ok(Some(format!("stands on the file that {sibling} stands on too")));
+        }
+        let over = |_: &str, backing: &Backing| backing.device == self;
+        Ok(loop_over(over)?.map(|name| format!("is in use by {name}")))
+    }
+
+    /// Another loop device over what this one stands on: what is written here changes under whoever uses that one.
+    fn loop_sibling(self) -> io::Result<Option<String>> {
+        let sysfs = self.sysfs();
+        if !sysfs.join("loop").exists() {
+            return Ok(None);
+        }
+        let name = name_of(&fs::canonicalize(&sysfs)?);
+        let Some(own) = backing(&sysfs, &name) else { return Ok(None) };
+        loop_over(|other, backing| {
+            other != name && backing.inode == own.inode && backing.file_system == own.file_system
+        })
     }
 }
 
@@ -162,7 +178,7 @@ pub fn file_user(stat: &Stat) -> io::Result<Option<String>> {
         return Ok(Some("is in use as swap".into()));
     }
     let home = Device::from_number(stat.st_dev);
-    let user = loop_over(|backing| backing.inode == stat.st_ino && backing.file_system == home)?;
+    let user = loop_over(|_, backing| backing.inode == stat.st_ino && backing.file_system == home)?;
     Ok(user.map(|name| format!("is in use by {name}")))
 }
 
@@ -242,13 +258,13 @@ struct Backing {
 }
 
 /// The first loop device whose backing is the one looked for.
-fn loop_over(wanted: impl Fn(&Backing) -> bool) -> io::Result<Option<String>> {
+fn loop_over(wanted: impl Fn(&str, &Backing) -> bool) -> io::Result<Option<String>> {
     for entry in list(Path::new("/sys/block"))? {
         if !entry.join("loop").exists() {
             continue; // not a loop device, or nothing behind it
         }
         let name = name_of(&entry);
-        if backing(&entry, &name).is_some_and(|backing| wanted(&backing)) {
+        if backing(&entry, &name).is_some_and(|backing| wanted(&name, &backing)) {
             return Ok(Some(name));
         }
     }
