@@ -114,10 +114,8 @@ def test_exchange_looks_at_each_stream_by_its_name(tmp_path: Path) -> None:
 
     good = exchange([10] * 40, 4)
     assert good.passed
-    assert (good.decided.requirement.name, good.decided.head_room) == (
-        "database read, mean",
-        pytest.approx(2, rel=0.01),
-    )
+    assert good.decided.requirement.name == "database read, mean"
+    assert good.decided.head_room == pytest.approx(2, rel=0.01)
     assert exchange([10] * 39 + [60], 4).decided.requirement.name == "database read, maximum"
     slow_log = exchange([10] * 40, 12)
     assert not slow_log.passed
