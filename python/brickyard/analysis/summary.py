@@ -228,10 +228,13 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
             _joined(
                 _with_reason(str(engine.get("engine")), engine.get("engine_reason")),
                 _with_reason(f"{engine.get('io')} I/O", engine.get("io_reason")),
-                "a reap waits for one completion" if engine.get("reap") == 1 else f"reap = {engine.get('reap')}",
+                _reap(engine.get("reap")),
             ),
         ),
-        ("Clock", _joined(clock.get("source"), f"a reading costs {format_ns(clock.get('read_cost_ns') or 0)}")),
+        (
+            "Clock",
+            _joined(clock["source"], f"a reading costs {format_ns(clock.get('read_cost_ns') or 0)}") if clock else "",
+        ),
         (
             "Generator",
             _joined(
@@ -241,6 +244,12 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
             ),
         ),
     ]
+
+
+def _reap(count: int | None) -> str:
+    if count is None:
+        return ""
+    return "a reap waits for one completion" if count == 1 else f"reap = {count}"
 
 
 def _host_lines(host: Json) -> list[tuple[str, str]]:

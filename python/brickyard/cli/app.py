@@ -27,6 +27,7 @@ MEASURE, LOOK, HOST = "Measure", "What was measured", "This host"
 for _verb, _place, _help, _group in (
     ("characterize", "characterize:characterize", "Request sizes × {sequential, random} × {read, write}.", MEASURE),
     ("run", "run:run", "One profile on its targets.", MEASURE),
+    ("import", "import_:import_", "Loads of other tools as profiles; results of fio as runs.", MEASURE),
     ("runs", "runs:runs", "List the runs in the store.", LOOK),
     ("show", "show:show", "Everything about a run: circumstances, warnings, figures, errors.", LOOK),
     ("report", "report:report", "An HTML report with pictures, of runs or a study.", LOOK),

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json as jsonlib
 import sys
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
 
 from brickyard import profiles
 from brickyard.cli import options
 from brickyard.cli.output import emit, stdout, table
+from brickyard.errors import BadInputError, one_line
+from brickyard.store import Json
 
 
 def list_profiles(*, json: options.Json = False) -> int:
@@ -22,8 +27,17 @@ def list_profiles(*, json: options.Json = False) -> int:
     return 0
 
 
-def show_profile(name: str, /, *, json: options.Json = False) -> int:
-    """Show the text of one profile.
+def show_profile(
+    name: str,
+    /,
+    *,
+    format: Annotated[  # noqa: A002
+        Literal["toml", "fio"], Parameter(name=["--format", "-f"], help="fio writes it as a fio job file.")
+    ] = "toml",
+    overrides: options.Overrides = (),
+    json: options.Json = False,
+) -> int:
+    """Show the text of one profile, or the same load as a fio job file.
 
     Parameters
     ----------
@@ -31,9 +45,21 @@ def show_profile(name: str, /, *, json: options.Json = False) -> int:
         The name of a shipped profile, or a path.
     """
     profile = profiles.read(name)
-    plan = jsonlib.loads(profiles.validate(profile, []))
+    plan = jsonlib.loads(profiles.validate(profile, list(overrides)))
+    if overrides and format == "toml" and not json:
+        raise BadInputError("--set changes a plan, not its text; add --format fio or --json")
+    text = profile.text if format == "toml" else _as_fio(profile.name, plan)
     if json:
-        emit({"name": profile.name, "place": profile.place, "text": profile.text, "plan": plan})
+        emit({"name": profile.name, "place": profile.place, "text": text, "plan": plan})
     else:
-        sys.stdout.write(profile.text if profile.text.endswith("\n") else profile.text + "\n")
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
     return 0
+
+
+def _as_fio(name: str, plan: Json) -> str:
+    from brickyard.formats.fio_export import export_fio
+
+    try:
+        return export_fio(plan)
+    except BadInputError as error:
+        raise BadInputError(f"{name}: {one_line(error)}") from error

@@ -1,0 +1,99 @@
+"""Duty: `brickyard import`: loads of other tools become profiles, results of fio become records.
+
+Refusal: what the formats mean is known in `brickyard.formats` alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from brickyard.cli import options
+from brickyard.cli.output import emit, stderr
+from brickyard.errors import BadInputError, one_line
+from brickyard.formats.recognize import FORMATS, import_profile, recognize
+from brickyard.store import Store
+
+Format = Literal["fio", "fio-json", "icf", "sqlio", "sqlio-param", "diskspd"]
+
+
+def import_(
+    file: str,
+    /,
+    *,
+    format: Annotated[Format | None, Parameter(name=["--format", "-f"], help="Else told by its content.")] = None,  # noqa: A002
+    command: Annotated[
+        bool, Parameter(negative="", help="FILE is itself a command line of SQLIO or diskspd, in quotes.")
+    ] = False,
+    output: options.Output = None,
+    store: options.StorePlace = None,
+    json: options.Json = False,
+) -> int:
+    """Print another tool's load as a profile, or keep fio's results as a run.
+
+    Parameters
+    ----------
+    file
+        A fio job file, fio's JSON or JSON+ results, an Iometer .icf, command lines of SQLIO or diskspd, or param.txt.
+    """
+    place = Path("." if command else file)
+    text = file if command else _read(place)
+    name = "command" if command else place.stem
+    found = format or recognize(text)
+    if found not in FORMATS:
+        raise BadInputError(f"{file}: not a format that is known here; --format says which, of {', '.join(FORMATS)}")
+    if found == "fio-json":
+        return _import_result(name, text, store, as_json=json)
+    try:
+        imported = import_profile(found, name, text, place.parent)
+    except BadInputError as error:
+        raise BadInputError(f"{place.name if not command else 'command'}: {one_line(error)}") from error
+    if output is not None:
+        try:
+            output.write_text(imported.text, "utf-8")
+        except OSError as error:
+            raise BadInputError(f"{output}: cannot be written: {one_line(error.strerror)}") from error
+    if json:
+        emit(
+            {
+                "format": found,
+                "output": str(output) if output else None,
+                "text": imported.text,
+                "targets": imported.targets,
+                "notes": imported.notes,
+            }
+        )
+    elif output is None:
+        sys.stdout.write(imported.text)
+    for note in imported.notes:
+        stderr().print(f"note: {note}", markup=False, soft_wrap=True)
+    if len(imported.targets) > 1:
+        stderr().print(f"note: targets in this order: {', '.join(imported.targets)}", markup=False, soft_wrap=True)
+    return 0
+
+
+def _read(place: Path) -> str:
+    try:
+        # Windows tools write the code page of their time; names in it are all that could suffer.
+        return place.read_text("utf-8", errors="replace")
+    except OSError as error:
+        raise BadInputError(f"{place}: cannot be read: {one_line(error.strerror)}") from error
+
+
+def _import_result(name: str, text: str, store: Path | None, *, as_json: bool) -> int:
+    from brickyard.analysis.summary import run_document
+    from brickyard.cli.output import stdout
+    from brickyard.cli.tables import print_run
+    from brickyard.formats.fio_result import read_result, store_result
+
+    document = read_result(text)
+    with Store(store) as kept:
+        record = kept.record(store_result(kept, document, profile=f"fio-{name}"))
+    if as_json:
+        emit(run_document(record))
+    else:
+        print_run(stdout(), record)
+    return 0

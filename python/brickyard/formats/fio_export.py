@@ -1,0 +1,202 @@
+"""Duty: a plan → a fio job file that asks for the same. Refusal: what fio can't express is refused by its name."""
+
+from __future__ import annotations
+
+from brickyard import _core
+from brickyard.errors import BadInputError
+from brickyard.store import Json
+
+RW = {
+    ("read", False): "read",
+    ("write", False): "write",
+    ("trim", False): "trim",
+    ("read", True): "randread",
+    ("write", True): "randwrite",
+    ("trim", True): "randtrim",
+    ("mixed", False): "rw",
+    ("mixed", True): "randrw",
+}
+
+
+def export_fio(plan: Json, targets: list[str] | None = None, data_bytes: list[tuple[int, int]] | None = None) -> str:
+    """One job for each stream; a phase after the first begins with `stonewall`.
+
+    `data_bytes` gives where the data of each target begin and how many there are, so that fio leaves our header alone.
+    """
+    lines = [f"; {plan['title']}".replace("\n", " "), "[global]", *_global(plan)]
+    for number, phase in enumerate(plan["phase"], 1):
+        _refuse_phase(phase)
+        for index, stream in enumerate(phase["stream"]):
+            name = f"{phase['name'] or f'phase-{number}'}-{stream['name'] or f'stream-{index + 1}'}"
+            lines += ["", f"[{name.replace('[', '').replace(']', '')}]"]
+            if number > 1 and index == 0:
+                lines.append("stonewall")
+            lines += _job(phase, stream, targets, data_bytes)
+    return "\n".join(lines) + "\n"
+
+
+def _refuse(what: str) -> BadInputError:
+    return BadInputError(f"{what} can't be said in a fio job file; set it otherwise with --set")
+
+
+def _global(plan: Json) -> list[str]:
+    engine = {"auto": "io_uring", "io_uring": "io_uring", "psync": "psync"}[plan["engine"]]
+    return [
+        f"ioengine={engine}",
+        f"direct={1 if plan['io'] == 'direct' else 0}",
+        f"randseed={plan['seed']}",
+        "thread",
+        "randrepeat=1",
+        "invalidate=1" if plan["cache"] == "cold" else "invalidate=0",
+    ]
+
+
+def _refuse_phase(phase: Json) -> None:
+    for key in ("stop", "ramp", "steady", "requests"):
+        if phase.get(key):
+            raise _refuse(key)
+    if phase.get("bytes") and len(phase["stream"]) > 1:
+        raise _refuse("bytes of several streams together")
+    if not (phase.get("duration") or phase.get("bytes") or phase.get("passes")):
+        raise _refuse("a phase without duration, bytes or passes")
+
+
+def _job(phase: Json, stream: Json, targets: list[str] | None, data_bytes: list[tuple[int, int]] | None) -> list[str]:
+    if stream.get("chain"):
+        raise _refuse("chain")
+    address = stream["address"]
+    workers = stream["workers"]
+    lines = [
+        *_operations(stream, is_random=address["kind"] != "sequential"),
+        *_request(stream),
+        *_address(stream),
+        f"numjobs={workers}",
+        f"iodepth={stream['depth']}",
+        "group_reporting",
+    ]
+    target = stream["target"]
+    if targets is not None:
+        lines.append(f"filename={targets[target].replace(':', chr(92) + ':')}")
+    lines += _region(stream["region"], data_bytes[target] if data_bytes else None)
+    lines += _limits(phase, workers)
+    return lines + _pace(stream, workers) + _rest(stream)
+
+
+def _operations(stream: Json, *, is_random: bool) -> list[str]:
+    shares = {name: share for name, share in stream["operations"].items() if share}
+    if "flush" in shares or ("trim" in shares and len(shares) > 1):
+        raise _refuse("operations with a share of flush, or of trim beside others,")
+    if len(shares) == 1:
+        return [f"rw={RW[next(iter(shares)), is_random]}"]
+    if shares["read"] != int(shares["read"]):
+        raise _refuse("operations in fractions of a per cent")
+    return [f"rw={RW['mixed', is_random]}", f"rwmixread={int(shares['read'])}"]
+
+
+def _request(stream: Json) -> list[str]:
+    mix = stream["request"]
+    lines = [f"bs={mix[0]['size']}"]
+    if len(mix) > 1:
+        lines = ["bssplit=" + ":".join(f"{item['size']}/{share}" for item, share in zip(mix, _whole(mix), strict=True))]
+    smallest = min(item["size"] for item in mix)
+    align = stream.get("align")
+    return lines if align in (None, smallest) and len(mix) == 1 else [*lines, f"blockalign={align or smallest}"]
+
+
+def _whole(mix: list[Json]) -> list[int]:
+    """fio takes whole per cents: rounded so that they still sum to 100, none off by a whole one."""
+    shares = [int(item["share"] + 1e-9) for item in mix]
+    by_rest = sorted(range(len(mix)), key=lambda k: shares[k] - mix[k]["share"])
+    for k in by_rest[: 100 - sum(shares)]:
+        shares[k] += 1
+    if not all(shares):
+        raise _refuse("a request size with a share below 1 %")
+    return shares
+
+
+def _address(stream: Json) -> list[str]:
+    address = stream["address"]
+    kind = address["kind"]
+    if kind in ("sequential", "permutation") and stream["workers"] > 1:
+        raise _refuse(f"a {kind} stream of several workers (each of fio's would go through all of the region)")
+    plain = {"sequential": [], "random": ["norandommap"], "permutation": ["norandommap=0"]}
+    if kind in plain:
+        return plain[kind]
+    if kind == "mixed":
+        if address["random"] != int(address["random"]):
+            raise _refuse("address mixed in fractions of a per cent")
+        return ["norandommap", f"percentage_random={int(address['random'])}"]
+    if kind == "zipf":
+        return ["norandommap", f"random_distribution=zipf:{address['theta']:g}"]
+    if kind == "pareto":
+        return ["norandommap", f"random_distribution=pareto:{1 - address['skew'] / 100:g}"]
+    raise _refuse(f"address {kind}")
+
+
+def _region(region: str, data: tuple[int, int] | None) -> list[str]:
+    """fio counts from the start of the file; where the data begin is known only with a target."""
+    start, _, end = region.partition("..")
+    if data is None:
+        if start in ("0", "0B", "0%", "") and end in ("100%", ""):
+            return ["size=100%"]
+        if start.endswith("%") or start in ("0", "0B"):
+            low = float(start.rstrip("%B") or 0)
+            if end.endswith("%"):
+                return [f"offset={low:g}%", f"size={float(end.rstrip('%')) - low:g}%"]
+        if "%" not in region:
+            low_bytes = _core.parse_bytes(start or "0")
+            return [f"offset={low_bytes}", f"size={_core.parse_bytes(end) - low_bytes}"]
+        raise _refuse(f"region {region}")
+    first, length = data
+
+    def place(text: str, default: int) -> int:
+        if not text:
+            return default
+        return int(length * float(text[:-1]) / 100) if text.endswith("%") else min(length, _core.parse_bytes(text))
+
+    low_bytes, high_bytes = place(start, 0), place(end, length)
+    return [f"offset={first + low_bytes}", f"size={high_bytes - low_bytes}"]
+
+
+def _limits(phase: Json, workers: int) -> list[str]:
+    lines = []
+    if phase.get("duration"):
+        lines.append(f"runtime={max(1, _core.parse_duration_ns(phase['duration']) // 1000)}us")
+    if phase.get("bytes"):
+        lines.append(f"io_size={max(1, phase['bytes'] // workers)}")
+    elif phase.get("passes"):
+        lines.append(f"loops={phase['passes']}")
+        if workers > 1:
+            raise _refuse("passes of several workers together")
+    else:
+        lines.append("time_based")
+    warmup_us = _core.parse_duration_ns(phase.get("warmup") or "0ns") // 1000
+    return [*lines, f"ramp_time={warmup_us}us"] if warmup_us else lines
+
+
+def _pace(stream: Json, workers: int) -> list[str]:
+    pace = stream["pace"]
+    lines = []
+    if pace["loop"] == "open":
+        rate = pace["rate"] / workers
+        if rate != int(rate):
+            raise _refuse(f"a rate of {rate:g} requests a second and worker")
+        lines = [f"rate_iops={int(rate)}", "rate_process=" + ("poisson" if pace["arrivals"] == "poisson" else "linear")]
+    think_us = _core.parse_duration_ns(stream["think"]) / 1000
+    if think_us != int(think_us):
+        raise _refuse(f"think {stream['think']}")
+    return [*lines, f"thinktime={int(think_us)}us"] if think_us else lines
+
+
+def _rest(stream: Json) -> list[str]:
+    if stream["verify"]:
+        raise _refuse("verify (fio's stamps are others)")
+    lines = [] if stream["sync"] == "none" else [f"sync={stream['sync']}"]
+    if flush := stream.get("flush_every"):
+        lines.append(f"{flush['call']}={flush['writes']}")
+    data = stream["data"]
+    if data["compressible"]:
+        lines.append(f"buffer_compress_percentage={data['compressible']:g}")
+    if data["duplicate"]:
+        lines.append(f"dedupe_percentage={data['duplicate']:g}")
+    return lines if data["compressible"] else [*lines, "refill_buffers"]

@@ -1,0 +1,86 @@
+"""Duty: the text of a fio job file → jobs as options by name: sections, [global], include, ${ENV}, comments.
+
+Refusal: what the options mean is `fio_job`'s business. A variable that is not set is refused, not taken as empty.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from brickyard.errors import BadInputError
+
+INCLUDE_DEPTH = 16  # as fio itself allows
+ALIASES = {
+    "readwrite": "rw",
+    "blocksize": "bs",
+    "blocksize_range": "bsrange",
+    "ba": "blockalign",
+    "wait_for_previous": "stonewall",
+    "filesize": "size",
+    "ss": "steadystate",
+    "ss_dur": "steadystate_duration",
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    name: str
+    options: dict[str, str]
+
+
+def read_jobs(text: str, directory: Path, environment: Mapping[str, str] | None = None) -> list[Job]:
+    jobs: list[Job] = []
+    common: dict[str, str] = {}
+    current: dict[str, str] | None = None
+    for line in _lines(text, directory, os.environ if environment is None else environment, 0):
+        section = re.fullmatch(r"\[(.+)\]", line)
+        if section and section[1] == "global":
+            current = common
+        elif section:
+            current = dict(common)
+            jobs.append(Job(section[1], current))
+        elif current is None:
+            raise BadInputError(f"`{line}` stands before any section; a fio job file begins with [global] or [a job]")
+        else:
+            name, _, value = line.partition("=")
+            key = name.strip().lower()
+            current[ALIASES.get(key, key)] = value.strip()
+    if not jobs:
+        raise BadInputError("this fio job file has no job, only [global]")
+    return jobs
+
+
+def _lines(text: str, directory: Path, environment: Mapping[str, str], depth: int) -> list[str]:
+    found: list[str] = []
+    for raw in text.splitlines():
+        line = raw.strip()
+        if not line or line[0] in "#;":
+            continue
+        line = re.split(r"\s[#;]", line, maxsplit=1)[0].rstrip()
+        if include := re.fullmatch(r"include\s+(.+)", line):
+            found += _included(include[1].strip(), directory, environment, depth)
+            continue
+        found.append(re.sub(r"\$\{([^}]*)\}", lambda m: _variable(m[1], environment), line))
+    return found
+
+
+def _included(name: str, directory: Path, environment: Mapping[str, str], depth: int) -> list[str]:
+    if depth >= INCLUDE_DEPTH:
+        raise BadInputError(f"include {name}: nested more than {INCLUDE_DEPTH} deep; does it include itself?")
+    path = directory / name
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise BadInputError(f"include {name}: cannot be read: {reason}") from error
+    return _lines(text, path.parent, environment, depth + 1)
+
+
+def _variable(name: str, environment: Mapping[str, str]) -> str:
+    if name not in environment:
+        raise BadInputError(f"${{{name}}} is not set; set it in the environment, as for fio")
+    return environment[name]

@@ -1,0 +1,224 @@
+"""Duty: the JSON or JSON+ that fio (3.x) wrote → the events of a run, so that it can stand in the store beside ours.
+
+Bins of JSON+ become a histogram as they are. Plain JSON has percentiles only; the histogram is rebuilt from them, and
+a warning says so.
+
+Refusal: fio 2, whose times are in µs under other names, is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import pairwise
+from typing import Any
+
+from brickyard import _core
+from brickyard.errors import BadInputError
+from brickyard.store import Json, Store
+
+DIRECTIONS = ("read", "write", "trim")
+LARGEST = 1 << 62
+REBUILT: Json = {
+    "id": "fio-percentiles",
+    "severity": "warning",
+    "text": "The latencies were rebuilt from the percentiles that fio printed; between them they are a guess.",
+    "remedy": "run fio with --output-format=json+",
+}
+
+
+def read_result(text: str) -> Json:
+    """The document, also where fio has written lines of text before it."""
+    start = text.find("{")
+    try:
+        document, _ = json.JSONDecoder().raw_decode(text[start:] if start >= 0 else "")
+    except (ValueError, RecursionError) as error:
+        raise BadInputError(f"not fio's JSON: {error}") from error
+    if not isinstance(document, dict) or "fio version" not in document or not isinstance(document.get("jobs"), list):
+        raise BadInputError("not fio's JSON: it has no `fio version` and jobs")
+    return document
+
+
+def store_result(store: Store, document: Json, *, profile: str, plan: Json | None = None, **circumstances: Any) -> int:
+    """Appends a run with what fio measured; gives back its number."""
+    try:
+        events, made_plan, is_rebuilt = _events(document, plan)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise BadInputError(f"fio's JSON is not as fio 3 writes it: {type(error).__name__} {error}") from error
+    run = store.add_run(
+        profile=profile,
+        profile_hash=circumstances.get("profile_hash", ""),
+        plan=plan or made_plan,
+        condition="normal",
+        targets=circumstances.get("targets") or _targets(document),
+        options={},
+        software_version=str(document["fio version"]),
+        facts=circumstances.get("facts") or {"host": {}, "targets": []},
+        study=circumstances.get("study"),
+        labels=circumstances.get("labels"),
+    )
+    store.add_events(run, events)
+    failed = [job for job in document["jobs"] if job.get("error")]
+    outcome = "failed" if failed else "done"
+    message = f"fio: job {failed[0]['jobname']} ended with error {failed[0]['error']}" if failed else ""
+    end_ns = max(event["end_ns"] for event in events if event["event"] == "phase_end")
+    end = {"end_ns": end_ns, "outcome": outcome, "message": message}
+    store.end_run(run, end, {}, [*circumstances.get("warnings", []), *([REBUILT] if is_rebuilt else [])])
+    return run
+
+
+def _targets(document: Json) -> list[str]:
+    options = [document.get("global options") or {}, *(job.get("job options") or {} for job in document["jobs"])]
+    named = [str(item["filename"]) for item in options if item.get("filename")]
+    return list(dict.fromkeys(named)) or ["fio"]
+
+
+def _events(document: Json, plan: Json | None) -> tuple[list[Json], Json, bool]:
+    jobs = [job for job in document["jobs"] if isinstance(job, dict)]
+    if not jobs or len(jobs) != len(document["jobs"]):
+        raise BadInputError("fio's JSON has no job")
+    phases = _phases(jobs, plan)
+    made = _plan(document, jobs)
+    events: list[Json] = [_start(document)]
+    is_rebuilt = False
+    at_ns = 0
+    for phase, members in enumerate(phases):
+        span_ns = max(1_000_000, *(_count(job[d]["runtime"]) * 1_000_000 for job in members for d in DIRECTIONS))
+        cells = []
+        for stream, job in enumerate(members):
+            for direction in DIRECTIONS:
+                if _count(job[direction]["total_ios"]):
+                    cell, rebuilt = _cell(stream, direction, job[direction])
+                    cells.append(cell)
+                    is_rebuilt |= rebuilt
+        if not cells:
+            raise BadInputError("fio's JSON tells of no request")
+        busy = [_cpu(job, span_ns) for job in members]
+        cpu = {"user_ns": sum(user for user, _ in busy), "system_ns": sum(system for _, system in busy)}
+        common = {"phase": phase, "end_ns": at_ns + span_ns, "cpu": cpu, "loop_busy_share": 0.0}
+        events.append({"event": "phase", "phase": phase, "name": f"phase-{phase + 1}", "start_ns": at_ns})
+        events.append(
+            {
+                "event": "interval",
+                "index": 0,
+                "start_ns": at_ns,
+                "warmup": False,
+                "cells": cells,
+                "knob": None,
+                **common,
+            }
+        )
+        errors = sum(cell["errors"] for cell in cells)
+        events.append(
+            {
+                "event": "phase_end",
+                "reason": "requests",
+                "unsent": 0,
+                "outstanding": 0,
+                "errors_by_errno": {"unknown": errors} if errors else {},
+                "errors_by_kind": {},
+                "slowest": [],
+                "generator_bound": False,
+                **common,
+            }
+        )
+        at_ns += span_ns
+    return events, made, is_rebuilt
+
+
+def _phases(jobs: list[Json], plan: Json | None) -> list[list[Json]]:
+    """With a plan of ours the jobs are its streams in order; otherwise fio's groups, which `stonewall` separates."""
+    if plan is not None:
+        counts = [len(phase["stream"]) for phase in plan["phase"]]
+        if sum(counts) != len(jobs):
+            raise BadInputError(f"fio reports {len(jobs)} jobs for {sum(counts)} streams")
+        rest = iter(jobs)
+        return [[next(rest) for _ in range(count)] for count in counts]
+    return [jobs]
+
+
+def _plan(document: Json, jobs: list[Json]) -> Json:
+    return {
+        "title": f"fio: {', '.join(str(job['jobname']) for job in jobs)[:200]}",
+        "source": str(document["fio version"]),
+        "about": "Imported from fio's JSON.",
+        "seed": 0,
+        "phase": [
+            {
+                "name": "fio",
+                "stream": [{"name": str(job["jobname"]), "options": job.get("job options") or {}} for job in jobs],
+            }
+        ],
+    }
+
+
+def _start(document: Json) -> Json:
+    direct = {str((job.get("job options") or {}).get("direct", "")) for job in document["jobs"]}
+    direct |= {str((document.get("global options") or {}).get("direct", ""))}
+    return {
+        "event": "start",
+        "start_unix_ns": max(0, _count(document.get("timestamp_ms") or _count(document.get("timestamp", 0)) * 1000))
+        * 1_000_000,
+        "engine": "fio",
+        "engine_reason": str(document["fio version"]),
+        "io": "direct" if "1" in direct else "buffered",
+        "io_reason": "",
+        "targets": [],
+        "phases": [],
+    }
+
+
+def _count(value: Any) -> int:
+    number = int(value)
+    if isinstance(value, bool) or not 0 <= number <= LARGEST:
+        raise ValueError(f"{value} is not a count")
+    return number
+
+
+def _cpu(job: Json, span_ns: int) -> tuple[int, int]:
+    shares = [float(job.get(key, 0)) for key in ("usr_cpu", "sys_cpu")]
+    user, system = (round(share / 100 * span_ns) if math.isfinite(share) else 0 for share in shares)
+    return user, system
+
+
+def _cell(stream: int, direction: str, found: Json) -> tuple[Json, bool]:
+    """fio's `lat` runs from its submission on and is our response, `clat` from the system call on: our service."""
+    requests = _count(found["total_ios"])
+    errors = _count(found.get("drop_ios", 0)) + _count(found.get("short_ios", 0))
+    times = found["clat_ns"] if _count(found.get("clat_ns", {}).get("N", 0)) else found["lat_ns"]
+    pairs, is_rebuilt = _pairs(times, requests)
+    histogram = _core.histogram_from_counts(pairs)
+    p50, p99 = _core.histogram_percentiles(histogram, [50.0, 99.0])
+    figures = {
+        "mean_ns": float(times["mean"]),
+        "p50_ns": p50,
+        "p99_ns": p99,
+        "max_ns": _count(times["max"]),
+        "histogram": histogram,
+    }
+    return {
+        "stream": stream,
+        "operation": direction,
+        "requests": requests,
+        "bytes": _count(found["io_bytes"]),
+        "errors": errors,
+        "depth_max": 0,
+        "measures": {"service": figures, "response": figures},
+    }, is_rebuilt
+
+
+def _pairs(times: Json, requests: int) -> tuple[list[tuple[int, int]], bool]:
+    if bins := times.get("bins"):
+        return [(_count(value), _count(count)) for value, count in bins.items()], False
+    total = _count(times.get("N") or requests)
+    points = sorted((float(p), _count(v)) for p, v in (times.get("percentile") or {}).items())
+    ranks = [(0.0, _count(times["min"])), *points, (100.0, _count(times["max"]))]
+    pairs, placed = [], 0
+    for (_, below), (percent, value) in pairwise(ranks):
+        if not 0 <= percent <= 100:
+            raise ValueError(f"{percent} is not a percentile")
+        upto = round(total * percent / 100)
+        # Between two percentiles the middle is the least wrong place.
+        pairs.append(((below + value) // 2, max(0, upto - placed)))
+        placed = max(placed, upto)
+    return [pair for pair in pairs if pair[1]] or [(_count(times["max"]), total)], True

@@ -1,0 +1,65 @@
+"""Duty: sizes, times and lists as fio reads them. Refusal: fio's arithmetic in job files is refused, not guessed."""
+
+from __future__ import annotations
+
+import re
+
+from brickyard.errors import BadInputError
+
+# fio's default, kb_base=1024, turns the standards around: k is 1024, and ki is 1000 (fio's HOWTO, "Parameter types").
+PREFIX = {"k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
+TIME_US = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+LARGEST = 1 << 62
+
+
+def fio_bytes(option: str, text: str) -> int:
+    match = re.fullmatch(r"(0x[0-9a-f]+|[0-9]+)\s*(?:([kmgtp])(i?)b?|b)?", text.strip().lower())
+    if not match:
+        raise BadInputError(f"{option}={text}: not a size as fio writes it, such as 4k")
+    number = int(match[1], 16) if match[1].startswith("0x") else int(match[1])
+    base = 1000 if match[3] else 1024
+    value: int = number * base ** PREFIX.get(match[2] or "", 0)
+    if value > LARGEST:
+        raise BadInputError(f"{option}={text}: too large")
+    return value
+
+
+def fio_time_us(option: str, text: str, *, default: str) -> int:
+    match = re.fullmatch(r"([0-9]+)\s*(us|ms|s|m|h|d)?", text.strip().lower())
+    if not match or int(match[1]) * TIME_US[match[2] or default] > LARGEST:
+        raise BadInputError(f"{option}={text}: not a time as fio writes it, such as 30s")
+    return int(match[1]) * TIME_US[match[2] or default]
+
+
+def fio_number(option: str, text: str, *, low: float = 0, high: float = LARGEST) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not low <= value <= high:
+        raise BadInputError(f"{option}={text}: must be a number from {low:g} to {high:g}")
+    return value
+
+
+def fio_int(option: str, text: str, *, low: int = 0, high: int = LARGEST) -> int:
+    value = fio_number(option, text, low=low, high=high)
+    if value != int(value):
+        raise BadInputError(f"{option}={text}: must be a whole number")
+    return int(value)
+
+
+def fio_flag(option: str, text: str) -> bool:
+    if text.strip() in ("", "1", "true"):
+        return True
+    if text.strip() in ("0", "false"):
+        return False
+    raise BadInputError(f"{option}={text}: must be 0 or 1")
+
+
+def by_direction(text: str) -> tuple[str, str, str]:
+    """read,write,trim; what is left out repeats the one before."""
+    parts = [part.strip() for part in text.split(",")]
+    read = parts[0]
+    write = parts[1] if len(parts) > 1 and parts[1] else read
+    trim = parts[2] if len(parts) > 2 and parts[2] else write
+    return read, write, trim

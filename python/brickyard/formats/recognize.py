@@ -1,0 +1,40 @@
+"""Duty: which tool a text belongs to, and the importer for it. Refusal: no guess where nothing tells."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from brickyard.formats.command_lines import import_diskspd, import_sqlio
+from brickyard.formats.fio_job import Imported, import_fio
+from brickyard.formats.icf import import_icf
+
+FORMATS = ("fio", "fio-json", "icf", "sqlio", "sqlio-param", "diskspd")
+
+
+def recognize(text: str) -> str | None:
+    if '"fio version"' in text:
+        return "fio-json"
+    if re.search(r"(?mi)^'(access specification|test setup)", text):
+        return "icf"
+    for program in ("sqlio", "diskspd"):
+        if re.search(rf'(?mi)^\s*"?([^\s"]*[\\/])?{program}(64)?(\.exe)?"?\s', text):
+            return program
+    if re.search(r"(?m)^\s*\[.+\]\s*$", text):
+        return "fio"
+    if re.search(r"(?mi)^\s*\S+[ \t]+\d+([ \t]+0x[0-9a-f]+([ \t]+\d+)?)?[ \t]*(#.*)?$", text):
+        return "sqlio-param"
+    return None
+
+
+def import_profile(found: str, name: str, text: str, directory: Path) -> Imported:
+    if found == "fio":
+        return import_fio(name, text, directory)
+    if found == "icf":
+        return import_icf(name, text)
+    if found == "diskspd":
+        return import_diskspd(name, text)
+    if found == "sqlio-param":
+        # A param.txt alone says where, not what: SQLIO's defaults, reads of 2 KiB for 30 s, as it would run them.
+        return import_sqlio(name, "sqlio", directory, text)
+    return import_sqlio(name, text, directory)

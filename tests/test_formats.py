@@ -1,0 +1,571 @@
+"""Loads of other tools mean the same here, what can't be said is refused by name, and no text breaks an importer."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brickyard import _core, profiles
+from brickyard.analysis import totals
+from brickyard.cli import main
+from brickyard.errors import BadInputError
+from brickyard.formats.command_lines import import_diskspd, import_sqlio, read_parameter_file
+from brickyard.formats.fio_export import export_fio
+from brickyard.formats.fio_file import read_jobs
+from brickyard.formats.fio_job import Imported, import_fio
+from brickyard.formats.fio_result import read_result, store_result
+from brickyard.formats.fio_units import fio_bytes
+from brickyard.formats.icf import import_icf
+from brickyard.formats.recognize import recognize
+from brickyard.store import Store
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+HERE = Path(".")
+
+
+def plan_of(imported: Imported) -> dict[str, Any]:
+    plan: dict[str, Any] = json.loads(_core.validate(imported.text, []))
+    return plan
+
+
+def fio(text: str) -> dict[str, Any]:
+    return plan_of(import_fio("sample", text, HERE))
+
+
+def one_stream(plan: dict[str, Any]) -> dict[str, Any]:
+    (phase,) = plan["phase"]
+    (stream,) = phase["stream"]
+    return dict(stream)
+
+
+FIO = """
+# A shop: its database beside its log, then a backup.
+[global]
+ioengine=libaio
+direct=1
+runtime=5m
+time_based
+size=2g
+filename=/dev/sdx
+
+[database]
+rw=randrw
+rwmixread=70
+bssplit=4k/60:16k/30:64k
+blockalign=4k
+iodepth=16
+numjobs=2
+norandommap
+ramp_time=10
+
+[log]
+rw=write
+bs=8k
+fdatasync=1
+offset=2g
+size=256m
+ramp_time=10
+
+[backup]
+stonewall
+rw=read
+bs=1m
+filename=/dev/sdy
+rate_iops=50
+rate_process=poisson
+"""
+
+
+def test_a_fio_job_file_means_the_same_here() -> None:
+    imported = import_fio("shop", FIO, HERE)
+    plan = plan_of(imported)
+    assert imported.targets == ["/dev/sdx", "/dev/sdy"]
+    assert (plan["io"], plan["engine"]) == ("direct", "auto")
+    first, second = plan["phase"]
+    assert (first["duration"], first["warmup"], first["passes"]) == ("300000000000ns", "10000000000ns", None)
+    database, log = first["stream"]
+    assert database["operations"] == {"read": 70.0, "write": 30.0, "flush": 0.0, "trim": 0.0}
+    sizes = {item["size"]: item["share"] for item in database["request"]}
+    assert sizes == {4 * KIB: 60, 16 * KIB: 30, 64 * KIB: 10}
+    assert (database["align"], database["address"]["kind"]) == (4 * KIB, "random")
+    assert (database["workers"], database["depth"], database["region"]) == (2, 16, "0B..2GiB")
+    assert log["flush_every"] == {"writes": 1, "call": "fdatasync"}
+    assert log["region"] == "2GiB..2304MiB"
+    (backup,) = second["stream"]
+    assert backup["target"] == 1
+    assert backup["pace"] == {"loop": "open", "rate": 50.0, "arrivals": "poisson"}
+
+
+@pytest.mark.parametrize(
+    ("options", "key", "value"),
+    [
+        ("rw=randread", "address", {"kind": "permutation"}),  # fio's map visits each block once
+        ("rw=randread\nnorandommap", "address", {"kind": "random"}),
+        ("rw=randread\nrandom_distribution=zipf:0.9", "address", {"kind": "zipf", "theta": 0.9}),
+        ("rw=randread\nrandom_distribution=pareto:0.2", "address", {"kind": "pareto", "skew": 80.0}),
+        ("rw=randread\npercentage_random=25", "address", {"kind": "mixed", "random": 25.0}),
+        ("rw=read\nnumjobs=3", "address", {"kind": "sequential", "apart": True}),
+        ("rw=randrw\nrwmixwrite=20", "operations", {"read": 80.0, "write": 20.0, "flush": 0.0, "trim": 0.0}),
+        ("rw=randwrite\nbs=4k,8k", "request", [{"size": 8 * KIB, "share": 100.0}]),
+        ("rw=write\nsync=dsync", "sync", "dsync"),
+        ("rw=read\nthinktime=200", "think", "200000ns"),
+        ("rw=read\nbs=64k\nrate=1m", "pace", {"loop": "open", "rate": 16.0, "arrivals": "constant"}),
+        ("rw=read\nsize=50%", "region", "0B..50%"),
+        ("rw=read\noffset=25%\nsize=50%", "region", "25%..75%"),
+        ("rw=write\nbuffer_compress_percentage=30", "data", {"compressible": 30.0, "duplicate": 0.0}),
+        ("rw=read\niodepth=8", "depth", 1),  # fio's default engine has one request at a time
+        ("rw=read\nioengine=io_uring\niodepth=8", "depth", 8),
+        (
+            "rw=randread\nbsrange=4k-16k\nnorandommap",
+            "request",
+            [{"size": 4096 * k, "share": 25.0} for k in (1, 2, 3, 4)],
+        ),
+    ],
+)
+def test_fio_options(options: str, key: str, value: object) -> None:
+    assert one_stream(fio(f"[job]\n{options}"))[key] == value
+
+
+def test_fio_limits() -> None:
+    assert fio("[j]\nsize=1g")["phase"][0]["passes"] == 1
+    assert fio("[j]\nsize=1g\nnumjobs=4\nrw=randread\nnorandommap")["phase"][0]["passes"] == 4
+    assert fio("[j]\nio_size=1g\nnumjobs=2")["phase"][0]["bytes"] == 2 * GIB
+    target = fio(
+        "[j]\nioengine=io_uring\niodepth=32\nlatency_target=5ms\nlatency_percentile=99\nlatency_window=2s\nruntime=60"
+    )
+    assert target["phase"][0]["stop"] == {"when": "p99", "above": "5000000ns"}
+    assert (target["phase"][0]["ramp"]["to"], target["phase"][0]["ramp"]["every"]) == (32, "2000000000ns")
+    steady = fio("[j]\nruntime=600\ntime_based\nsteadystate=iops_slope:5%\nsteadystate_duration=100")["phase"][0][
+        "steady"
+    ]
+    assert (steady["round"], steady["slope"], steady["measure"]) == ("20000000000ns", 5, "iops")
+
+
+def test_fio_clones_with_offset_increment_have_regions_of_their_own() -> None:
+    streams = fio("[j]\nnumjobs=3\nsize=1g\noffset=1g\noffset_increment=2g")["phase"][0]["stream"]
+    assert [s["region"] for s in streams] == ["1GiB..2GiB", "3GiB..4GiB", "5GiB..6GiB"]
+    assert [s["workers"] for s in streams] == [1, 1, 1]
+
+
+def test_fio_reads_back_what_a_verifying_job_wrote() -> None:
+    plan = fio("[j]\nrw=randwrite\nsize=1g\nverify=crc32c")
+    assert [p["stream"][0]["verify"] for p in plan["phase"]] == [True, True]
+    assert plan["phase"][1]["stream"][0]["operations"]["read"] == 100
+    assert len(fio("[j]\nrw=randwrite\nsize=1g\nverify=crc32c\ndo_verify=0")["phase"]) == 1
+
+
+def test_fio_sections_include_and_environment(tmp_path: Path) -> None:
+    (tmp_path / "common.inc").write_text("[global]\nbs=${BLOCK}\n")
+    text = "include common.inc\n[a]\nrw=read ; to begin with\n[global]\niodepth=4\n[b]\n"
+    jobs = read_jobs(text, tmp_path, {"BLOCK": "16k"})
+    assert [(job.name, job.options) for job in jobs] == [
+        ("a", {"bs": "16k", "rw": "read"}),
+        ("b", {"bs": "16k", "iodepth": "4"}),
+    ]
+    with pytest.raises(BadInputError, match=r"\$\{BLOCK\} is not set"):
+        read_jobs(text, tmp_path, {})
+    (tmp_path / "common.inc").write_text("include common.inc\n")
+    with pytest.raises(BadInputError, match="does it include itself"):
+        read_jobs(text, tmp_path, {})
+
+
+def test_fio_prefixes_are_turned_around() -> None:
+    assert [fio_bytes("bs", text) for text in ("4k", "4kb", "4ki", "4kib", "0x10", "1m")] == [
+        4096,
+        4096,
+        4000,
+        4000,
+        16,
+        MIB,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[j]\nzonemode=zbd", "option zonemode has no counterpart"),
+        ("[j]\nioengine=rbd", "ioengine=rbd"),
+        ("[j]\nrw=randread\nrandom_distribution=normal:10", "random_distribution=normal"),
+        ("[j]\nrw=rw\nbs=4k,64k", "reads and writes of one job differ"),
+        ("[j]\nstartdelay=5", "startdelay"),
+        ("[j]\nbssplit=4k/50:8k/20", "sum to 100"),
+        ("[j]\nrw=sideways", "rw=sideways"),
+        ("[j]\nbs=lots", "bs=lots"),
+        ("[j]\nfilename=/a:/b", "several files"),
+        ("[a]\nruntime=5\n[b]\nruntime=6", "ends otherwise"),
+        ("[a]\ndirect=1\n[b]\ndirect=0", "io differs"),
+        ("bs=4k", "before any section"),
+        ("[global]\nbs=4k", "no job"),
+    ],
+)
+def test_fio_is_refused_by_name(text: str, said: str) -> None:
+    with pytest.raises(BadInputError, match=said):
+        import_fio("x", text, HERE)
+
+
+def test_sqlio_command_lines(tmp_path: Path) -> None:
+    (tmp_path / "param.txt").write_text("# the mirror\nE:\\test.dat 2 0x0 100\nF:\\test.dat 4\n")
+    write, read = "-kW -t4 -s120 -frandom -b8 -o4 -LS -BN e:\\a.dat", "-kR -fsequential -b64 -o8 -BN -Fparam.txt"
+    text = f"@echo off\nsqlio {write}\nrem then\nsqlio.exe {read}\n"
+    imported = import_sqlio("batch", text, tmp_path)
+    plan = plan_of(imported)
+    assert imported.targets == ["e:\\a.dat", "E:\\test.dat", "F:\\test.dat"]
+    assert [p["duration"] for p in plan["phase"]] == ["120000000000ns", "30000000000ns"]
+    (stream,) = plan["phase"][0]["stream"]
+    assert (stream["operations"]["write"], stream["address"]["kind"], stream["sync"]) == (100, "random", "dsync")
+    assert (stream["request"][0]["size"], stream["workers"], stream["depth"]) == (8 * KIB, 4, 4)
+    first, second = plan["phase"][1]["stream"]
+    assert (first["workers"], first["region"], first["target"]) == (2, "0B..100MiB", 1)
+    assert (second["workers"], second["region"], second["target"]) == (4, "0B..100%", 2)
+    assert first["address"] == {"kind": "sequential", "apart": True}
+
+
+@pytest.mark.parametrize("switch", ["-fstripe", "-i100", "-U", "-dCDE", "-kX", "-t0", "-b", "-Fnone.txt"])
+def test_sqlio_is_refused_by_its_switch(switch: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match=switch[:2]):
+        import_sqlio("x", f"sqlio {switch} a.dat", tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "file", "file two", "file 2 mask", "file 2 0x0 10 more", "file 0"])
+def test_bad_parameter_files(text: str) -> None:
+    with pytest.raises(BadInputError):
+        read_parameter_file(text)
+
+
+def test_diskspd_command_lines() -> None:
+    imported = import_diskspd("d", "diskspd.exe -b8K -d60 -W5 -o32 -t4 -r -w30 -Sh -L -D -z7 -c10G d:\\x.dat")
+    plan = plan_of(imported)
+    stream = one_stream(plan)
+    assert (plan["seed"], plan["io"]) == (7, "direct")
+    assert (plan["phase"][0]["duration"], plan["phase"][0]["warmup"]) == ("60000000000ns", "5000000000ns")
+    assert (stream["operations"]["write"], stream["address"]["kind"]) == (30, "random")
+    assert (stream["request"][0]["size"], stream["workers"], stream["depth"]) == (8 * KIB, 4, 32)
+    assert stream["sync"] == "dsync"
+    plain = one_stream(plan_of(import_diskspd("d", "diskspd -si -t2 -B1G -f4G -g100i x")))
+    assert (plain["request"][0]["size"], plain["depth"], plain["address"]["kind"]) == (64 * KIB, 2, "sequential")
+    assert (plain["address"]["apart"], plain["region"], plain["pace"]["rate"]) == (False, "1GiB..4GiB", 200)
+    mixed = one_stream(plan_of(import_diskspd("d", "diskspd -rs80 -b4K x")))
+    assert mixed["address"] == {"kind": "mixed", "random": 80.0}
+
+
+@pytest.mark.parametrize("switch", ["-x", "-rdpct10/90", "-T1M", "-p", "-F8", "-i10", "-Sm", "-w101", "-sb"])
+def test_diskspd_is_refused_by_its_switch(switch: str) -> None:
+    with pytest.raises(BadInputError, match=switch[:2]):
+        import_diskspd("x", f"diskspd {switch} a.dat")
+
+
+ICF = """Version 1.1.0
+'TEST SETUP ====================================================================
+'Test Description
+\tA sample of our own
+'Run Time
+'\thours      minutes    seconds
+\t0          2          30
+'Ramp Up Time (s)
+\t15
+'Queue Depth Cycling
+'\tstart      end        step       step type
+\t1          16         4          EXPONENTIAL
+'Test Type
+\tCYCLE_OUTSTANDING_IOS
+'END test setup
+'ACCESS SPECIFICATIONS =========================================================
+'Access specification name,default assignment
+\tShop, mixed,NONE
+'size,% of size,% reads,% random,delay,burst,align,reply
+\t4096,70,67,100,0,1,0,0
+\t65536,30,67,100,0,1,0,0
+'Access specification name,default assignment
+\tUnused,NONE
+'size,% of size,% reads,% random,delay,burst,align,reply
+\t512,100,100,0,0,1,0,0
+'END access specifications
+'MANAGER LIST ==================================================================
+'Worker
+\tWorker 1
+'Worker type
+\tDISK
+'Default target settings for worker
+'Number of outstanding IOs,test connection rate,transactions per connection
+\t8,DISABLED,1
+'Disk maximum size,starting sector
+\t2097152,2048
+'Assigned access specs
+\tShop, mixed
+'End assigned access specs
+'Worker
+\tWorker 2
+'Worker type
+\tDISK
+"""
+
+
+def test_an_iometer_set_up() -> None:
+    plan = plan_of(import_icf("shop", ICF))
+    assert [p["stream"][0]["depth"] for p in plan["phase"]] == [1, 4, 16]
+    phase = plan["phase"][0]
+    assert (phase["duration"], phase["warmup"]) == ("150000000000ns", "15000000000ns")
+    (stream,) = phase["stream"]
+    assert stream["operations"]["read"] == 67
+    assert {item["size"]: item["share"] for item in stream["request"]} == {4096: 70, 65536: 30}
+    assert (stream["address"]["kind"], stream["align"], stream["workers"]) == ("random", 512, 2)
+    assert stream["region"] == "1MiB..1025MiB"
+    linear = ICF.replace("16         4          EXPONENTIAL", "3         1          LINEAR")
+    assert [p["stream"][0]["depth"] for p in plan_of(import_icf("x", linear))["phase"]] == [1, 2, 3]
+    normal = plan_of(import_icf("x", ICF.replace("CYCLE_OUTSTANDING_IOS", "NORMAL")))
+    assert [p["stream"][0]["depth"] for p in normal["phase"]] == [8]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("65536,30,67", "65536,30,50", "differ in more than size"),
+        ("65536,30,", "65536,20,", "don't sum to 100"),
+        ("CYCLE_OUTSTANDING_IOS", "CYCLE_WORKERS", "test type CYCLE_WORKERS"),
+        ("DISK\n'Default", "NETWORK,TCP\n'Default", "worker type NETWORK"),
+        ("100,0,1,0,0\n\t65536", "100,0,1,0,64\n\t65536", "reply"),
+        ("16         4", "16         1", "never end"),
+        ("4096,70", "many,70", "`many` is not a number"),
+    ],
+)
+def test_iometer_is_refused_by_name(old: str, new: str, said: str) -> None:
+    assert old in ICF
+    with pytest.raises(BadInputError, match=said):
+        import_icf("x", ICF.replace(old, new))
+
+
+# Pieces of the real formats, so that the fuzzer gets past the first line.
+PIECES = st.sampled_from(
+    [
+        *FIO.splitlines(),
+        *ICF.splitlines(),
+        "sqlio -kR -t2 x",
+        "diskspd -b4K -t2 x",
+        "[j]",
+        "bs=4k,",
+        "bssplit=4k/:",
+        "x 1",
+    ]
+)
+SOUP = st.lists(PIECES | st.text(max_size=25), max_size=25).map("\n".join) | st.text(max_size=200)
+IMPORTERS: list[Callable[[str], object]] = [
+    lambda text: import_fio("x", text, HERE),
+    lambda text: import_icf("x", text),
+    lambda text: import_sqlio("x", text, HERE),
+    lambda text: import_diskspd("x", text),
+    lambda text: import_sqlio("x", "sqlio", HERE, text),
+    recognize,
+    read_result,
+]
+
+
+@pytest.mark.parametrize("importer", IMPORTERS)
+@given(text=SOUP)
+def test_no_text_breaks_an_importer(importer: Callable[[str], object], text: str) -> None:
+    with suppress(BadInputError):
+        imported = importer(text)
+        if isinstance(imported, Imported):
+            _core.validate(imported.text, [])
+
+
+OPTION = st.sampled_from(
+    [
+        "rw",
+        "rwmixread",
+        "bs",
+        "bsrange",
+        "bssplit",
+        "blockalign",
+        "size",
+        "io_size",
+        "offset",
+        "offset_increment",
+        "filename",
+        "direct",
+        "sync",
+        "fsync",
+        "iodepth",
+        "numjobs",
+        "runtime",
+        "time_based",
+        "rate",
+        "rate_iops",
+        "thinktime",
+        "random_distribution",
+        "percentage_random",
+        "verify",
+        "latency_target",
+        "latency_window",
+        "latency_percentile",
+        "steadystate",
+        "steadystate_duration",
+        "randseed",
+        "loops",
+    ]
+)
+VALUE = st.sampled_from(
+    ["", "0", "1", "4k", "4k,8k", "4k-64k", "4k/50:8k", "50%", "read", "randrw", "zipf:1.1", "iops:5%", "-1", "9" * 30]
+)
+
+
+@given(st.lists(st.tuples(OPTION, VALUE | st.text(max_size=8)), max_size=8))
+def test_no_option_breaks_the_fio_importer(options: list[tuple[str, str]]) -> None:
+    with suppress(BadInputError):
+        text = "[job]\n" + "\n".join(f"{key}={value}" for key, value in options)
+        _core.validate(import_fio("x", text, HERE).text, [])
+
+
+EXPORTED = dict.fromkeys(profiles.names(), True) | dict.fromkeys(
+    ("burn-in", "iowork", "obl-load", "overland-oltp", "overland-large-file"), False
+)
+
+
+@pytest.mark.parametrize("name", profiles.names())
+def test_exported_profiles_are_job_files_to_fio_and_come_back(name: str, tmp_path: Path) -> None:
+    plan = json.loads(profiles.validate(profiles.read(name), []))
+    if not EXPORTED[name]:
+        with pytest.raises(BadInputError, match="can't be said in a fio job file"):
+            export_fio(plan)
+        return
+    job = tmp_path / "job.fio"
+    job.write_text(export_fio(plan, ["/tmp/x"]))
+    parsed = subprocess.run(["fio", "--parse-only", str(job)], capture_output=True, text=True, check=False)
+    assert (parsed.returncode, parsed.stderr) == (0, "")
+    back = plan_of(import_fio(name, job.read_text(), tmp_path))
+    assert len(back["phase"]) == len(plan["phase"])
+    for mine, theirs in zip(plan["phase"], back["phase"], strict=True):
+        assert (theirs["duration"], theirs["warmup"], theirs["passes"]) == (
+            mine["duration"],
+            mine["warmup"],
+            mine["passes"],
+        )
+        for ours, came in zip(mine["stream"], theirs["stream"], strict=True):
+            for key in ("operations", "address", "workers", "depth", "pace", "think", "sync", "flush_every"):
+                # A single worker has all of the region, apart or not.
+                alone = {"apart": False} if ours["workers"] == 1 and ours["address"]["kind"] == "sequential" else {}
+                assert came[key] == (ours[key] | alone if key == "address" else ours[key]), key
+            assert [item["size"] for item in came["request"]] == [item["size"] for item in ours["request"]]
+            assert all(abs(a["share"] - b["share"]) < 1 for a, b in zip(came["request"], ours["request"], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("requests=100", "requests"),
+        ("verify=true", "verify"),
+        ("address={kind='hot_spots'}", "hot_spots"),
+        ("stop={when='p99',above='1ms'}", "stop"),
+        ("operations={read=50,write=40,flush=10}", "flush"),
+        ("think=1500ns", "think"),
+    ],
+)
+def test_what_fio_cannot_express_is_refused_by_name(change: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profiles", "show", "sqlio-random-read-4", "--format", "fio", "--set", change]) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert "can't be said in a fio job file" in err
+
+
+def sample(**changes: Any) -> dict[str, Any]:
+    bins = {"100000": 900, "200000": 90, "1000000": 10}
+    latency = {"min": 99_000, "max": 1_010_000, "mean": 118_000.0, "stddev": 5.0, "N": 1000, "bins": bins}
+    nothing = {"io_bytes": 0, "total_ios": 0, "runtime": 0, "clat_ns": {"N": 0, "min": 0, "max": 0, "mean": 0.0}}
+    read = {"io_bytes": 4096_000, "total_ios": 1000, "runtime": 500, "clat_ns": latency, **changes}
+    job = {
+        "jobname": "a",
+        "error": 0,
+        "usr_cpu": 10.0,
+        "sys_cpu": 20.0,
+        "read": read,
+        "write": nothing,
+        "trim": nothing,
+    }
+    return {"fio version": "fio-3.33", "timestamp_ms": 1_790_000_000_000, "jobs": [job]}
+
+
+def test_fio_results_become_a_record(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(store_result(store, read_result("fio says hello\n" + json.dumps(sample())), profile="f"))
+    (row,) = totals(record)
+    assert (row.stream_name, row.operation, row.requests, row.bytes) == ("a", "read", 1000, 4_096_000)
+    assert row.iops == pytest.approx(2000)
+    service = row.measures["service"]
+    assert service.count == 1000
+    assert service.percentiles["p50"] == pytest.approx(100_000, rel=0.01)
+    assert service.percentiles["p99"] == pytest.approx(200_000, rel=0.01)
+    assert service.percentiles["p99.9"] is None
+    assert (record.info.outcome, record.info.warnings) == ("done", [])
+    assert record.info.engine["engine"] == "fio"
+
+
+def test_plain_json_is_rebuilt_from_percentiles_and_says_so(tmp_path: Path) -> None:
+    document = sample()
+    clat = document["jobs"][0]["read"]["clat_ns"]
+    del clat["bins"]
+    clat["percentile"] = {"50.000000": 100_000, "99.000000": 200_000, "99.900000": 900_000}
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(store_result(store, document, profile="f"))
+    (row,) = totals(record)
+    assert row.measures["service"].count == 1000
+    assert [w["id"] for w in record.info.warnings] == ["fio-percentiles"]
+    p50 = row.measures["service"].percentiles["p50"]
+    assert p50 is not None
+    assert 99_000 <= p50 <= 101_000
+
+
+def test_a_failed_fio_is_a_failed_run(tmp_path: Path) -> None:
+    document = sample()
+    document["jobs"][0]["error"] = 5
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(store_result(store, document, profile="f"))
+    assert (record.info.outcome, record.info.message) == ("failed", "fio: job a ended with error 5")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(key=st.sampled_from(["io_bytes", "total_ios", "runtime", "clat_ns", "drop_ios"]), value=JSON)
+def test_no_result_breaks_the_importer(key: str, value: object, tmp_path_factory: pytest.TempPathFactory) -> None:
+    with Store(tmp_path_factory.mktemp("fuzz") / "runs.db") as store:
+        with suppress(BadInputError):
+            store_result(store, sample(**{key: value}), profile="f")
+        for run in store.runs():
+            totals(store.record(run.id))
+
+
+def test_import_knows_a_format_by_its_content(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    samples = {
+        "fio": FIO,
+        "icf": ICF,
+        "sqlio": "sqlio -kR -t2 -s5 x.dat",
+        "diskspd": "C:\\tools\\diskspd.exe -b4K x.dat",
+        "sqlio-param": "x.dat 2 0x0 100\n",
+        "fio-json": json.dumps(sample()),
+    }
+    for found, text in samples.items():
+        assert recognize(text) == found
+        place = tmp_path / f"{found}.txt"
+        place.write_text(text)
+        assert main(["import", str(place), "--json"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        assert document["format" if found != "fio-json" else "run"] in (found, 1)
+    assert main(["import", str(tmp_path / "fio.txt"), "-o", str(tmp_path / "made.toml")]) == 0
+    assert main(["run", str(tmp_path / "made.toml"), "--dry-run"]) == 0
+    assert main(["import", "--command", "diskspd -b4K -w100 x.dat"]) == 0
+    (tmp_path / "prose").write_text("Call me Ishmael.")
+    for bad in ("prose", "missing"):
+        capsys.readouterr()
+        assert main(["import", str(tmp_path / bad)]) == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
