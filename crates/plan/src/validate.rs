@@ -78,14 +78,14 @@ impl Phase {
         if open && self.ramp.as_ref().is_some_and(|r| r.knob == Knob::Workers) {
             return refuse(format!("{at}: ramp of workers changes nothing where a rate is set; ramp the rate instead"));
         }
-        if let Some(ramp) = &self.ramp {
-            if !ramp.every.ns.is_multiple_of(interval_ns) {
-                return refuse(format!(
-                    "{at}: ramp.every ({} ns) is not a multiple of interval ({interval_ns} ns), where steps are taken; \
+        if let Some(ramp) = &self.ramp
+            && !ramp.every.ns.is_multiple_of(interval_ns)
+        {
+            return refuse(format!(
+                "{at}: ramp.every ({} ns) is not a multiple of interval ({interval_ns} ns), where steps are taken; \
                      set interval to it or to a part of it",
-                    ramp.every.ns
-                ));
-            }
+                ramp.every.ns
+            ));
         }
         if let Some(steady) = &self.steady {
             if steady.rounds < 3 || steady.rounds > 1000 {
