@@ -60,3 +60,18 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
         assert done.returncode == 2
         assert cause in done.stderr.decode()
         assert "panicked" not in done.stderr.decode()
+
+
+def test_a_modelled_brick_is_the_same_every_time() -> None:
+    program = worker()
+    plan = b'title = "sim"\n[[phase]]\nduration = "5s"\n[[phase.stream]]\nrequest = "8KiB"\naddress = "random"\n'
+    bricks = ROOT / "python" / "brickyard" / "bricks"
+    command = [str(program), "-", "sim:terraserver-2003,condition=rebuilding", "--bricks", str(bricks)]
+    first, second = (subprocess.run(command, input=plan, capture_output=True, check=True).stdout for _ in range(2))
+    assert first == second
+    events = [json.loads(line) for line in first.splitlines()]
+    assert events[0]["engine"] == "sim"
+    assert events[-1]["outcome"] == "done"
+    without = subprocess.run(command[:3], input=plan, capture_output=True, check=False)
+    assert without.returncode == 2
+    assert b"--bricks DIR" in without.stderr

@@ -2,6 +2,7 @@
 //!
 //! Refusal: no logic; and the interpreter lock is never held while anything is measured.
 
+mod bricks;
 mod histogram;
 mod run;
 
@@ -58,6 +59,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(parse_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(format_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(parse_duration_ns, module)?)?;
+    bricks::register(module)?;
     histogram::register(module)?;
     run::register(module)
 }

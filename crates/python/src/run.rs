@@ -4,7 +4,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use block::session::{Options, prepare};
 use engine::conductor::RunControl;
 use engine::event::{Event, RunOutcome};
 use plan::Profile;
@@ -18,13 +17,8 @@ const GATHER: Duration = Duration::from_millis(1);
 #[pyfunction]
 #[pyo3(signature = (plan_json, targets, options_json = "{}"))]
 fn start(py: Python<'_>, plan_json: &str, targets: Vec<String>, options_json: &str) -> PyResult<Run> {
-    let bad = |e: String| PyValueError::new_err(e);
-    let profile = Profile::from_json(plan_json).map_err(|e| bad(e.to_string()))?;
-    let options: Options = serde_json::from_str(options_json).map_err(|e| bad(format!("options: {e}")))?;
-    let session = py.detach(|| prepare(profile, &targets, &options)).map_err(|e| match e.bad_input {
-        true => PyValueError::new_err(e.message),
-        false => PyRuntimeError::new_err(e.message),
-    })?;
+    let profile = Profile::from_json(plan_json).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    let session = prepare(py, profile, &targets, options_json)?;
     let control = Arc::new(RunControl::default());
     let (send, receive) = channel();
     let theirs = control.clone();
@@ -47,6 +41,36 @@ fn start(py: Python<'_>, plan_json: &str, targets: Vec<String>, options_json: &s
         })
         .map_err(|e| PyRuntimeError::new_err(format!("no thread could be started: {e}")))?;
     Ok(Run { control, events: Mutex::new(Queue { receive, finished: false }) })
+}
+
+/// A run on real storage or on modelled bricks: they never mix, because their clocks don't.
+enum Session {
+    Real(Box<block::session::Session>),
+    Modelled(Box<sim::session::Session>),
+}
+
+impl Session {
+    fn run(self, control: &RunControl, emit: &mut dyn FnMut(Event)) {
+        match self {
+            Session::Real(session) => session.run(control, emit),
+            Session::Modelled(session) => session.run(control, emit),
+        }
+    }
+}
+
+fn prepare(py: Python<'_>, profile: Profile, targets: &[String], options_json: &str) -> PyResult<Session> {
+    let bad = |e: serde_json::Error| PyValueError::new_err(format!("options: {e}"));
+    if targets.iter().any(|t| sim::session::is_modelled(t)) {
+        let options: sim::session::Options = serde_json::from_str(options_json).map_err(bad)?;
+        let session = py.detach(|| sim::session::prepare(profile, targets, &options)).map_err(PyValueError::new_err)?;
+        return Ok(Session::Modelled(Box::new(session)));
+    }
+    let options: block::session::Options = serde_json::from_str(options_json).map_err(bad)?;
+    match py.detach(|| block::session::prepare(profile, targets, &options)) {
+        Ok(session) => Ok(Session::Real(Box::new(session))),
+        Err(e) if e.bad_input => Err(PyValueError::new_err(e.message)),
+        Err(e) => Err(PyRuntimeError::new_err(e.message)),
+    }
 }
 
 struct Queue {

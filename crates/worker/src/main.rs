@@ -4,18 +4,20 @@
 //! Refusal: it keeps no store, draws nothing and explains nothing.
 
 use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use block::session::{Options, prepare};
+use block::session::Options;
 use engine::conductor::RunControl;
 use engine::event::{Event, RunOutcome};
 use plan::Profile;
 
 const USAGE: &str = "usage: brickyard-worker PLAN TARGET... [--set KEY=VALUE]... [--size BYTES] [--overwrite TARGET]... \
-                     [--i-know-this-destroys-data] [--nop]\n       PLAN is a file of JSON or TOML, or - for standard input";
+                     [--i-know-this-destroys-data] [--nop] [--bricks DIR]\n       PLAN is a file of JSON or TOML, or - for standard input;\n       \
+                     TARGET is a path, or sim:NAME for a brick that --bricks DIR describes";
 
 /// Exit codes of every Brickyard program.
 const FAILED: u8 = 1;
@@ -28,14 +30,20 @@ struct Arguments {
     overrides: Vec<String>,
     options: Options,
     nop: bool,
+    /// Directory of `drives`, `controllers` and `arrays` for modelled bricks.
+    bricks: Option<PathBuf>,
+}
+
+/// A run on real storage or on modelled bricks.
+enum Session {
+    Real(Box<block::session::Session>),
+    Modelled(Box<sim::session::Session>),
 }
 
 fn main() -> ExitCode {
     let outcome = parse(std::env::args().skip(1)).and_then(|arguments| {
         let profile = read_plan(&arguments)?;
-        let session = prepare(profile, &arguments.targets, &arguments.options)
-            .map_err(|e| (if e.bad_input { BAD_INPUT } else { FAILED }, e.message))?;
-        Ok(if arguments.nop { session.nop() } else { session })
+        prepare(profile, &arguments)
     });
     match outcome {
         Ok(session) => run(session),
@@ -44,6 +52,38 @@ fn main() -> ExitCode {
             ExitCode::from(code)
         }
     }
+}
+
+fn prepare(profile: Profile, arguments: &Arguments) -> Result<Session, (u8, String)> {
+    if arguments.targets.iter().any(|t| sim::session::is_modelled(t)) {
+        let texts = match &arguments.bricks {
+            Some(place) => brick_texts(place)?,
+            None => return Err((BAD_INPUT, "modelled bricks need --bricks DIR".into())),
+        };
+        let options = sim::session::Options { bricks: texts, ..Default::default() };
+        let session = sim::session::prepare(profile, &arguments.targets, &options).map_err(|e| (BAD_INPUT, e))?;
+        return Ok(Session::Modelled(Box::new(session)));
+    }
+    let session = block::session::prepare(profile, &arguments.targets, &arguments.options)
+        .map_err(|e| (if e.bad_input { BAD_INPUT } else { FAILED }, e.message))?;
+    Ok(Session::Real(Box::new(if arguments.nop { session.nop() } else { session })))
+}
+
+fn brick_texts(place: &Path) -> Result<sim::brick::Texts, (u8, String)> {
+    let refuse =
+        |path: &Path, e: std::io::Error| (BAD_INPUT, format!("{}: bricks cannot be read: {e}", path.display()));
+    let mut texts = sim::brick::Texts::new();
+    for kind in ["drives", "controllers", "arrays"] {
+        let folder = place.join(kind);
+        for entry in std::fs::read_dir(&folder).map_err(|e| refuse(&folder, e))? {
+            let path = entry.map_err(|e| refuse(&folder, e))?.path();
+            if let (Some(name), true) = (path.file_stem(), path.extension().is_some_and(|e| e == "toml")) {
+                let text = std::fs::read_to_string(&path).map_err(|e| refuse(&path, e))?;
+                texts.insert(format!("{kind}/{}", name.to_string_lossy()), text);
+            }
+        }
+    }
+    Ok(texts)
 }
 
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, (u8, String)> {
@@ -55,6 +95,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, (u8, Stri
         overrides: Vec::new(),
         options: Options::default(),
         nop: false,
+        bricks: None,
     };
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| bad(format!("{word} needs a value\n{USAGE}")));
@@ -63,6 +104,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, (u8, Stri
             "--size" => arguments.options.create_bytes = Some(plan::parse_bytes(&value()?).map_err(bad)?),
             "--overwrite" => arguments.options.overwrite.push(value()?.into()),
             "--i-know-this-destroys-data" => arguments.options.destroys_data = true,
+            "--bricks" => arguments.bricks = Some(value()?.into()),
             "--nop" => arguments.nop = true,
             "--help" => return Err((0, USAGE.into())),
             _ if word.starts_with("--") => return Err(bad(format!("unknown option {word}\n{USAGE}"))),
@@ -89,7 +131,7 @@ fn read_plan(arguments: &Arguments) -> Result<Profile, (u8, String)> {
     profile.map_err(|e| (BAD_INPUT, format!("{}: {e}", arguments.plan)))
 }
 
-fn run(session: block::session::Session) -> ExitCode {
+fn run(session: Session) -> ExitCode {
     let control = Arc::new(RunControl::default());
     let over = Arc::new(AtomicBool::new(false));
     if let Err(error) = watch_signals(control.clone(), over.clone()) {
@@ -98,7 +140,7 @@ fn run(session: block::session::Session) -> ExitCode {
     }
     let mut out = std::io::stdout();
     let mut code = FAILED;
-    session.run(&control, &mut |event| {
+    let mut emit = |event: Event| {
         if let Event::End { outcome, .. } = &event {
             code = match outcome {
                 RunOutcome::Done => 0,
@@ -110,7 +152,11 @@ fn run(session: block::session::Session) -> ExitCode {
         if writeln!(out, "{}", event.to_json()).and_then(|()| out.flush()).is_err() {
             control.stop();
         }
-    });
+    };
+    match session {
+        Session::Real(session) => session.run(&control, &mut emit),
+        Session::Modelled(session) => session.run(&control, &mut emit),
+    }
     over.store(true, Ordering::Relaxed);
     ExitCode::from(code)
 }

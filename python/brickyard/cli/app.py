@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cyclopts import App
 
+from brickyard.cli.bricks import list_bricks, show_brick
 from brickyard.cli.profiles import list_profiles, show_profile
 from brickyard.cli.rulers import list_rulers, show_ruler
 
@@ -28,6 +29,7 @@ for _verb, _place, _help, _group in (
     ("characterize", "characterize:characterize", "Request sizes × {sequential, random} × {read, write}.", MEASURE),
     ("run", "run:run", "One profile on its targets.", MEASURE),
     ("import", "import_:import_", "Loads of other tools as profiles; results of fio as runs.", MEASURE),
+    ("study", "study:study", "The published studies, repeated on modelled bricks.", MEASURE),
     ("runs", "runs:runs", "List the runs in the store.", LOOK),
     ("show", "show:show", "Everything about a run: circumstances, warnings, figures, errors.", LOOK),
     ("report", "report:report", "An HTML report with pictures, of runs or a study.", LOOK),
@@ -45,3 +47,8 @@ rulers_app = App(name="rulers", help="The requirements that a run can be held ag
 rulers_app.default(list_rulers)
 rulers_app.command(show_ruler, name="show", help="What one ruler requires.")
 app.command(rulers_app)
+
+bricks_app = App(name="bricks", help="The modelled bricks there are.", group=MEASURE)
+bricks_app.default(list_bricks)
+bricks_app.command(show_brick, name="show", help="What one modelled brick is made of.")
+app.command(bricks_app)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from brickyard import analysis
+from brickyard import analysis, bricks
 from brickyard.analysis.summary import distinct_warnings, totals_document
 from brickyard.cli import options
 from brickyard.cli.output import emit, stdout
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_characterization, print_circumstances, print_warnings
-from brickyard.cli.target import aim
+from brickyard.cli.target import Aim, aim, aim_modelled, split_overrides
 from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError
 from brickyard.store import Json, Record, Store
 from brickyard.study.characterize import Characterization, Mode, StudyResult
@@ -43,29 +44,32 @@ def characterize(
     Parameters
     ----------
     target
-        A file or block device; without it, a scratch file is made, filled, and removed at the end.
+        A file or block device, or a modelled brick such as sim:terraserver-2003; without it, a scratch file is made,
+        filled, and removed at the end.
     """
     if quick and full:
         raise BadInputError("--quick and --full exclude each other")
     mode = Mode.QUICK if quick else Mode.FULL if full else Mode.DEFAULT
-    with (
-        Store(store) as kept,
-        aim(
-            (target,) if target else (),
+    targets = (target,) if target else ()
+    changes, brick_changes = split_overrides(targets, list(overrides))
+    if target and bricks.is_modelled(target):
+        place: AbstractContextManager[Aim] = nullcontext(aim_modelled(targets, brick_changes))
+    else:
+        place = aim(
+            targets,
             size=size,
             scratch=scratch,
             keep=keep,
             overwrite=overwrite,
             destroys_data=i_know_this_destroys_data,
             quick=quick,
-        ) as aimed,
-    ):
+        )
+    with Store(store) as kept, place as aimed:
         with Interrupt() as interrupt, Terminal() as terminal:
             for note in aimed.notes:
                 terminal.note(note)
-            result = Characterization(kept, terminal, interrupt, mode).run(
-                aimed.targets[0], aimed.options, list(overrides)
-            )
+            study = Characterization(kept, terminal, interrupt, mode)
+            result = study.run(aimed.targets[0], aimed.options, changes)
         records = [kept.record(run) for run in result.runs]
         page = _report(kept, result, records, output)
         if json:

@@ -15,7 +15,22 @@ StorePlace = Annotated[
 ]
 Overrides = Annotated[
     tuple[str, ...],
-    Parameter(name="--set", negative="", help="Change a key of the profile, such as --set depth=8. May be repeated."),
+    Parameter(
+        name="--set",
+        negative="",
+        help="Change a key of the profile, or of a modelled brick, such as --set depth=8. May be repeated.",
+    ),
+]
+BrickOverrides = Annotated[
+    tuple[str, ...],
+    Parameter(name="--set", negative="", help="Change a key of the brick, such as --set members=8. May be repeated."),
+]
+Condition = Annotated[
+    str | None,
+    Parameter(
+        name="--condition",
+        help="Of a modelled brick: normal, degraded, rebuilding, neighbour_rebuilding, initializing or scrubbing.",
+    ),
 ]
 Size = Annotated[str | None, Parameter(name="--size", help="Size of the file that is made, such as 2GiB.")]
 Scratch = Annotated[

@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.console import Console
 
-from brickyard import profiles
+from brickyard import bricks, profiles
 from brickyard.analysis.summary import run_document
 from brickyard.cli import judging as judges
 from brickyard.cli import options
@@ -17,7 +17,7 @@ from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stderr, stdout
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_run
-from brickyard.cli.target import Aim, aim, parse_size
+from brickyard.cli.target import Aim, aim, aim_modelled, parse_size, split_overrides
 from brickyard.errors import BAD_INPUT, BadInputError
 from brickyard.store import Json, Store
 from brickyard.study.fit import fitted, own_size
@@ -33,6 +33,7 @@ def run(
     /,
     *targets: str,
     overrides: options.Overrides = (),
+    condition: options.Condition = None,
     repeat: Annotated[int, Parameter(help="How often the profile is run.")] = 1,
     dry_run: Annotated[bool, Parameter(negative="", help="Validate and show the plan; touch nothing.")] = False,
     stop_on_error: Annotated[
@@ -58,18 +59,30 @@ def run(
     profile
         The name of a profile that ships with Brickyard, or the path of a TOML file.
     targets
-        Files or block devices; without one, a scratch file is made, filled, and removed at the end.
+        Files or block devices, or modelled bricks such as sim:terraserver-2003 (`brickyard bricks` lists them); without
+        one, a scratch file is made, filled, and removed at the end.
     """
     if repeat < 1:
         raise BadInputError(f"--repeat {repeat}: at least 1")
     judge = judges.judging(ruler, check, price, capacity, ports)
     changes = [*overrides, "stop_on_error=true"] if stop_on_error else list(overrides)
+    modelled = any(bricks.is_modelled(target) for target in targets)
+    if condition is not None and not modelled:
+        raise BadInputError("--condition: only a modelled brick (sim:NAME) can be put into a condition here")
+    changes, brick_changes = split_overrides(targets, changes)
     text = profiles.read(profile)
     plan = profiles.validate(text, changes)
-    if size is None and not any(os.path.lexists(path) for path in targets):
+    if condition is not None:
+        brick_changes.append(f"condition={condition}")
+    if size is None and not modelled and not any(os.path.lexists(path) for path in targets):
         size = own_size(text)
     if dry_run:
         return _dry_run(text, changes, targets, size, as_json=json)
+    if modelled:
+        aimed = aim_modelled(targets, brick_changes)
+        plan = _fitted_to(text, changes, aimed.capacity_bytes, is_new=True)  # no header
+        with Store(store) as kept:
+            return _measure(kept, text.name, plan, aimed, repeat, judge, as_json=json)
     if not targets and _target_count(plan) > 1:
         raise BadInputError(f"{text.name}: speaks of {_target_count(plan)} targets; name them")
     with (
@@ -89,7 +102,7 @@ def _measure(
     with Interrupt() as interrupt, Terminal() as terminal:
         for note in aimed.notes:
             terminal.note(note)
-        results = repeat(store, terminal, interrupt, name, plan, aimed.targets, aimed.options, times)
+        results = repeat(store, terminal, interrupt, name, plan, aimed.targets, aimed.options, times, aimed.condition)
     records = [store.record(result.run) for result in results]
     if as_json:
         documents = [{**run_document(record), **judge.document(record)} for record in records]
@@ -105,9 +118,12 @@ def _measure(
 
 def _fitted(text: profiles.ProfileText, changes: list[str], targets: list[str], create_bytes: int | None) -> str:
     """The plan once its first target's size is known; what the user has set comes last and stays."""
+    return _fitted_to(text, changes, _sizes(targets, create_bytes)[0], is_new=not os.path.lexists(targets[0]))
+
+
+def _fitted_to(text: profiles.ProfileText, changes: list[str], size_bytes: int | None, *, is_new: bool) -> str:
     plan: Json = jsonlib.loads(profiles.validate(text, changes))
-    fits = fitted(text, plan, _sizes(targets, create_bytes)[0], is_new=not os.path.lexists(targets[0]))
-    return profiles.validate(text, [*fits, *changes])
+    return profiles.validate(text, [*fitted(text, plan, size_bytes, is_new=is_new), *changes])
 
 
 def _target_count(plan: str) -> int:

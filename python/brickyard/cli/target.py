@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from brickyard import _core, facts
+from brickyard import _core, bricks, facts
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json
 from brickyard.study.scratch import cache_home, scratch_file
@@ -23,6 +23,27 @@ class Aim:
     options: Json
     notes: tuple[str, ...]
     is_scratch: bool
+    condition: str = "normal"
+    capacity_bytes: int | None = None
+
+
+def split_overrides(targets: tuple[str, ...], overrides: list[str]) -> tuple[list[str], list[str]]:
+    """What changes the profile, and what changes modelled bricks."""
+    keys = bricks.override_keys() if any(bricks.is_modelled(target) for target in targets) else []
+    of_bricks = [change for change in overrides if change.split("=", 1)[0].strip() in keys]
+    return [change for change in overrides if change not in of_bricks], of_bricks
+
+
+def aim_modelled(targets: tuple[str, ...], brick_overrides: list[str]) -> Aim:
+    """Modelled bricks: nothing is touched, so nothing has to be allowed."""
+    if not all(bricks.is_modelled(target) for target in targets):
+        raise BadInputError("real and modelled targets have different clocks; name only the ones or the others")
+    found = [bricks.resolve(target, brick_overrides) for target in targets]
+    texts = {key: text for item in found for key, text in item["texts"].items()}
+    condition = "; ".join(dict.fromkeys(item["brick"]["condition"] for item in found))
+    options: Json = {"bricks": texts, "overrides": brick_overrides}
+    capacity_bytes = int(found[0]["capacity_bytes"])
+    return Aim(list(targets), options, (), is_scratch=False, condition=condition, capacity_bytes=capacity_bytes)
 
 
 def parse_size(text: str | None) -> int | None:

@@ -16,6 +16,7 @@ def repeat(
     targets: list[str],
     options: Json,
     times: int,
+    condition: str = "normal",
 ) -> list[RunResult]:
     """Runs until all repetitions are done, or one of them is interrupted or fails. More than one make a study."""
     runner = Runner(store, listener, interrupt)
@@ -31,7 +32,7 @@ def repeat(
     results: list[RunResult] = []
     for repetition in range(1, times + 1):
         labels: Json = {"repetition": repetition} if times > 1 else {}
-        spec = RunSpec(profile=profile, plan=plan, targets=targets, options=options, labels=labels)
+        spec = RunSpec(profile, plan, targets, options, condition=condition, labels=labels)
         results.append(runner.run(spec, noted if times > 1 else None))
         if results[-1].outcome != "done":
             break

@@ -1,0 +1,47 @@
+//! Modelled bricks and the published tables that check them, for Python.
+
+use std::collections::BTreeMap;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// Keys of a brick that `key=value` may change.
+#[pyfunction]
+fn brick_keys() -> Vec<&'static str> {
+    sim::brick::OVERRIDES.to_vec()
+}
+
+/// What `NAME,key=value` comes to, as JSON with the texts it is made of; raises ValueError with one line.
+#[pyfunction]
+#[pyo3(signature = (spoken, bricks, overrides = Vec::new()))]
+fn brick(spoken: &str, bricks: BTreeMap<String, String>, overrides: Vec<String>) -> PyResult<String> {
+    let brick = sim::brick::resolve(spoken, &bricks, &overrides).map_err(PyValueError::new_err)?;
+    let capacity_bytes = sim::system::System::new(&brick).map_err(PyValueError::new_err)?.capacity_bytes();
+    let texts = sim::brick::needed(spoken, &bricks, &overrides).map_err(PyValueError::new_err)?;
+    let document = serde_json::json!({ "brick": brick, "capacity_bytes": capacity_bytes, "texts": texts });
+    Ok(document.to_string())
+}
+
+/// Published cells as JSON, in the order of their numbers.
+#[pyfunction]
+fn reference_cells() -> String {
+    serde_json::json!(sim::reference::cells()).to_string()
+}
+
+/// The figure of a published cell on its modelled brick.
+#[pyfunction]
+fn reference_simulate(py: Python<'_>, number: usize, bricks: BTreeMap<String, String>) -> PyResult<f64> {
+    py.detach(|| {
+        let cells = sim::reference::cells();
+        let cell = cells.get(number).ok_or_else(|| format!("there are {} cells, counted from 0", cells.len()))?;
+        sim::reference::simulate(cell, &bricks)
+    })
+    .map_err(PyValueError::new_err)
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(brick_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(brick, module)?)?;
+    module.add_function(wrap_pyfunction!(reference_cells, module)?)?;
+    module.add_function(wrap_pyfunction!(reference_simulate, module)?)
+}

@@ -1,0 +1,50 @@
+//! How many simulated requests a second of wall time the models make on one core, engine included.
+//!
+//! `cargo run --release -p brickyard-sim --example speed`
+
+use std::time::Instant;
+
+use engine::conductor::RunControl;
+use engine::event::Event;
+use plan::Profile;
+use sim::session::{Options, prepare};
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+const CASES: [(&str, &str, u32, u64); 3] = [
+    ("one drive, FIFO, random 8 KiB, 4 deep", "sim:wd2500jd", 4, 4_000_000),
+    (
+        "RAID-10 of 8 drives, NCQ, random 8 KiB, 32 deep",
+        "sim:msr-2003-wd,drive=barracuda-es-750,controller=,level=raid10,members=8",
+        32,
+        2_000_000,
+    ),
+    ("SQLIO of 5 minutes on a drive of 2003, 4 deep", "sim:wd2500jd", 4, 22_500),
+];
+
+fn main() -> Result<(), String> {
+    for (label, target, depth, requests) in CASES {
+        let text = format!(
+            "title = \"speed\"\ninterval = \"60s\"\n[[phase]]\nrequests = {requests}\n[[phase.stream]]\nrequest = \"8KiB\"\naddress = \"random\"\ndepth = {depth}\n"
+        );
+        let profile = Profile::from_toml(&text, &[]).map_err(|e| e.to_string())?;
+        let options = Options { bricks: common::brick_texts(), ..Options::default() };
+        let session = prepare(profile, &[target.to_string()], &options)?;
+        let begun = Instant::now();
+        let mut end_ns = 0;
+        session.run(&RunControl::default(), &mut |event| {
+            if let Event::End { end_ns: at_ns, .. } = event {
+                end_ns = at_ns;
+            }
+        });
+        let seconds = begun.elapsed().as_secs_f64();
+        println!(
+            "{label}: {:.2} million requests/s, {:.1} ms for {:.0} simulated seconds",
+            requests as f64 / seconds / 1e6,
+            seconds * 1e3,
+            end_ns as f64 / 1e9
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,471 @@
+//! Bricks: drives, controllers and arrays described in TOML, and how a name becomes a brick.
+//!
+//! A drive or controller file has a table `[basis]` that says of every value whether it is from the data sheet, derived
+//! or fitted; a value without a basis is refused. An array file names a drive and a controller.
+
+use std::collections::BTreeMap;
+
+use plan::{Bytes, Duration};
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+/// How a drive orders its queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheduler {
+    /// No command queue: one command at a time, the others wait outside.
+    None,
+    Fifo,
+    /// Shortest positioning time first, with an age limit.
+    Sptf,
+    CLook,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RotatingParameters {
+    pub capacity_bytes: Bytes,
+    pub rpm: u32,
+    pub heads: u32,
+    pub zones: u32,
+    /// Sustained rates of the outermost and the innermost zone, in 10^6 bytes/s.
+    pub outer_mb_per_s: f64,
+    pub inner_mb_per_s: f64,
+    pub seek_track_read: Duration,
+    pub seek_track_write: Duration,
+    pub seek_average_read: Duration,
+    pub seek_average_write: Duration,
+    pub seek_full_read: Duration,
+    pub seek_full_write: Duration,
+    pub head_switch: Duration,
+    pub write_settle: Duration,
+    pub command_overhead: Duration,
+    pub interface_mb_per_s: f64,
+    pub scheduler: Scheduler,
+    pub queue_depth: u32,
+    pub age_limit: Duration,
+    pub cache_bytes: Bytes,
+    pub read_segments: u32,
+    pub read_ahead_bytes: Bytes,
+    pub write_cache: bool,
+    /// Writes that the cache holds at the most, whatever their size.
+    pub write_cache_entries: u32,
+    /// How many of the oldest writes the firmware sorts.
+    pub destage_window: u32,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SsdParameters {
+    pub capacity_bytes: Bytes,
+    pub channels: u32,
+    pub dies_per_channel: u32,
+    pub page_bytes: Bytes,
+    pub map_bytes: Bytes,
+    pub pages_per_block: u32,
+    pub read_time: Duration,
+    pub program_time: Duration,
+    pub slc_program_time: Duration,
+    pub erase_time: Duration,
+    pub over_provision_percent: f64,
+    pub slc_cache_bytes: Bytes,
+    pub dram_cache_bytes: Bytes,
+    pub power_loss_protection: bool,
+    pub channel_mb_per_s: f64,
+    pub interface_mb_per_s: f64,
+    pub command_overhead: Duration,
+    /// Every block was written before, so that writing needs garbage collection from the start.
+    pub steady: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CloudParameters {
+    pub capacity_bytes: Bytes,
+    pub iops: u64,
+    pub burst_ios: u64,
+    /// A larger request counts as several.
+    pub io_unit_bytes: Bytes,
+    pub mb_per_s: f64,
+    pub burst_bytes: Bytes,
+    pub read_latency: Duration,
+    pub write_latency: Duration,
+    /// Mean of the exponential part that comes on top.
+    pub latency_tail: Duration,
+    pub seed: u64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum DriveParameters {
+    Rotating(RotatingParameters),
+    Ssd(SsdParameters),
+    Cloud(CloudParameters),
+}
+
+/// Which arm of a mirror reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MirrorRead {
+    /// The arm with the fewest commands; a stream of reads stays where it is.
+    Idle,
+    /// The nearer arm among those with the fewest commands.
+    Nearer,
+    /// One after the other, whatever they have to do.
+    Alternate,
+}
+
+/// A controller, or an operating system's software array: neither has limits that it doesn't state. Rates of 0 are
+/// without limit.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ControllerParameters {
+    /// A software array stands in front of controllers; its commands go through each of them.
+    pub software: bool,
+    pub ports: u32,
+    /// What the bus carries by its data sheet, and which shares of that reads and writes attain.
+    pub bus_mb_per_s: f64,
+    pub bus_read_efficiency: f64,
+    pub bus_write_efficiency: f64,
+    /// Serial cost of each command of the host.
+    pub read_command: Duration,
+    pub write_command: Duration,
+    /// No data move while a command is dealt with.
+    pub command_holds_bus: bool,
+    /// A stream of sequential reads from a mirror gets no more than this.
+    pub mirror_stream_mb_per_s: f64,
+    pub mirror_read: MirrorRead,
+    pub cache_bytes: Bytes,
+    /// Writes end when they are in the cache.
+    pub write_back: bool,
+    /// What the cache holds survives a power cut.
+    pub battery: bool,
+    pub read_ahead_bytes: Bytes,
+    /// Drives keep their own write caches on.
+    pub drive_write_cache: bool,
+    /// Redundant volumes write through drive caches while anything on this controller is rebuilt.
+    pub rebuild_writes_through: bool,
+    pub rebuild_chunk_bytes: Bytes,
+    /// Pace of a rebuild that competes with users, and of one that doesn't.
+    pub rebuild_min_mb_per_s: f64,
+    pub rebuild_max_mb_per_s: f64,
+    /// Pace of a rebuild, initialization or scrub while users write.
+    pub rebuild_writing_mb_per_s: f64,
+    /// While a neighbour is rebuilt, each command waits for its turn among slices of this length.
+    pub rebuild_slice: Duration,
+    /// While anything is rebuilt, a write to a region of this size that was not written lately waits until every member
+    /// has a record of it. 0: no such record is kept.
+    pub region_log_bytes: Bytes,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    Jbod,
+    Raid0,
+    Raid1,
+    Raid5,
+    Raid6,
+    Raid10,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Condition {
+    Normal,
+    /// A member has failed and nothing replaces it.
+    Degraded,
+    /// The volume itself is being rebuilt.
+    Rebuilding,
+    /// Another volume on the same controller is being rebuilt.
+    NeighbourRebuilding,
+    /// Redundancy is being computed for the first time.
+    Initializing,
+    /// Redundancy is being checked.
+    Scrubbing,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ArrayFile {
+    title: String,
+    #[serde(default)]
+    #[allow(dead_code, reason = "read by people and by `bricks show`")]
+    source: String,
+    drive: String,
+    #[serde(default)]
+    controller: Option<String>,
+    #[serde(default)]
+    software: Option<String>,
+    #[serde(default = "one")]
+    controllers: u32,
+    level: Level,
+    members: u32,
+    #[serde(default)]
+    spares: u32,
+    #[serde(default = "default_stripe")]
+    stripe: Bytes,
+    #[serde(default)]
+    write_cache: Option<bool>,
+    #[serde(default)]
+    queue_limit: Option<u32>,
+    #[serde(default)]
+    host_request: Duration,
+    #[serde(default = "normal")]
+    condition: Condition,
+    #[serde(default = "half")]
+    rebuild_position: f64,
+}
+
+fn one() -> u32 {
+    1
+}
+/// 64 KiB: the middle of what controllers of the five studies offered (16 to 256 KiB).
+fn default_stripe() -> Bytes {
+    Bytes(65_536)
+}
+fn normal() -> Condition {
+    Condition::Normal
+}
+fn half() -> f64 {
+    50.0
+}
+
+/// Keys of an array file that a user may change: `members=8`.
+pub const OVERRIDES: [&str; 13] = [
+    "drive",
+    "controller",
+    "software",
+    "controllers",
+    "level",
+    "members",
+    "spares",
+    "stripe",
+    "write_cache",
+    "queue_limit",
+    "host_request",
+    "condition",
+    "rebuild_position",
+];
+
+/// A complete brick.
+#[derive(Debug, Clone, Serialize)]
+pub struct Brick {
+    pub name: String,
+    pub title: String,
+    pub drive: DriveParameters,
+    pub controller: Option<ControllerParameters>,
+    pub software: Option<ControllerParameters>,
+    pub controllers: u32,
+    pub level: Level,
+    pub members: u32,
+    pub spares: u32,
+    pub stripe_bytes: u64,
+    pub write_cache: Option<bool>,
+    pub queue_limit: u32,
+    pub host_request_ns: u64,
+    pub condition: Condition,
+    pub rebuild_position: f64,
+}
+
+/// Texts of brick files by `drives/NAME`, `controllers/NAME` and `arrays/NAME`.
+pub type Texts = BTreeMap<String, String>;
+
+/// The brick that `NAME` or `NAME,key=value,…` speaks of.
+pub fn resolve(spoken: &str, texts: &Texts, overrides: &[String]) -> Result<Brick, String> {
+    let (name, file) = file_of(spoken, texts, overrides)?;
+    let controller = |reference: &Option<String>| -> Result<Option<ControllerParameters>, String> {
+        reference.as_ref().filter(|r| !r.is_empty()).map(|r| part(&format!("controllers/{r}"), texts)).transpose()
+    };
+    let brick = Brick {
+        name: name.to_string(),
+        title: file.title,
+        drive: part(&format!("drives/{}", file.drive), texts)?,
+        controller: controller(&file.controller)?,
+        software: controller(&file.software)?,
+        controllers: file.controllers,
+        level: file.level,
+        members: file.members,
+        spares: file.spares,
+        stripe_bytes: file.stripe.0,
+        write_cache: file.write_cache,
+        queue_limit: file.queue_limit.unwrap_or(u32::MAX),
+        host_request_ns: file.host_request.ns,
+        condition: file.condition,
+        rebuild_position: file.rebuild_position,
+    };
+    brick.check().map_err(|e| format!("sim:{name}: {e}"))?;
+    Ok(brick)
+}
+
+/// The texts that a brick is made of: what a record needs to keep of all that there are.
+pub fn needed(spoken: &str, texts: &Texts, overrides: &[String]) -> Result<Texts, String> {
+    let (name, file) = file_of(spoken, texts, overrides)?;
+    let controllers = [&file.controller, &file.software].into_iter().flatten().map(|c| format!("controllers/{c}"));
+    let places = controllers.chain([format!("arrays/{name}"), format!("drives/{}", file.drive)]);
+    Ok(places.filter_map(|place| texts.get_key_value(&place)).map(|(k, v)| (k.clone(), v.clone())).collect())
+}
+
+fn file_of<'a>(spoken: &'a str, texts: &Texts, overrides: &[String]) -> Result<(&'a str, ArrayFile), String> {
+    let (name, changes) = spoken.split_once(',').unwrap_or((spoken, ""));
+    let name = name.trim();
+    let mut table = array_table(name, texts)?;
+    for text in overrides.iter().map(String::as_str).chain(changes.split(',').filter(|c| !c.is_empty())) {
+        apply(&mut table, text).map_err(|e| format!("sim:{name}: {e}"))?;
+    }
+    let file = table.try_into().map_err(|e: toml::de::Error| format!("arrays/{name}: {}", one_line(e.message())))?;
+    Ok((name, file))
+}
+
+/// A drive by itself is an array of one.
+fn array_table(name: &str, texts: &Texts) -> Result<Table, String> {
+    if let Some(text) = texts.get(&format!("arrays/{name}")) {
+        return toml::from_str(text).map_err(|e: toml::de::Error| format!("arrays/{name}: {}", one_line(e.message())));
+    }
+    if texts.contains_key(&format!("drives/{name}")) {
+        let text = format!("title = \"one {name}\"\ndrive = \"{name}\"\nlevel = \"jbod\"\nmembers = 1\n");
+        return toml::from_str(&text).map_err(|e: toml::de::Error| one_line(e.message()));
+    }
+    let known: Vec<&str> = texts.keys().filter_map(|k| k.strip_prefix("arrays/")).collect();
+    Err(format!("sim:{name}: no such brick; there are the drives and {}", known.join(", ")))
+}
+
+fn apply(table: &mut Table, text: &str) -> Result<(), String> {
+    let (key, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("`{text}` is not an override; write key=value such as members=8"))?;
+    let (key, value) = (key.trim(), value.trim());
+    if !OVERRIDES.contains(&key) {
+        return Err(format!("`{key}` is no key of a brick; there are {}", OVERRIDES.join(", ")));
+    }
+    let parsed = toml::from_str::<Table>(&format!("v = {value}")).ok().and_then(|mut t| t.remove("v"));
+    table.insert(key.to_string(), parsed.unwrap_or_else(|| Value::String(value.to_string())));
+    Ok(())
+}
+
+/// Keys of a file that describe it and need no basis.
+const DESCRIPTION: [&str; 4] = ["title", "source", "about", "kind"];
+const BASES: [&str; 3] = ["data sheet", "derived", "fitted"];
+
+/// Reads a drive or controller: every value has its basis.
+fn part<T: for<'de> Deserialize<'de>>(place: &str, texts: &Texts) -> Result<T, String> {
+    let text = texts.get(place).ok_or_else(|| format!("{place}: no such brick file"))?;
+    let mut table: Table =
+        toml::from_str(text).map_err(|e: toml::de::Error| format!("{place}: {}", one_line(e.message())))?;
+    let basis = match table.remove("basis") {
+        Some(Value::Table(basis)) => basis,
+        _ => return Err(format!("{place}: has no table [basis] that says where its values come from")),
+    };
+    for key in ["title", "source", "about"] {
+        table.remove(key);
+    }
+    for key in table.keys().filter(|k| !DESCRIPTION.contains(&k.as_str())) {
+        match basis.get(key).and_then(Value::as_str) {
+            Some(text) if BASES.iter().any(|b| text.starts_with(b)) => {}
+            _ => return Err(format!("{place}: [basis] must call {key} \"data sheet\", \"derived\" or \"fitted\"")),
+        }
+    }
+    if let Some(key) = basis.keys().find(|k| !table.contains_key(*k)) {
+        return Err(format!("{place}: [basis] speaks of {key}, which the file does not have"));
+    }
+    table.try_into().map_err(|e: toml::de::Error| format!("{place}: {}", one_line(e.message())))
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+impl Brick {
+    /// Who keeps the redundancy: the software array if there is one, else the controller.
+    pub fn keeper(&self) -> Option<&ControllerParameters> {
+        self.software.as_ref().or(self.controller.as_ref())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let least = match self.level {
+            Level::Jbod | Level::Raid0 => 1,
+            Level::Raid1 => 2,
+            Level::Raid5 => 3,
+            Level::Raid6 | Level::Raid10 => 4,
+        };
+        let n = self.members;
+        if n < least || n > 1_000 {
+            return Err(format!("{n} members; this level takes from {least} to 1000"));
+        }
+        if matches!(self.level, Level::Raid10) && n % 2 == 1 || matches!(self.level, Level::Raid1) && n != 2 {
+            return Err(format!("{n} members; raid1 takes 2 and raid10 an even number"));
+        }
+        if self.stripe_bytes < 512 || !self.stripe_bytes.is_multiple_of(512) {
+            return Err(format!("stripe of {} bytes; a multiple of 512 is needed", self.stripe_bytes));
+        }
+        if self.controllers == 0 || !n.is_multiple_of(self.controllers) {
+            return Err(format!("{n} members cannot be shared out evenly over {} controllers", self.controllers));
+        }
+        if !(0.0..=100.0).contains(&self.rebuild_position) {
+            return Err(format!("rebuild_position = {}; from 0 to 100 per cent", self.rebuild_position));
+        }
+        self.check_ports()?;
+        self.check_condition()?;
+        self.check_drive()
+    }
+
+    fn check_ports(&self) -> Result<(), String> {
+        let Some(controller) = &self.controller else { return Ok(()) };
+        let here = (self.members + self.spares).div_ceil(self.controllers);
+        if controller.ports > 0 && here > controller.ports {
+            return Err(format!("{here} drives on a controller of {} ports; add controllers", controller.ports));
+        }
+        if self.queue_limit == 0 {
+            return Err("queue_limit = 0; at least 1".into());
+        }
+        Ok(())
+    }
+
+    fn check_condition(&self) -> Result<(), String> {
+        let redundant = !matches!(self.level, Level::Jbod | Level::Raid0);
+        let rebuilds = self.keeper().is_some_and(|k| k.rebuild_chunk_bytes.0 >= 4096);
+        match self.condition {
+            Condition::Normal => Ok(()),
+            Condition::Degraded if !redundant => Err("a volume without redundancy cannot be degraded".into()),
+            Condition::Degraded => Ok(()),
+            Condition::NeighbourRebuilding => match self.keeper() {
+                Some(k) if k.rebuild_slice.ns > 0 && self.controller.is_some() => Ok(()),
+                _ => Err("has no controller that could rebuild a neighbour; name one that states rebuild_slice".into()),
+            },
+            _ if !redundant => Err("a volume without redundancy has nothing to rebuild, initialize or scrub".into()),
+            _ if !rebuilds => Err("its controller states no rebuild_chunk_bytes (4096 or more); name another".into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_drive(&self) -> Result<(), String> {
+        match &self.drive {
+            DriveParameters::Rotating(p) => {
+                let positive = [p.outer_mb_per_s, p.inner_mb_per_s, p.interface_mb_per_s].iter().all(|v| *v > 0.0);
+                let counted = p.rpm >= 1 && p.heads >= 1 && p.zones >= 1 && p.destage_window >= 1;
+                let counted = counted && p.write_cache_entries >= 1 && p.queue_depth >= 1;
+                let sized = p.capacity_bytes.0 >= 1 << 20 && p.rpm <= 100_000;
+                if positive && counted && sized {
+                    return Ok(());
+                }
+                Err("a rotating drive needs rates, rpm, heads, zones, windows and depths above 0 and at least 1 MiB"
+                    .into())
+            }
+            DriveParameters::Ssd(p) => {
+                let rates = p.channel_mb_per_s > 0.0 && p.interface_mb_per_s > 0.0 && p.over_provision_percent > 0.0;
+                let counts = p.channels >= 1 && p.dies_per_channel >= 1 && p.pages_per_block >= 1;
+                if rates && counts && p.page_bytes.0 >= 512 && p.map_bytes.0 >= 512 && p.dram_cache_bytes.0 >= 1 << 20 {
+                    return Ok(());
+                }
+                Err("a solid-state drive needs channels, dies, pages of 512 bytes or more, rates and 1 MiB of DRAM"
+                    .into())
+            }
+            DriveParameters::Cloud(p) => {
+                if p.iops >= 1 && p.mb_per_s > 0.0 && p.io_unit_bytes.0 >= 512 && p.burst_ios >= 1 {
+                    return Ok(());
+                }
+                Err("a cloud volume needs iops, mb_per_s, burst_ios and io_unit_bytes above 0".into())
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! A cloud volume: caps on requests and bytes a second, each a token bucket, and a latency that is a constant plus an
+//! exponential part. The buckets are the virtual scheduling form of the generic cell rate algorithm (ITU-T I.371): a
+//! request conforms when the theoretical arrival time lies no further ahead than the burst allows.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use engine::rng::Rng;
+
+use crate::NEVER;
+use crate::brick::CloudParameters;
+use crate::member::{Command, Kind, Lost};
+
+#[derive(Debug)]
+struct Bucket {
+    /// Theoretical arrival time of the next token, in ns.
+    theoretical_ns: u64,
+    burst_ns: u64,
+}
+
+impl Bucket {
+    /// When `cost_ns` worth of tokens may pass.
+    fn take(&mut self, now_ns: u64, cost_ns: u64) -> u64 {
+        let from_ns = self.theoretical_ns.max(now_ns);
+        self.theoretical_ns = from_ns + cost_ns;
+        self.theoretical_ns.saturating_sub(self.burst_ns.max(cost_ns)).max(now_ns)
+    }
+}
+
+#[derive(Debug)]
+pub struct Cloud {
+    p: CloudParameters,
+    requests: Bucket,
+    bytes: Bucket,
+    rng: Rng,
+    ended: BinaryHeap<Reverse<(u64, u64, u32)>>,
+    sequence: u64,
+}
+
+impl Cloud {
+    pub fn new(p: &CloudParameters) -> Cloud {
+        let burst_ns = p.burst_ios.saturating_mul(1_000_000_000) / p.iops;
+        let bytes_ns = (p.burst_bytes.0 as f64 * 1e3 / p.mb_per_s) as u64;
+        Cloud {
+            requests: Bucket { theoretical_ns: 0, burst_ns },
+            bytes: Bucket { theoretical_ns: 0, burst_ns: bytes_ns },
+            rng: Rng::from_words(&[p.seed]),
+            ended: BinaryHeap::new(),
+            sequence: 0,
+            p: p.clone(),
+        }
+    }
+
+    pub fn capacity_bytes(&self) -> u64 {
+        self.p.capacity_bytes.0
+    }
+
+    pub fn submit(&mut self, now_ns: u64, command: Command) {
+        let units = u64::from(command.bytes).div_ceil(self.p.io_unit_bytes.0).max(1);
+        let pass_ns = match command.kind {
+            Kind::Flush | Kind::Trim => now_ns,
+            Kind::Read | Kind::Write => {
+                let moving_ns = (f64::from(command.bytes) * 1e3 / self.p.mb_per_s) as u64;
+                let requests_ns = self.requests.take(now_ns, units * 1_000_000_000 / self.p.iops);
+                requests_ns.max(self.bytes.take(now_ns, moving_ns))
+            }
+        };
+        let base_ns = if command.kind == Kind::Read { self.p.read_latency.ns } else { self.p.write_latency.ns };
+        let tail_ns = (-libm::log(1.0 - self.rng.unit_f64()) * self.p.latency_tail.ns as f64) as u64;
+        self.ended.push(Reverse((pass_ns + base_ns + tail_ns, self.sequence, command.id)));
+        self.sequence += 1;
+    }
+
+    pub fn next_event(&self) -> u64 {
+        self.ended.peek().map_or(NEVER, |Reverse((end_ns, _, _))| *end_ns)
+    }
+
+    pub fn advance(&mut self, now_ns: u64, done: &mut Vec<u32>) {
+        while let Some(Reverse((end_ns, _, id))) = self.ended.peek().copied() {
+            if end_ns > now_ns {
+                return;
+            }
+            self.ended.pop();
+            done.push(id);
+        }
+    }
+
+    /// A volume acknowledges what it has replicated, so nothing is lost.
+    pub fn power_cut(&mut self) -> Vec<Lost> {
+        self.ended.clear();
+        Vec::new()
+    }
+}

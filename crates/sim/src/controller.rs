@@ -1,0 +1,84 @@
+//! A controller: a processor that takes one command at a time, and a bus that moves one buffer at a time. Both are
+//! servers in order of arrival: a job begins at `max(now, free)`. In products that move data by the processor itself they
+//! are one server.
+
+use crate::brick::ControllerParameters;
+use crate::ssd::per_mb;
+
+#[derive(Debug)]
+pub struct Controller {
+    read_ns: u64,
+    write_ns: u64,
+    one_path: bool,
+    bus_read_mb_per_s: f64,
+    bus_write_mb_per_s: f64,
+    stream_mb_per_s: f64,
+    processor_free_ns: u64,
+    bus_free_ns: u64,
+    stream_free_ns: u64,
+    /// Length of a slice of a neighbour's rebuild, 0 where there is none.
+    slice_ns: u64,
+    slice_end_ns: u64,
+    /// Time during which the bus moved data.
+    pub bus_busy_ns: u64,
+}
+
+impl Controller {
+    pub fn new(p: &ControllerParameters, slice_ns: u64) -> Controller {
+        Controller {
+            read_ns: p.read_command.ns,
+            write_ns: p.write_command.ns,
+            one_path: p.command_holds_bus,
+            bus_read_mb_per_s: p.bus_mb_per_s * p.bus_read_efficiency,
+            bus_write_mb_per_s: p.bus_mb_per_s * p.bus_write_efficiency,
+            stream_mb_per_s: p.mirror_stream_mb_per_s,
+            processor_free_ns: 0,
+            bus_free_ns: 0,
+            stream_free_ns: 0,
+            slice_ns,
+            slice_end_ns: 0,
+            bus_busy_ns: 0,
+        }
+    }
+
+    /// When the processor has dealt with a command that arrives now.
+    pub fn command(&mut self, now_ns: u64, write: bool) -> u64 {
+        let cost_ns = if write { self.write_ns } else { self.read_ns };
+        let free_ns = if self.one_path { &mut self.bus_free_ns } else { &mut self.processor_free_ns };
+        *free_ns = now_ns.max(*free_ns) + cost_ns;
+        *free_ns
+    }
+
+    /// When a drive command gets its turn. While a neighbour is rebuilt, slices of the rebuild follow one another, and
+    /// one waiting command goes between two of them.
+    pub fn turn(&mut self, now_ns: u64) -> u64 {
+        if self.slice_ns == 0 {
+            return now_ns;
+        }
+        let slices = now_ns.saturating_sub(self.slice_end_ns).div_ceil(self.slice_ns);
+        let turn_ns = self.slice_end_ns + slices * self.slice_ns;
+        self.slice_end_ns = turn_ns + self.slice_ns;
+        turn_ns
+    }
+
+    /// When the bus has moved these bytes: for a read towards the host, for a write towards the drives.
+    pub fn transfer(&mut self, now_ns: u64, bytes: u64, write: bool) -> u64 {
+        let rate = if write { self.bus_write_mb_per_s } else { self.bus_read_mb_per_s };
+        if rate <= 0.0 {
+            return now_ns;
+        }
+        let moving_ns = per_mb(bytes, rate);
+        self.bus_busy_ns += moving_ns;
+        self.bus_free_ns = now_ns.max(self.bus_free_ns) + moving_ns;
+        self.bus_free_ns
+    }
+
+    /// When a stream of mirrored reads may have got these bytes, by the product's cap.
+    pub fn stream(&mut self, now_ns: u64, bytes: u64) -> u64 {
+        if self.stream_mb_per_s <= 0.0 {
+            return now_ns;
+        }
+        self.stream_free_ns = now_ns.max(self.stream_free_ns) + per_mb(bytes, self.stream_mb_per_s);
+        self.stream_free_ns
+    }
+}

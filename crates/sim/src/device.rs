@@ -1,0 +1,145 @@
+//! Modelled bricks as a device of the measuring loop: time jumps to the earlier of the next event and `until`.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use engine::device::{Completion, Device, Devices, Operation, Order, Setup, Until};
+use plan::SyncMode;
+
+use crate::NEVER;
+use crate::member::Kind;
+use crate::system::{Request, System};
+
+/// All bricks of a run and their common clock. They live from phase to phase.
+#[derive(Debug)]
+pub struct Bricks {
+    systems: Arc<Mutex<Vec<System>>>,
+    now_ns: Arc<AtomicU64>,
+}
+
+impl Bricks {
+    pub fn new(systems: Vec<System>) -> Bricks {
+        Bricks { systems: Arc::new(Mutex::new(systems)), now_ns: Arc::default() }
+    }
+}
+
+impl Devices for Bricks {
+    type Device = Virtual;
+
+    fn open(&self, setup: &Setup) -> Result<Virtual, String> {
+        let systems = std::mem::take(&mut *self.systems.lock().unwrap_or_else(PoisonError::into_inner));
+        if systems.is_empty() {
+            return Err("modelled bricks serve one loop at a time".into());
+        }
+        Ok(Virtual {
+            home: self.systems.clone(),
+            shared_now_ns: self.now_ns.clone(),
+            now_ns: self.now_ns.load(Ordering::Relaxed),
+            flights: vec![Flight::default(); setup.slots as usize],
+            in_flight: 0,
+            systems,
+        })
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.now_ns.load(Ordering::Relaxed)
+    }
+
+    fn loops(&self, _lanes: usize) -> usize {
+        1
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Flight {
+    submitted_ns: u64,
+    bytes: u32,
+}
+
+/// The device of the one loop of a simulated run.
+#[derive(Debug)]
+pub struct Virtual {
+    home: Arc<Mutex<Vec<System>>>,
+    shared_now_ns: Arc<AtomicU64>,
+    systems: Vec<System>,
+    now_ns: u64,
+    flights: Vec<Flight>,
+    in_flight: u32,
+}
+
+impl Drop for Virtual {
+    fn drop(&mut self) {
+        *self.home.lock().unwrap_or_else(PoisonError::into_inner) = std::mem::take(&mut self.systems);
+    }
+}
+
+impl Device for Virtual {
+    const VIRTUAL: bool = true;
+
+    fn now_ns(&mut self) -> u64 {
+        self.now_ns
+    }
+
+    fn buffer(&mut self, _slot: u32, _request_bytes: u32) -> &mut [u8] {
+        &mut []
+    }
+
+    #[inline]
+    fn queue(&mut self, order: &Order) {
+        let kind = match order.operation {
+            Operation::Read => Kind::Read,
+            Operation::Write => Kind::Write,
+            Operation::Flush => Kind::Flush,
+            Operation::Trim => Kind::Trim,
+        };
+        self.flights[order.slot as usize] = Flight { submitted_ns: self.now_ns, bytes: order.request_bytes };
+        self.in_flight += 1;
+        let request = Request {
+            tag: order.slot,
+            kind,
+            offset_bytes: order.offset_bytes,
+            bytes: order.request_bytes,
+            durable: order.sync != SyncMode::None,
+        };
+        self.systems[usize::from(order.target)].submit(self.now_ns, request);
+    }
+
+    #[inline]
+    fn turn(&mut self, until: Until, done: &mut Vec<Completion>) -> Result<u64, String> {
+        loop {
+            let mut next_ns = NEVER;
+            let mut ended = false;
+            for system in &self.systems {
+                next_ns = next_ns.min(system.next_event());
+                ended |= system.has_ended();
+            }
+            if !ended && next_ns == NEVER && until.ns == NEVER {
+                return Err(format!("the model lost {} requests; please report this", self.in_flight));
+            }
+            if !ended {
+                self.now_ns = self.now_ns.max(next_ns.min(until.ns));
+                for system in &mut self.systems {
+                    system.advance(self.now_ns);
+                }
+            }
+            let (flights, in_flight) = (&self.flights, &mut self.in_flight);
+            for system in &mut self.systems {
+                system.take_ended(|(slot, ended_ns)| {
+                    let flight = flights[slot as usize];
+                    *in_flight -= 1;
+                    let (result, submitted_ns) = (flight.bytes as i32, flight.submitted_ns);
+                    done.push(Completion { slot, result, submitted_ns, ended_ns });
+                });
+            }
+            if !done.is_empty() || self.now_ns >= until.ns {
+                self.shared_now_ns.store(self.now_ns, Ordering::Relaxed);
+                return Ok(self.now_ns);
+            }
+        }
+    }
+
+    /// All of virtual time belongs to the model.
+    fn away_ns(&self) -> u64 {
+        self.now_ns
+    }
+}

@@ -1,0 +1,471 @@
+//! A rotating drive: an arm that does one thing at a time, an interface that moves one buffer at a time, read-ahead
+//! segments, and a write cache whose firmware sorts a small window of what is waiting.
+//!
+//! A media operation takes `overhead + seek + rotational wait + transfer`. The wait is the difference of angles on the
+//! drive's own spindle, whose phase is the virtual clock. Without a queue (ATA before TCQ/NCQ) the next command is looked
+//! at when the one before it has ended, so its overhead is paid between them; with one, positioning starts at once.
+
+pub mod geometry;
+pub mod seek;
+
+use std::collections::VecDeque;
+
+use crate::brick::{RotatingParameters, Scheduler};
+use crate::member::{Command, Kind, Lost};
+use crate::{NEVER, SECTOR_BYTES};
+use geometry::{Geometry, Place};
+use seek::SeekCurve;
+
+/// Dirty extents that touch are joined up to this: what one command of 2003 could move (256 sectors) eight times over.
+const JOINED_SECTORS: u64 = 2048;
+
+#[derive(Debug, Clone, Copy)]
+struct Pending {
+    id: u32,
+    kind: Kind,
+    durable: bool,
+    sector: u64,
+    sectors: u64,
+    place: Place,
+    arrived_ns: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Dirty {
+    sector: u64,
+    sectors: u64,
+    place: Place,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Work {
+    Read(Pending),
+    Write(Pending),
+    Destage(Dirty),
+}
+
+/// What the arm is doing until `end_ns`.
+#[derive(Debug, Clone, Copy)]
+struct Media {
+    end_ns: u64,
+    work: Work,
+}
+
+/// What the interface is doing until `end_ns`: a command that needs no arm.
+#[derive(Debug, Clone, Copy)]
+struct Front {
+    end_ns: u64,
+    command: Pending,
+    accepted: bool,
+}
+
+/// The heads stay on track after a read and go on reading.
+#[derive(Debug, Clone, Copy)]
+struct Ahead {
+    first: u64,
+    from: u64,
+    from_ns: u64,
+    limit: u64,
+}
+
+#[derive(Debug)]
+pub struct Drive {
+    geometry: Geometry,
+    read_seek: SeekCurve,
+    write_seek: SeekCurve,
+    p: RotatingParameters,
+    write_cache: bool,
+    queue: VecDeque<Pending>,
+    media: Option<Media>,
+    front: VecDeque<Front>,
+    link_free_ns: u64,
+    ahead: Option<Ahead>,
+    segments: VecDeque<(u64, u64)>,
+    dirty: VecDeque<Dirty>,
+    dirty_sectors: u64,
+    /// Cache entries promised to writes that are on the interface.
+    promised: usize,
+    at: Place,
+    last_end_sector: u64,
+    last_was_foreground: bool,
+    last_was_aged: bool,
+    /// Time during which the arm was at work.
+    pub busy_ns: u64,
+}
+
+impl Drive {
+    pub fn new(p: &RotatingParameters) -> Result<Drive, String> {
+        let geometry = Geometry::new(p);
+        let n = geometry.cylinders;
+        Ok(Drive {
+            read_seek: SeekCurve::new(p.seek_track_read.ns, p.seek_average_read.ns, p.seek_full_read.ns, n)?,
+            write_seek: SeekCurve::new(p.seek_track_write.ns, p.seek_average_write.ns, p.seek_full_write.ns, n)?,
+            at: geometry.place(0),
+            geometry,
+            write_cache: p.write_cache,
+            p: p.clone(),
+            queue: VecDeque::new(),
+            media: None,
+            front: VecDeque::new(),
+            link_free_ns: 0,
+            ahead: None,
+            segments: VecDeque::new(),
+            dirty: VecDeque::new(),
+            dirty_sectors: 0,
+            promised: 0,
+            last_end_sector: 0,
+            last_was_foreground: false,
+            last_was_aged: false,
+            busy_ns: 0,
+        })
+    }
+
+    pub fn capacity_bytes(&self) -> u64 {
+        self.geometry.sectors * SECTOR_BYTES
+    }
+
+    pub fn set_write_cache(&mut self, on: bool) {
+        self.write_cache = on;
+    }
+
+    pub fn submit(&mut self, now_ns: u64, command: Command) {
+        let sector = command.offset_bytes / SECTOR_BYTES;
+        let sectors = u64::from(command.bytes).div_ceil(SECTOR_BYTES);
+        self.queue.push_back(Pending {
+            id: command.id,
+            kind: command.kind,
+            durable: command.durable,
+            sector,
+            sectors,
+            place: self.geometry.place(sector),
+            arrived_ns: now_ns,
+        });
+        self.kick(now_ns);
+    }
+
+    #[inline]
+    pub fn next_event(&self) -> u64 {
+        let front = self.front.front().map_or(NEVER, |f| f.end_ns);
+        self.media.map_or(front, |m| m.end_ns.min(front))
+    }
+
+    pub fn advance(&mut self, now_ns: u64, done: &mut Vec<u32>) {
+        loop {
+            let next_ns = self.next_event();
+            if next_ns > now_ns {
+                return;
+            }
+            if let Some(front) = self.front.front().copied().filter(|f| f.end_ns == next_ns) {
+                self.front.pop_front();
+                if front.accepted {
+                    self.promised -= 1;
+                    self.keep(&front.command);
+                }
+                done.push(front.command.id);
+            } else if let Some(media) = self.media.take() {
+                self.end_media(media, done);
+            }
+            self.kick(next_ns);
+        }
+    }
+
+    pub fn power_cut(&mut self, now_ns: u64) -> Vec<Lost> {
+        self.advance(now_ns, &mut Vec::new());
+        let mut lost: Vec<Dirty> = self.dirty.drain(..).collect();
+        if let Some(Media { work: Work::Destage(dirty), .. }) = self.media {
+            lost.push(dirty);
+        }
+        (self.media, self.ahead, self.dirty_sectors, self.promised) = (None, None, 0, 0);
+        self.queue.clear();
+        self.front.clear();
+        self.segments.clear();
+        let mut lost: Vec<Lost> = lost
+            .iter()
+            .map(|d| Lost { offset_bytes: d.sector * SECTOR_BYTES, bytes: d.sectors * SECTOR_BYTES })
+            .collect();
+        lost.sort_by_key(|l| l.offset_bytes);
+        lost
+    }
+
+    /// Puts an accepted write into the cache, joined to an extent that it continues.
+    fn keep(&mut self, command: &Pending) {
+        self.dirty_sectors += command.sectors;
+        let continues =
+            |d: &&mut Dirty| d.sector + d.sectors == command.sector && d.sectors + command.sectors <= JOINED_SECTORS;
+        match self.dirty.iter_mut().rev().find(continues) {
+            Some(dirty) => dirty.sectors += command.sectors,
+            None => {
+                self.dirty.push_back(Dirty { sector: command.sector, sectors: command.sectors, place: command.place })
+            }
+        }
+        self.forget(command.sector, command.sectors);
+    }
+
+    /// Read-ahead data that a write replaced is of no use any more.
+    fn forget(&mut self, sector: u64, sectors: u64) {
+        let end = sector + sectors;
+        self.segments.retain(|(from, to)| *to <= sector || *from >= end);
+        if self.ahead.is_some_and(|a| a.first < end && sector < a.limit) {
+            self.ahead = None;
+        }
+    }
+
+    fn end_media(&mut self, media: Media, done: &mut Vec<u32>) {
+        let (sector, sectors) = match media.work {
+            Work::Read(p) | Work::Write(p) => {
+                done.push(p.id);
+                (p.sector, p.sectors)
+            }
+            Work::Destage(d) => {
+                self.dirty_sectors -= d.sectors;
+                (d.sector, d.sectors)
+            }
+        };
+        let end = (sector + sectors).min(self.geometry.sectors);
+        self.at = self.geometry.place(end - 1);
+        self.last_end_sector = end;
+        if matches!(media.work, Work::Read(_)) && self.p.read_ahead_bytes.0 > 0 {
+            let first =
+                self.ahead.map_or(sector, |a| if a.limit >= sector && a.first <= sector { a.first } else { sector });
+            let limit = (end + self.p.read_ahead_bytes.0 / SECTOR_BYTES).min(self.geometry.sectors);
+            self.ahead = Some(Ahead { first, from: end, from_ns: media.end_ns, limit });
+        }
+    }
+
+    /// How far read-ahead has come.
+    fn ahead_position(&self, ahead: &Ahead, now_ns: u64) -> u64 {
+        (ahead.from + self.geometry.sectors_in(ahead.from, now_ns.saturating_sub(ahead.from_ns))).min(ahead.limit)
+    }
+
+    /// Whether the heads, reading ahead, come to these sectors soon enough.
+    fn reads_anyway(&self, ahead: &Ahead, command: &Pending, now_ns: u64) -> bool {
+        let position = self.ahead_position(ahead, now_ns);
+        let near = position + self.geometry.sectors_per_track(position) / 2;
+        command.kind == Kind::Read
+            && command.sector >= ahead.first
+            && command.sector <= near
+            && position < ahead.limit
+            && command.sector + command.sectors > ahead.from
+    }
+
+    /// The heads leave: what was read ahead stays as a segment.
+    fn end_ahead(&mut self, now_ns: u64) {
+        let Some(ahead) = self.ahead.take() else { return };
+        let position = self.ahead_position(&ahead, now_ns);
+        let longest = (self.p.cache_bytes.0 / u64::from(self.p.read_segments.max(1)) / SECTOR_BYTES).max(1);
+        self.segments.push_back((ahead.first.max(position.saturating_sub(longest)), position));
+        if self.segments.len() > self.p.read_segments as usize {
+            self.segments.pop_front();
+        }
+        // The heads followed the data that were read ahead.
+        self.at = self.geometry.place(position.saturating_sub(1).max(self.last_end_sector - 1));
+    }
+
+    fn queued(&self) -> bool {
+        self.p.scheduler != Scheduler::None
+    }
+
+    /// Starts whatever can start now.
+    fn kick(&mut self, now_ns: u64) {
+        if self.queued() {
+            self.serve_fronts(now_ns);
+            if self.media.is_none() {
+                self.start_media(now_ns);
+            }
+            return;
+        }
+        // One command at a time.
+        let foreground = matches!(self.media, Some(Media { work: Work::Read(_) | Work::Write(_), .. }));
+        if self.front.is_empty()
+            && !foreground
+            && let Some(command) = self.queue.front().copied()
+        {
+            if self.serve_front(now_ns, &command) {
+                self.queue.pop_front();
+            } else if self.media.is_none() && self.needs_arm(&command) {
+                self.queue.pop_front();
+                self.start_command(now_ns, command);
+            }
+        }
+        if self.media.is_none() {
+            self.start_destage(now_ns);
+        }
+    }
+
+    /// With a queue, commands that need no arm overtake those that do.
+    fn serve_fronts(&mut self, now_ns: u64) {
+        let mut index = 0;
+        while index < self.queue.len().min(self.p.queue_depth as usize) {
+            let command = self.queue[index];
+            if self.serve_front(now_ns, &command) {
+                self.queue.remove(index);
+            } else {
+                index += 1;
+            }
+        }
+    }
+
+    fn cached_write(&self, command: &Pending) -> bool {
+        command.kind == Kind::Write && self.write_cache && !command.durable
+    }
+
+    fn needs_arm(&self, command: &Pending) -> bool {
+        match command.kind {
+            Kind::Read => true,
+            Kind::Write => !self.cached_write(command),
+            Kind::Flush | Kind::Trim => false,
+        }
+    }
+
+    /// Serves a command out of the cache or into it, if that is possible now.
+    fn serve_front(&mut self, now_ns: u64, command: &Pending) -> bool {
+        let accepted = self.cached_write(command);
+        let possible = match command.kind {
+            Kind::Write => accepted && self.has_room(command.sectors),
+            Kind::Read => self.is_cached(command, now_ns),
+            Kind::Flush => self.dirty_sectors == 0 && self.promised == 0,
+            Kind::Trim => true,
+        };
+        if !possible {
+            return false;
+        }
+        let bytes = if matches!(command.kind, Kind::Read | Kind::Write) { command.sectors * SECTOR_BYTES } else { 0 };
+        let moving_ns = (bytes as f64 * 1e3 / self.p.interface_mb_per_s) as u64;
+        let end_ns = now_ns.max(self.link_free_ns) + self.p.command_overhead.ns + moving_ns;
+        self.link_free_ns = end_ns;
+        self.promised += usize::from(accepted);
+        self.front.push_back(Front { end_ns, command: *command, accepted });
+        true
+    }
+
+    fn has_room(&self, sectors: u64) -> bool {
+        let flushing = self.queue.iter().take(self.p.queue_depth.max(1) as usize).any(|c| c.kind == Kind::Flush);
+        let destaging = usize::from(matches!(self.media, Some(Media { work: Work::Destage(_), .. })));
+        !flushing
+            && self.dirty.len() + destaging + self.promised < self.p.write_cache_entries as usize
+            && (self.dirty_sectors + sectors) * SECTOR_BYTES <= self.p.cache_bytes.0
+    }
+
+    fn is_cached(&self, command: &Pending, now_ns: u64) -> bool {
+        let end = command.sector + command.sectors;
+        let ahead = self.media.is_none()
+            && self.ahead.is_some_and(|a| command.sector >= a.first && end <= self.ahead_position(&a, now_ns));
+        ahead
+            || self.segments.iter().any(|(from, to)| *from <= command.sector && end <= *to)
+            || self.dirty.iter().any(|d| d.sector <= command.sector && end <= d.sector + d.sectors)
+    }
+
+    /// With a queue: picks among the commands that need the arm and what is to be destaged.
+    fn start_media(&mut self, now_ns: u64) {
+        let visible = self.queue.len().min(self.p.queue_depth as usize);
+        let mut blocked_write = false;
+        let mut eligible = false;
+        for command in self.queue.iter().take(visible) {
+            blocked_write |= self.cached_write(command) || command.kind == Kind::Flush;
+            eligible |= self.needs_arm(command);
+        }
+        let destage_first = blocked_write && self.last_was_foreground && !self.dirty.is_empty();
+        if !eligible || destage_first {
+            return self.start_destage(now_ns);
+        }
+        let index = self.pick(now_ns, visible);
+        if let Some(command) = self.queue.remove(index) {
+            self.last_was_aged = now_ns.saturating_sub(command.arrived_ns) > self.p.age_limit.ns && !self.last_was_aged;
+            self.start_command(now_ns, command);
+        }
+    }
+
+    /// Index of the next command, by the drive's scheduler. One that is too old goes first, but only every other time: a
+    /// queue in which all are too old would never be sorted again.
+    fn pick(&self, now_ns: u64, visible: usize) -> usize {
+        let arms = || self.queue.iter().take(visible).enumerate().filter(|(_, c)| self.needs_arm(c));
+        let Some((oldest, command)) = arms().next() else { return 0 };
+        if now_ns.saturating_sub(command.arrived_ns) > self.p.age_limit.ns && !self.last_was_aged {
+            return oldest;
+        }
+        match self.p.scheduler {
+            Scheduler::None | Scheduler::Fifo => oldest,
+            Scheduler::Sptf => {
+                let phase_ns = now_ns % self.geometry.revolution_ns;
+                let cost = |c: &Pending| match &self.ahead {
+                    Some(ahead) if self.reads_anyway(ahead, c, now_ns) => 0,
+                    _ => self.positioning_ns(phase_ns, &c.place, c.sector, c.kind != Kind::Read),
+                };
+                arms().min_by_key(|(_, c)| cost(c)).map_or(oldest, |(i, _)| i)
+            }
+            Scheduler::CLook => {
+                let here = self.last_end_sector;
+                let ahead = arms().filter(|(_, c)| c.sector >= here).min_by_key(|(_, c)| c.sector);
+                ahead.or_else(|| arms().min_by_key(|(_, c)| c.sector)).map_or(oldest, |(i, _)| i)
+            }
+        }
+    }
+
+    /// Seek and rotational wait from where the arm is, with the spindle at `phase_ns`.
+    #[inline]
+    fn positioning_ns(&self, phase_ns: u64, to: &Place, sector: u64, write: bool) -> u64 {
+        let revolution_ns = self.geometry.revolution_ns;
+        let distance = self.at.cylinder.abs_diff(to.cylinder);
+        // Straight on, the skew has the head switch or the step to the next cylinder in it.
+        let seek_ns = if distance == 0 || sector == self.last_end_sector {
+            if self.at.track == to.track { 0 } else { self.p.head_switch.ns }
+        } else if write {
+            self.write_seek.ns(distance) + self.p.write_settle.ns
+        } else {
+            self.read_seek.ns(distance)
+        };
+        let mut arrival_phase_ns = phase_ns + seek_ns;
+        while arrival_phase_ns >= revolution_ns {
+            arrival_phase_ns -= revolution_ns;
+        }
+        let wait_ns = if to.angle_ns >= arrival_phase_ns {
+            to.angle_ns - arrival_phase_ns
+        } else {
+            to.angle_ns + revolution_ns - arrival_phase_ns
+        };
+        seek_ns + wait_ns
+    }
+
+    fn start_command(&mut self, now_ns: u64, command: Pending) {
+        self.last_was_foreground = true;
+        let write = command.kind != Kind::Read;
+        // With a queue the next command is prepared while the arm is still at work.
+        let waited = self.queued() && command.arrived_ns < now_ns;
+        let begin_ns = if waited { now_ns } else { now_ns + self.p.command_overhead.ns };
+        let end = command.sector + command.sectors;
+        if let Some(ahead) = self.ahead.filter(|a| self.reads_anyway(a, &command, now_ns)) {
+            let end_ns = ahead.from_ns + self.geometry.transfer_ns(ahead.from, end - ahead.from);
+            return self.occupy(now_ns, end_ns.max(begin_ns), Work::Read(command));
+        }
+        self.end_ahead(now_ns);
+        let phase_ns = begin_ns % self.geometry.revolution_ns;
+        let positioning_ns = self.positioning_ns(phase_ns, &command.place, command.sector, write);
+        let end_ns = begin_ns + positioning_ns + self.geometry.transfer_ns(command.sector, command.sectors);
+        if write {
+            self.forget(command.sector, command.sectors);
+        }
+        self.occupy(now_ns, end_ns, if write { Work::Write(command) } else { Work::Read(command) });
+    }
+
+    fn start_destage(&mut self, now_ns: u64) {
+        if self.dirty.is_empty() {
+            return;
+        }
+        self.last_was_foreground = false;
+        self.end_ahead(now_ns);
+        let phase_ns = now_ns % self.geometry.revolution_ns;
+        let window = self.dirty.iter().take(self.p.destage_window as usize);
+        let cost = |d: &Dirty| self.positioning_ns(phase_ns, &d.place, d.sector, true);
+        let best = window.enumerate().min_by_key(|(_, d)| cost(d)).map(|(i, d)| (i, cost(d)));
+        let Some((index, positioning_ns)) = best else { return };
+        let Some(dirty) = self.dirty.remove(index) else { return };
+        let end_ns = now_ns + positioning_ns + self.geometry.transfer_ns(dirty.sector, dirty.sectors);
+        self.occupy(now_ns, end_ns, Work::Destage(dirty));
+    }
+
+    fn occupy(&mut self, now_ns: u64, end_ns: u64, work: Work) {
+        debug_assert!(self.media.is_none(), "an arm does one thing at a time");
+        self.busy_ns += end_ns - now_ns;
+        self.media = Some(Media { end_ns, work });
+    }
+}

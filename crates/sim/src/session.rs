@@ -1,0 +1,151 @@
+//! A run on modelled bricks from its first check to its last event, the counterpart of a run on real storage.
+
+use std::sync::Arc;
+
+use engine::conductor::{self, RunControl};
+use engine::event::{ClockFacts, Event, PhaseFacts, Start, StreamFacts, TargetFacts};
+use engine::streams::{TargetArea, Verifiers, build_lanes};
+use plan::{CacheState, IoMode, Profile};
+use serde::Deserialize;
+
+use crate::SECTOR_BYTES;
+use crate::brick::{Condition, Texts, resolve};
+use crate::device::Bricks;
+use crate::system::System;
+
+/// What the user wishes, beside the profile.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Options {
+    /// Texts of brick files by `drives/NAME`, `controllers/NAME` and `arrays/NAME`.
+    pub bricks: Texts,
+    /// `key=value` for every brick of the run.
+    pub overrides: Vec<String>,
+    pub condition: Option<Condition>,
+    /// What the record calls the start of the run; virtual time has no date of its own.
+    pub start_unix_ns: u64,
+}
+
+/// A run that may begin.
+pub struct Session {
+    profile: Profile,
+    areas: Vec<TargetArea>,
+    bricks: Arc<Bricks>,
+    start: Start,
+}
+
+/// Whether a target names a modelled brick.
+pub fn is_modelled(target: &str) -> bool {
+    target.starts_with("sim:")
+}
+
+/// Builds the bricks that `sim:NAME` or `sim:NAME,key=value,…` name. An error is one line for the user.
+pub fn prepare(profile: Profile, targets: &[String], options: &Options) -> Result<Session, String> {
+    let wanted = profile.target_count();
+    if targets.len() != wanted {
+        return Err(format!(
+            "the profile speaks of {wanted} target(s), {} given; name one brick for each",
+            targets.len()
+        ));
+    }
+    let mut systems = Vec::new();
+    let mut areas = Vec::new();
+    let mut facts = Vec::new();
+    let mut features = Vec::new();
+    for target in targets {
+        let spoken = target.strip_prefix("sim:").ok_or_else(|| {
+            format!("{target}: real and modelled targets have different clocks; name modelled bricks (sim:NAME) only")
+        })?;
+        let mut brick = resolve(spoken, &options.bricks, &condition_of(options))?;
+        if let Some(cached) = cached_reads(&profile) {
+            return Err(format!("sim:{}: {cached}", brick.name));
+        }
+        brick.name = spoken.to_string();
+        let system = System::new(&brick)?;
+        let size_bytes = system.capacity_bytes();
+        let length_bytes = size_bytes / SECTOR_BYTES * SECTOR_BYTES;
+        areas.push(area(target, length_bytes));
+        facts.push(TargetFacts {
+            path: target.clone(),
+            kind: "sim".into(),
+            size_bytes,
+            data_start_bytes: 0,
+            data_bytes: length_bytes,
+            align_bytes: SECTOR_BYTES as u32,
+            unwritten: "none".into(),
+        });
+        features.push(format!("condition={}", word(brick.condition)));
+        systems.push(system);
+    }
+    for phase in 0..profile.phase.len() {
+        build_lanes(&profile, phase, &areas, &mut Verifiers::new(0))?;
+    }
+    let start = start_facts(&profile, options.start_unix_ns, facts, features);
+    Ok(Session { profile, areas, bricks: Arc::new(Bricks::new(systems)), start })
+}
+
+fn condition_of(options: &Options) -> Vec<String> {
+    let condition = options.condition.map(|c| format!("condition={}", word(c)));
+    options.overrides.iter().cloned().chain(condition).collect()
+}
+
+fn word(condition: Condition) -> &'static str {
+    match condition {
+        Condition::Normal => "normal",
+        Condition::Degraded => "degraded",
+        Condition::Rebuilding => "rebuilding",
+        Condition::NeighbourRebuilding => "neighbour_rebuilding",
+        Condition::Initializing => "initializing",
+        Condition::Scrubbing => "scrubbing",
+    }
+}
+
+/// A model has no page cache in front of it.
+fn cached_reads(profile: &Profile) -> Option<&'static str> {
+    let buffered = profile.io == IoMode::Buffered || profile.cache == CacheState::AsIs;
+    buffered.then_some("a model has no page cache; take io = \"buffered\" and cache = \"as_is\" away")
+}
+
+fn area(path: &str, length_bytes: u64) -> TargetArea {
+    TargetArea {
+        path: path.to_string(),
+        start_bytes: 0,
+        length_bytes,
+        align_bytes: SECTOR_BYTES,
+        writable: true,
+        carries_data: false,
+        scratch_dir: std::path::PathBuf::new(),
+    }
+}
+
+fn start_facts(profile: &Profile, start_unix_ns: u64, targets: Vec<TargetFacts>, features: Vec<String>) -> Start {
+    let stream_facts = |s: &plan::Stream| StreamFacts {
+        name: s.name.clone(),
+        target: s.target,
+        workers: s.workers,
+        depth: s.depth,
+        verify: s.verify,
+    };
+    let phase_facts =
+        |p: &plan::Phase| PhaseFacts { name: p.name.clone(), streams: p.stream.iter().map(stream_facts).collect() };
+    Start {
+        start_unix_ns,
+        engine: "sim".into(),
+        engine_reason: "the target is modelled".into(),
+        io: "direct".into(),
+        io_reason: String::new(),
+        clock: ClockFacts { source: "virtual".into(), read_cost_ns: 0.0 },
+        reap: profile.reap,
+        features,
+        targets,
+        phases: profile.phase.iter().map(phase_facts).collect(),
+    }
+}
+
+impl Session {
+    /// Runs to the end. Events go to `emit`; the last one is [`Event::End`].
+    pub fn run(self, control: &RunControl, emit: &mut dyn FnMut(Event)) {
+        emit(Event::Start(Box::new(self.start)));
+        conductor::run(&self.profile, &self.areas, self.bricks, 0, control, emit);
+    }
+}

@@ -1,0 +1,847 @@
+//! A whole brick: host, controllers with their caches, arrays and members, and what goes on in the background.
+//!
+//! A request passes host, controller processor, bus and array as a chain of stages; each stage is a server in order of
+//! arrival, and the chain goes on at the instant a stage ends. Events at the same instant happen in the order in which
+//! they were planned.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use crate::array::{Array, MemberOp, Operations};
+use crate::brick::{Brick, Condition, ControllerParameters, DriveParameters};
+use crate::cloud::Cloud;
+use crate::controller::Controller;
+use crate::drive::Drive;
+use crate::member::{Command, Kind, Lost, Member};
+use crate::region_log::{Held, RegionLog};
+use crate::ssd::Ssd;
+use crate::write_back::{Destage, Found, ReadAhead, WriteBack};
+use crate::{NEVER, SECTOR_BYTES};
+
+/// A volume counts as in use for so long after a request; a rebuild then keeps to its minimum. (Linux md looks back over
+/// a second; controllers do not tell.)
+const IN_USE_NS: u64 = 100_000_000;
+/// Partial rows that are destaged at a time, for each member: enough to keep a queue at each of them.
+const DESTAGES_A_MEMBER: usize = 4;
+
+/// What the host asks for.
+#[derive(Debug, Clone, Copy)]
+pub struct Request {
+    /// Comes back with the end.
+    pub tag: u32,
+    pub kind: Kind,
+    pub offset_bytes: u64,
+    pub bytes: u32,
+    pub durable: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Active {
+    request: Request,
+    controller: u32,
+    parts: u32,
+    /// A cap of the product lets it end no earlier.
+    not_before_ns: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Owner {
+    Request(u32),
+    Destage { controller: u32, bytes: u64, whole: bool },
+    Fetch { controller: u32, chunk: u64 },
+    Record { array: u32 },
+    Background,
+}
+
+#[derive(Debug)]
+struct Job {
+    owner: Owner,
+    array: u32,
+    operations: Operations,
+    writing: bool,
+    durable: bool,
+    pending: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    job: u32,
+    op: MemberOp,
+    durable: bool,
+    flush: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// The host has passed a request on.
+    Arrived(u32),
+    /// The controller's processor has dealt with it.
+    Commanded(u32),
+    /// The data of a write are at the controller.
+    Taken(u32),
+    Ended(u32),
+    /// A member operation passes the controller: processor, bus, turn, and for a read the bus again.
+    StepCommanded(u32),
+    StepTaken(u32),
+    StepTurn(u32),
+    StepEnded(u32),
+    Background,
+}
+
+/// A controller or software array with a cache.
+#[derive(Debug)]
+struct Cache {
+    write_back: Option<WriteBack>,
+    read_ahead: Option<ReadAhead>,
+    region_log: Option<RegionLog>,
+    blocked: VecDeque<u32>,
+    flushing: Vec<u32>,
+    whole_moving: bool,
+    partial_moving: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Background {
+    condition: Condition,
+    at: u64,
+    started_ns: u64,
+    chunk_bytes: u64,
+    min_mb_per_s: f64,
+    max_mb_per_s: f64,
+    writing_mb_per_s: f64,
+}
+
+#[derive(Debug)]
+pub struct System {
+    members: Vec<Member>,
+    member_next_ns: Vec<u64>,
+    arrays: Vec<Array>,
+    controllers: Vec<Controller>,
+    caches: Vec<Cache>,
+    /// Redundancy is kept in front of the controllers.
+    software: bool,
+    /// The host's own stripe over the arrays of several controllers.
+    stripe_bytes: u64,
+    array_bytes: u64,
+    host_request_ns: u64,
+    host_free_ns: u64,
+    queue_limit: u32,
+    battery: bool,
+    at_work: u32,
+    waiting: VecDeque<u32>,
+    active: Slab<Active>,
+    jobs: Slab<Job>,
+    steps: Slab<Step>,
+    spare: Vec<Operations>,
+    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    sequence: u64,
+    background: Option<Background>,
+    last_request_ns: Option<u64>,
+    last_write_ns: Option<u64>,
+    ended: Vec<(u32, u64)>,
+    member_done: Vec<u32>,
+    /// Commands that members were given and that they ended, and the bytes of a rebuild, for whoever checks the model.
+    pub issued: u64,
+    pub completed: u64,
+    pub background_bytes: u64,
+}
+
+/// Numbers that stay the same while their thing lives.
+#[derive(Debug)]
+struct Slab<T> {
+    items: Vec<Option<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Slab<T> {
+    fn new() -> Slab<T> {
+        Slab { items: Vec::new(), free: Vec::new() }
+    }
+
+    #[inline]
+    fn insert(&mut self, item: T) -> u32 {
+        match self.free.pop() {
+            Some(number) => {
+                self.items[number as usize] = Some(item);
+                number
+            }
+            None => {
+                self.items.push(Some(item));
+                self.items.len() as u32 - 1
+            }
+        }
+    }
+
+    #[inline]
+    fn get(&mut self, number: u32) -> &mut T {
+        self.items[number as usize].as_mut().expect("a number lives as long as its thing")
+    }
+
+    #[inline]
+    fn remove(&mut self, number: u32) -> T {
+        self.free.push(number);
+        self.items[number as usize].take().expect("a number lives as long as its thing")
+    }
+}
+
+impl System {
+    pub fn new(brick: &Brick) -> Result<System, String> {
+        let count = brick.members as usize;
+        let mut members: Vec<Member> =
+            (0..count).map(|number| member_of(&brick.drive, number as u64)).collect::<Result<_, _>>()?;
+        let member_bytes = members[0].capacity_bytes();
+        let software = brick.software.is_some();
+        // Whoever keeps this volume's redundancy keeps its neighbour's.
+        let neighbour = brick.condition == Condition::NeighbourRebuilding;
+        let slice_ns = brick.keeper().filter(|_| neighbour).map_or(0, |k| k.rebuild_slice.ns);
+        let controllers: Vec<Controller> = match &brick.controller {
+            Some(p) => (0..brick.controllers).map(|_| Controller::new(p, slice_ns)).collect(),
+            None => Vec::new(),
+        };
+        let parts = if software || controllers.is_empty() { 1 } else { brick.controllers };
+        let arrays: Vec<Array> = (0..parts).map(|_| Array::new(brick, brick.members / parts, member_bytes)).collect();
+        let array_bytes = arrays[0].capacity_bytes() / brick.stripe_bytes * brick.stripe_bytes;
+        let array_bytes = if parts == 1 { arrays[0].capacity_bytes() } else { array_bytes };
+        if array_bytes == 0 {
+            return Err(format!("sim:{}: members smaller than one stripe unit; choose a smaller stripe", brick.name));
+        }
+        let keeper = brick.keeper();
+        let caches = arrays.iter().map(|a| cache_of(keeper, a, is_rebuilding(brick))).collect();
+        if let Some(on) = drive_caches(brick) {
+            members.iter_mut().for_each(|m| m.set_write_cache(on));
+        }
+        let mut system = System {
+            member_next_ns: vec![NEVER; count],
+            members,
+            arrays,
+            controllers,
+            caches,
+            software,
+            stripe_bytes: brick.stripe_bytes,
+            array_bytes,
+            host_request_ns: brick.host_request_ns,
+            host_free_ns: 0,
+            queue_limit: brick.queue_limit,
+            battery: keeper.is_some_and(|k| k.battery),
+            at_work: 0,
+            waiting: VecDeque::new(),
+            active: Slab::new(),
+            jobs: Slab::new(),
+            steps: Slab::new(),
+            spare: Vec::new(),
+            events: BinaryHeap::new(),
+            sequence: 0,
+            background: background_of(brick, keeper, member_bytes),
+            last_request_ns: None,
+            last_write_ns: None,
+            ended: Vec::new(),
+            member_done: Vec::new(),
+            issued: 0,
+            completed: 0,
+            background_bytes: 0,
+        };
+        if system.background.is_some() {
+            system.plan(0, Event::Background);
+        }
+        Ok(system)
+    }
+
+    pub fn capacity_bytes(&self) -> u64 {
+        self.array_bytes * self.arrays.len() as u64
+    }
+
+    /// Whether any request is under way.
+    pub fn is_idle(&self) -> bool {
+        self.at_work == 0 && self.waiting.is_empty()
+    }
+
+    /// Time that members' arms were at work and that buses moved data.
+    pub fn busy_ns(&self) -> (Vec<u64>, Vec<u64>) {
+        let arms = self.members.iter().map(|m| if let Member::Rotating(d) = m { d.busy_ns } else { 0 }).collect();
+        (arms, self.controllers.iter().map(|c| c.bus_busy_ns).collect())
+    }
+
+    /// The power fails at `now_ns`: what was acknowledged and is lost, by member, and of the controllers' caches.
+    pub fn power_cut(&mut self, now_ns: u64) -> (Vec<Vec<Lost>>, Vec<Lost>) {
+        self.advance(now_ns);
+        let members = self.members.iter_mut().map(|m| m.power_cut(now_ns)).collect();
+        self.member_next_ns.fill(NEVER);
+        self.events.clear();
+        if self.battery {
+            return (members, Vec::new());
+        }
+        let lost = |cache: &Cache| cache.write_back.as_ref().map(WriteBack::dirty_extents).unwrap_or_default();
+        let cached = self.caches.iter().flat_map(lost);
+        (members, cached.map(|(offset_bytes, bytes)| Lost { offset_bytes, bytes }).collect())
+    }
+
+    fn plan(&mut self, at_ns: u64, event: Event) {
+        self.events.push(Reverse((at_ns, self.sequence, event)));
+        self.sequence += 1;
+    }
+
+    /// Goes on with `event` at `at_ns`, which may be now.
+    #[inline]
+    fn then(&mut self, now_ns: u64, at_ns: u64, event: Event) {
+        if at_ns <= now_ns { self.happen(now_ns, event) } else { self.plan(at_ns, event) }
+    }
+
+    pub fn submit(&mut self, now_ns: u64, request: Request) {
+        self.last_request_ns = Some(now_ns);
+        if request.kind == Kind::Write {
+            self.last_write_ns = Some(now_ns);
+        }
+        let number = self.active.insert(Active { request, controller: 0, parts: 0, not_before_ns: 0 });
+        if self.at_work >= self.queue_limit {
+            self.waiting.push_back(number);
+            return;
+        }
+        self.enter(now_ns, number);
+    }
+
+    fn enter(&mut self, now_ns: u64, number: u32) {
+        self.at_work += 1;
+        if self.host_request_ns == 0 {
+            return self.happen(now_ns, Event::Arrived(number));
+        }
+        self.host_free_ns = now_ns.max(self.host_free_ns) + self.host_request_ns;
+        self.plan(self.host_free_ns, Event::Arrived(number));
+    }
+
+    #[inline]
+    pub fn next_event(&self) -> u64 {
+        let own = self.events.peek().map_or(NEVER, |Reverse((at_ns, _, _))| *at_ns);
+        self.member_next_ns.iter().fold(own, |least, at| least.min(*at))
+    }
+
+    /// Lets everything happen that is due by `now_ns`.
+    pub fn advance(&mut self, now_ns: u64) {
+        loop {
+            let own_ns = self.events.peek().map_or(NEVER, |Reverse((at_ns, _, _))| *at_ns);
+            let mut next = (own_ns, usize::MAX);
+            for (number, at_ns) in self.member_next_ns.iter().enumerate() {
+                if *at_ns < next.0 {
+                    next = (*at_ns, number);
+                }
+            }
+            let (at_ns, number) = next;
+            if at_ns > now_ns || at_ns == NEVER {
+                return;
+            }
+            if number == usize::MAX {
+                if let Some(Reverse((_, _, event))) = self.events.pop() {
+                    self.happen(at_ns, event);
+                }
+                continue;
+            }
+            let mut done = std::mem::take(&mut self.member_done);
+            self.members[number].advance(at_ns, &mut done);
+            self.member_next_ns[number] = self.members[number].next_event();
+            for step in done.drain(..) {
+                self.completed += 1;
+                self.member_ended(at_ns, step);
+            }
+            self.member_done = done;
+        }
+    }
+
+    /// Takes the requests that have ended: tag and instant.
+    pub fn take_ended(&mut self, each: impl FnMut((u32, u64))) {
+        self.ended.drain(..).for_each(each);
+    }
+
+    pub fn has_ended(&self) -> bool {
+        !self.ended.is_empty()
+    }
+
+    fn happen(&mut self, now_ns: u64, event: Event) {
+        match event {
+            Event::Arrived(number) => self.arrived(now_ns, number),
+            Event::Commanded(number) => {
+                let active = *self.active.get(number);
+                let write = active.request.kind == Kind::Write;
+                let bytes = u64::from(active.request.bytes);
+                let at_ns = match write {
+                    true => self.controllers[active.controller as usize].transfer(now_ns, bytes, true),
+                    false => now_ns,
+                };
+                self.then(now_ns, at_ns, Event::Taken(number));
+            }
+            Event::Taken(number) => self.serve(now_ns, number),
+            Event::Ended(number) => self.end(now_ns, number),
+            Event::StepCommanded(step) => {
+                let Step { op, .. } = *self.steps.get(step);
+                let controller = self.controller_of(op.member);
+                let at_ns = match op.write {
+                    true => self.controllers[controller].transfer(now_ns, u64::from(op.bytes), true),
+                    false => now_ns,
+                };
+                self.then(now_ns, at_ns, Event::StepTaken(step));
+            }
+            Event::StepTaken(step) => {
+                let member = self.steps.get(step).op.member;
+                let controller = self.controller_of(member);
+                let at_ns = self.controllers[controller].turn(now_ns);
+                self.then(now_ns, at_ns, Event::StepTurn(step));
+            }
+            Event::StepTurn(step) => self.give_member(now_ns, step),
+            Event::StepEnded(step) => self.step_ended(now_ns, step),
+            Event::Background => self.background_chunk(now_ns),
+        }
+    }
+
+    fn controller_of(&self, member: u32) -> usize {
+        member as usize * self.controllers.len() / self.members.len()
+    }
+
+    /// Which array an address lies in, and where there.
+    fn locate(&self, offset: u64) -> (usize, u64) {
+        let arrays = self.arrays.len() as u64;
+        if arrays == 1 {
+            return (0, offset);
+        }
+        let unit = offset / self.stripe_bytes;
+        ((unit % arrays) as usize, unit / arrays * self.stripe_bytes + offset % self.stripe_bytes)
+    }
+
+    fn arrived(&mut self, now_ns: u64, number: u32) {
+        let request = self.active.get(number).request;
+        if self.software || self.controllers.is_empty() {
+            return self.serve(now_ns, number);
+        }
+        let controller = self.locate(request.offset_bytes.min(self.capacity_bytes() - 1)).0;
+        self.active.get(number).controller = controller as u32;
+        let at_ns = self.controllers[controller].command(now_ns, request.kind == Kind::Write);
+        self.then(now_ns, at_ns, Event::Commanded(number));
+    }
+
+    /// A request is where its redundancy is kept: in the cache's or the array's hands from here on.
+    fn serve(&mut self, now_ns: u64, number: u32) {
+        let request = self.active.get(number).request;
+        match request.kind {
+            Kind::Flush => self.flush(now_ns, number),
+            // Arrays of this kind keep trims to themselves.
+            Kind::Trim => self.end(now_ns, number),
+            Kind::Read | Kind::Write => {
+                // One part more than there are, so that none can end the request before all are known.
+                self.active.get(number).parts = 1;
+                let (mut at, end) = (request.offset_bytes, request.offset_bytes + u64::from(request.bytes));
+                while at < end {
+                    let unit_end = (at / self.stripe_bytes + 1) * self.stripe_bytes;
+                    let to = if self.arrays.len() == 1 { end } else { end.min(unit_end) };
+                    let (array, offset) = self.locate(at);
+                    match request.kind {
+                        Kind::Read => self.read_part(now_ns, number, array, offset, to - at),
+                        _ => self.write_part(now_ns, number, array, offset, to - at),
+                    }
+                    at = to;
+                }
+                self.part_ended(now_ns, number);
+            }
+        }
+    }
+
+    fn read_part(&mut self, now_ns: u64, number: u32, array: usize, offset: u64, bytes: u64) {
+        let cache = &mut self.caches[array];
+        if cache.write_back.as_ref().is_some_and(|w| w.holds(offset, bytes)) {
+            return;
+        }
+        if let Some(ahead) = &mut cache.read_ahead {
+            let mut fetches = Vec::new();
+            let found = ahead.read(number, offset, bytes, &mut fetches);
+            if let Found::Stream(waits) = found {
+                self.active.get(number).parts += waits;
+            }
+            for (chunk, at, length) in fetches {
+                let owner = Owner::Fetch { controller: array as u32, chunk };
+                self.start_job(now_ns, owner, array, false, false, |a, out| a.read(at, length, out));
+            }
+            if matches!(found, Found::Stream(_)) {
+                return;
+            }
+        }
+        if !self.software
+            && self.arrays[array].is_mirror()
+            && self.arrays[array].continues(offset)
+            && let Some(controller) = self.controllers.get_mut(array)
+        {
+            let at_ns = controller.stream(now_ns, bytes);
+            let active = self.active.get(number);
+            active.not_before_ns = active.not_before_ns.max(at_ns);
+        }
+        self.active.get(number).parts += 1;
+        self.start_job(now_ns, Owner::Request(number), array, false, false, |a, out| a.read(offset, bytes, out));
+    }
+
+    fn write_part(&mut self, now_ns: u64, number: u32, array: usize, offset: u64, bytes: u64) {
+        let durable = self.active.get(number).request.durable;
+        let trusted = !durable || self.battery;
+        if self.caches[array].write_back.is_some() && trusted {
+            self.active.get(number).parts += 1;
+            self.caches[array].blocked.push_back(number);
+            return self.admit(now_ns, array);
+        }
+        self.active.get(number).parts += 1;
+        let held = Held { request: number, offset, bytes };
+        if self.caches[array].region_log.as_mut().is_none_or(|log| log.admits(held)) {
+            self.start_write(now_ns, array, held);
+        }
+        self.write_record(now_ns, array);
+    }
+
+    fn start_write(&mut self, now_ns: u64, array: usize, held: Held) {
+        let durable = self.active.get(held.request).request.durable;
+        let owner = Owner::Request(held.request);
+        self.start_job(now_ns, owner, array, true, durable, |a, out| a.write(held.offset, held.bytes, out));
+    }
+
+    fn write_record(&mut self, now_ns: u64, array: usize) {
+        if self.caches[array].region_log.as_mut().is_some_and(RegionLog::begins) {
+            self.start_job(now_ns, Owner::Record { array: array as u32 }, array, true, true, |a, out| a.record(out));
+        }
+    }
+
+    fn recorded(&mut self, now_ns: u64, array: usize) {
+        let log = self.caches[array].region_log.as_mut();
+        let held = log.map(RegionLog::recorded).unwrap_or_default();
+        held.into_iter().for_each(|held| self.start_write(now_ns, array, held));
+        self.write_record(now_ns, array);
+    }
+
+    /// Lets blocked writes into the cache as far as there is room, in order, and keeps destaging going.
+    fn admit(&mut self, now_ns: u64, array: usize) {
+        while let Some(number) = self.caches[array].blocked.front().copied() {
+            let request = self.active.get(number).request;
+            let bytes = u64::from(request.bytes);
+            let Some(cache) = self.caches[array].write_back.as_mut() else { return };
+            if !cache.has_room(bytes) {
+                break;
+            }
+            self.caches[array].blocked.pop_front();
+            self.keep(array, &request);
+            self.part_ended(now_ns, number);
+        }
+        self.destage(now_ns, array);
+    }
+
+    /// Puts the part of a request that lies in this array into its cache.
+    fn keep(&mut self, array: usize, request: &Request) {
+        let (mut at, end) = (request.offset_bytes, request.offset_bytes + u64::from(request.bytes));
+        while at < end {
+            let unit_end = (at / self.stripe_bytes + 1) * self.stripe_bytes;
+            let to = if self.arrays.len() == 1 { end } else { end.min(unit_end) };
+            let (here, offset) = self.locate(at);
+            if let Some(cache) = self.caches[array].write_back.as_mut().filter(|_| here == array) {
+                cache.add(offset, to - at);
+            }
+            at = to;
+        }
+    }
+
+    fn destage(&mut self, now_ns: u64, array: usize) {
+        let limit = DESTAGES_A_MEMBER * self.arrays[array].loads.len();
+        loop {
+            let cache = &mut self.caches[array];
+            let Some(write_back) = cache.write_back.as_mut() else { return };
+            // Where writes wait for room, whole rows make it more cheaply than partial ones.
+            let stuck = !cache.blocked.is_empty() && !cache.whole_moving && !write_back.has_whole();
+            let everything = stuck || !cache.flushing.is_empty();
+            let mut next = None;
+            if !cache.whole_moving {
+                next = write_back.next_whole();
+            }
+            if next.is_none() && cache.partial_moving < limit {
+                next = write_back.next_partial(everything);
+            }
+            let Some(Destage { extents, bytes, whole }) = next else { return };
+            if whole {
+                cache.whole_moving = true;
+            } else {
+                cache.partial_moving += 1;
+            }
+            let owner = Owner::Destage { controller: array as u32, bytes, whole };
+            self.start_job(now_ns, owner, array, true, false, |a, out| {
+                extents.iter().for_each(|(offset, bytes)| a.write(*offset, *bytes, out));
+            });
+        }
+    }
+
+    fn flush(&mut self, now_ns: u64, number: u32) {
+        self.active.get(number).parts = 1;
+        for array in 0..self.arrays.len() {
+            let clean = self.caches[array].write_back.as_ref().is_none_or(WriteBack::is_clean);
+            if self.battery && self.caches[array].write_back.is_some() {
+                continue;
+            }
+            self.active.get(number).parts += 1;
+            if clean {
+                self.flush_members(now_ns, number, array);
+            } else {
+                self.caches[array].flushing.push(number);
+                self.destage(now_ns, array);
+            }
+        }
+        self.part_ended(now_ns, number);
+    }
+
+    fn flush_members(&mut self, now_ns: u64, number: u32, array: usize) {
+        let here = self.arrays[array].loads.len();
+        let absent = self.arrays[array].absent();
+        let targets: Vec<usize> = (0..here).filter(|m| absent != Some(*m)).collect();
+        let operations = self.spare.pop().unwrap_or_default();
+        let pending = targets.len() as u32;
+        let job = Job {
+            owner: Owner::Request(number),
+            array: array as u32,
+            operations,
+            writing: true,
+            durable: false,
+            pending,
+        };
+        let job = self.jobs.insert(job);
+        for member in targets {
+            let op = MemberOp { member: (array * here + member) as u32, write: false, offset_bytes: 0, bytes: 0 };
+            let step = self.steps.insert(Step { job, op, durable: false, flush: true });
+            self.give_member(now_ns, step);
+        }
+    }
+
+    /// Starts the operations that `find` lists: its reads, or its writes where there are none.
+    fn start_job(
+        &mut self,
+        now_ns: u64,
+        owner: Owner,
+        array: usize,
+        write: bool,
+        durable: bool,
+        find: impl FnOnce(&mut Array, &mut Operations),
+    ) {
+        let mut operations = self.spare.pop().unwrap_or_default();
+        operations.clear();
+        find(&mut self.arrays[array], &mut operations);
+        let writing = write && operations.reads.is_empty();
+        let job = Job { owner, array: array as u32, operations, writing, durable, pending: 0 };
+        let job = self.jobs.insert(job);
+        self.start_stage(now_ns, job);
+    }
+
+    fn start_stage(&mut self, now_ns: u64, number: u32) {
+        let job = self.jobs.get(number);
+        let (array, durable) = (job.array as usize, job.durable);
+        let list = if job.writing { &mut job.operations.writes } else { &mut job.operations.reads };
+        job.pending = list.len() as u32;
+        let ops = std::mem::take(list);
+        let first = (array * self.arrays[array].loads.len()) as u32;
+        // A controller's own array sends all commands of a request in one turn.
+        let one_turn = !self.software && !self.controllers.is_empty();
+        let turn_ns = if one_turn { self.controllers[array].turn(now_ns) } else { now_ns };
+        for op in &ops {
+            self.arrays[array].loads[op.member as usize] += 1;
+            let op = MemberOp { member: first + op.member, ..*op };
+            let step = self.steps.insert(Step { job: number, op, durable: durable && op.write, flush: false });
+            if self.software && !self.controllers.is_empty() {
+                let controller = self.controller_of(op.member);
+                let at_ns = self.controllers[controller].command(now_ns, op.write);
+                self.then(now_ns, at_ns, Event::StepCommanded(step));
+            } else {
+                self.then(now_ns, turn_ns, Event::StepTurn(step));
+            }
+        }
+        // The list goes back, so that its memory is used again.
+        let mut ops = ops;
+        ops.clear();
+        if let Some(Some(job)) = self.jobs.items.get_mut(number as usize) {
+            let list = if job.writing { &mut job.operations.writes } else { &mut job.operations.reads };
+            if list.is_empty() {
+                *list = ops;
+            }
+        }
+    }
+
+    fn give_member(&mut self, now_ns: u64, number: u32) {
+        let Step { op, durable, flush, .. } = *self.steps.get(number);
+        let kind = match (flush, op.write) {
+            (true, _) => Kind::Flush,
+            (false, true) => Kind::Write,
+            (false, false) => Kind::Read,
+        };
+        let member = op.member as usize;
+        self.issued += 1;
+        let command = Command { id: number, kind, offset_bytes: op.offset_bytes, bytes: op.bytes, durable };
+        self.members[member].submit(now_ns, command);
+        self.member_next_ns[member] = self.members[member].next_event();
+    }
+
+    fn member_ended(&mut self, now_ns: u64, number: u32) {
+        let Step { op, job, flush, .. } = *self.steps.get(number);
+        if !flush {
+            let array = self.jobs.get(job).array as usize;
+            let here = self.arrays[array].loads.len();
+            self.arrays[array].loads[op.member as usize - array * here] -= 1;
+        }
+        let at_ns = if self.software && !self.controllers.is_empty() && !op.write {
+            let controller = self.controller_of(op.member);
+            self.controllers[controller].transfer(now_ns, u64::from(op.bytes), false)
+        } else {
+            now_ns
+        };
+        self.then(now_ns, at_ns, Event::StepEnded(number));
+    }
+
+    fn step_ended(&mut self, now_ns: u64, number: u32) {
+        let step = self.steps.remove(number);
+        let job = self.jobs.get(step.job);
+        job.pending -= 1;
+        if job.pending > 0 {
+            return;
+        }
+        if !job.writing && !job.operations.writes.is_empty() {
+            job.writing = true;
+            return self.start_stage(now_ns, step.job);
+        }
+        let job = self.jobs.remove(step.job);
+        self.spare.push(job.operations);
+        match job.owner {
+            Owner::Request(number) => self.part_ended(now_ns, number),
+            Owner::Fetch { controller, chunk } => {
+                let ahead = self.caches[controller as usize].read_ahead.as_mut();
+                let waiting = ahead.map(|a| a.arrived(chunk)).unwrap_or_default();
+                waiting.into_iter().for_each(|number| self.part_ended(now_ns, number));
+            }
+            Owner::Destage { controller, bytes, whole } => self.destaged(now_ns, controller as usize, bytes, whole),
+            Owner::Record { array } => self.recorded(now_ns, array as usize),
+            Owner::Background => self.background_ended(now_ns),
+        }
+    }
+
+    fn destaged(&mut self, now_ns: u64, array: usize, bytes: u64, whole: bool) {
+        let cache = &mut self.caches[array];
+        if whole {
+            cache.whole_moving = false;
+        } else {
+            cache.partial_moving -= 1;
+        }
+        let Some(write_back) = cache.write_back.as_mut() else { return };
+        write_back.destaged(bytes);
+        if write_back.is_clean() {
+            let flushing = std::mem::take(&mut cache.flushing);
+            flushing.into_iter().for_each(|number| self.flush_members(now_ns, number, array));
+        }
+        self.admit(now_ns, array);
+    }
+
+    /// One part of a request has ended; with the last one its data go to the host.
+    fn part_ended(&mut self, now_ns: u64, number: u32) {
+        let active = self.active.get(number);
+        active.parts -= 1;
+        if active.parts > 0 {
+            return;
+        }
+        let Active { request, controller, not_before_ns, .. } = *active;
+        let mut at_ns = now_ns.max(not_before_ns);
+        if request.kind == Kind::Read && !self.software && !self.controllers.is_empty() {
+            let moved_ns = self.controllers[controller as usize].transfer(now_ns, u64::from(request.bytes), false);
+            at_ns = at_ns.max(moved_ns);
+        }
+        self.then(now_ns, at_ns, Event::Ended(number));
+    }
+
+    fn end(&mut self, now_ns: u64, number: u32) {
+        let active = self.active.remove(number);
+        self.ended.push((active.request.tag, now_ns));
+        self.last_request_ns = Some(now_ns);
+        self.at_work -= 1;
+        if let Some(next) = self.waiting.pop_front() {
+            self.enter(now_ns, next);
+        }
+    }
+
+    fn background_chunk(&mut self, now_ns: u64) {
+        let Some(background) = self.background.as_mut() else { return };
+        background.started_ns = now_ns;
+        let Background { condition, at, chunk_bytes: bytes, .. } = *background;
+        let member_bytes = self.arrays[0].member_bytes() / SECTOR_BYTES * SECTOR_BYTES;
+        let bytes = bytes.min(member_bytes - at);
+        background.at = if at + bytes >= member_bytes { 0 } else { at + bytes };
+        self.background_bytes += bytes;
+        self.start_job(now_ns, Owner::Background, 0, true, true, |array, out| match condition {
+            Condition::Initializing => array.initialize(at, bytes, out),
+            Condition::Scrubbing => array.scrub(at, bytes, out),
+            _ => array.rebuild(at, bytes, out),
+        });
+    }
+
+    fn background_ended(&mut self, now_ns: u64) {
+        let Some(background) = self.background else { return };
+        let recent = |at_ns: Option<u64>| at_ns.is_some_and(|at_ns| now_ns.saturating_sub(at_ns) < IN_USE_NS);
+        let rate = if recent(self.last_write_ns) {
+            background.writing_mb_per_s
+        } else if self.at_work > 0 || recent(self.last_request_ns) {
+            background.min_mb_per_s
+        } else {
+            background.max_mb_per_s
+        };
+        let due_ns = background.started_ns + crate::ssd::per_mb(background.chunk_bytes, rate.max(0.001));
+        self.plan(due_ns.max(now_ns + 1), Event::Background);
+    }
+}
+
+fn member_of(p: &DriveParameters, number: u64) -> Result<Member, String> {
+    Ok(match p {
+        DriveParameters::Rotating(p) => Member::Rotating(Box::new(Drive::new(p)?)),
+        DriveParameters::Ssd(p) => Member::Ssd(Box::new(Ssd::new(p))),
+        DriveParameters::Cloud(p) => {
+            let own = crate::brick::CloudParameters { seed: p.seed.wrapping_add(number), ..p.clone() };
+            Member::Cloud(Box::new(Cloud::new(&own)))
+        }
+    })
+}
+
+fn cache_of(keeper: Option<&ControllerParameters>, array: &Array, rebuilds: bool) -> Cache {
+    let row = array.row_bytes();
+    let cached = keeper.filter(|k| k.cache_bytes.0 > 0);
+    let ahead = cached.filter(|k| k.read_ahead_bytes.0 > 0);
+    let logged = keeper.filter(|k| rebuilds && array.is_mirror() && k.region_log_bytes.0 > 0);
+    Cache {
+        write_back: cached.filter(|k| k.write_back).map(|k| WriteBack::new(k.cache_bytes.0, row)),
+        read_ahead: ahead.map(|k| ReadAhead::new(k.read_ahead_bytes.0, row, array.capacity_bytes())),
+        region_log: logged.map(|k| RegionLog::new(k.region_log_bytes.0)),
+        blocked: VecDeque::new(),
+        flushing: Vec::new(),
+        whole_moving: false,
+        partial_moving: 0,
+    }
+}
+
+/// Whether this volume or one beside it is being rebuilt.
+fn is_rebuilding(brick: &Brick) -> bool {
+    matches!(brick.condition, Condition::Rebuilding | Condition::NeighbourRebuilding)
+}
+
+/// Whether drives cache writes; none where their own setting stands.
+fn drive_caches(brick: &Brick) -> Option<bool> {
+    let rebuilds = is_rebuilding(brick);
+    let redundant = !matches!(brick.level, crate::brick::Level::Jbod | crate::brick::Level::Raid0);
+    let through =
+        |p: &ControllerParameters| !p.drive_write_cache || (rebuilds && redundant && p.rebuild_writes_through);
+    if brick.keeper().is_some_and(through) {
+        return Some(false);
+    }
+    brick.write_cache
+}
+
+fn background_of(brick: &Brick, keeper: Option<&ControllerParameters>, member_bytes: u64) -> Option<Background> {
+    let wanted = matches!(brick.condition, Condition::Rebuilding | Condition::Initializing | Condition::Scrubbing);
+    let keeper = keeper.filter(|_| wanted)?;
+    let chunk_bytes = keeper.rebuild_chunk_bytes.0 / SECTOR_BYTES * SECTOR_BYTES;
+    let at = (member_bytes as f64 * brick.rebuild_position / 100.0) as u64 / chunk_bytes * chunk_bytes;
+    Some(Background {
+        condition: brick.condition,
+        at: if at + SECTOR_BYTES > member_bytes { 0 } else { at },
+        started_ns: 0,
+        chunk_bytes,
+        min_mb_per_s: keeper.rebuild_min_mb_per_s,
+        max_mb_per_s: keeper.rebuild_max_mb_per_s,
+        writing_mb_per_s: keeper.rebuild_writing_mb_per_s,
+    })
+}

@@ -1,0 +1,59 @@
+"""Duty: `brickyard bricks`. Refusal: no parsing; what a brick is comes out of the core."""
+
+from __future__ import annotations
+
+import sys
+
+from brickyard import bricks
+from brickyard.cli import options
+from brickyard.cli.output import emit, stdout, table
+from brickyard.units import format_size
+
+
+def list_bricks(*, json: options.Json = False) -> int:
+    """List the modelled bricks that ship with Brickyard: whole arrays, and drives by themselves."""
+    places = [place for place in bricks.texts() if not place.startswith("controllers/")]
+    found = [(place, bricks.resolve(place.split("/", 1)[1], [])) for place in places]
+    if json:
+        documents = [
+            {
+                "name": item["brick"]["name"],
+                "kind": place.split("/", 1)[0].removesuffix("s"),
+                "title": item["brick"]["title"],
+                "level": item["brick"]["level"],
+                "members": item["brick"]["members"],
+                "capacity_bytes": item["capacity_bytes"],
+            }
+            for place, item in found
+        ]
+        emit({"bricks": documents, "keys": bricks.override_keys()})
+        return 0
+    rows = [
+        [
+            f"sim:{item['brick']['name']}",
+            f"{item['brick']['members']} × {item['brick']['level']}",
+            format_size(item["capacity_bytes"]),
+            item["brick"]["title"],
+        ]
+        for _, item in found
+    ]
+    columns = [("target", "left"), ("members", "left"), ("capacity", "right"), ("title", "left")]
+    stdout().print(table("", columns, rows))
+    return 0
+
+
+def show_brick(name: str, /, *, overrides: options.BrickOverrides = (), json: options.Json = False) -> int:
+    """Show the texts that a brick is made of; every value says whether it is data sheet, derived or fitted.
+
+    Parameters
+    ----------
+    name
+        The name of a brick, such as terraserver-2003, with or without sim: before it.
+    """
+    found = bricks.resolve(name, list(overrides))
+    if json:
+        emit({"name": found["brick"]["name"], **found})
+        return 0
+    for place, text in found["texts"].items():
+        sys.stdout.write(f"# {place}\n{text}\n")
+    return 0

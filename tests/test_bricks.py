@@ -1,0 +1,127 @@
+"""Modelled bricks from the command line: the same record as of a real run, bit for bit the same each time."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+
+import pytest
+
+from brickyard import bricks
+from brickyard.cli import main
+from brickyard.store import Store
+from brickyard.study.reference import Outcome, rankings
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, object]:
+    capsys.readouterr()
+    assert main([*arguments, "--json"]) == code
+    document = json.loads(capsys.readouterr().out)
+    assert isinstance(document, dict)
+    return document
+
+
+def rate(capsys: pytest.CaptureFixture[str], *arguments: str) -> float:
+    answer(capsys, "run", *arguments)
+    with Store() as store:
+        record = store.record(store.runs()[-1].id)
+    requests = sum(item.requests for item in record.intervals if item.measure == "service")
+    return requests / 60
+
+
+def test_a_profile_runs_on_a_modelled_brick_and_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    normal = rate(capsys, "sqlio-random-read-4", "sim:msr-2003-wd-hardware-mirror")
+    assert normal == pytest.approx(138, rel=0.1)  # MSR TR-2003-70, table 1
+    rebuilding = rate(capsys, "sqlio-random-read-4", "sim:msr-2003-wd-hardware-mirror", "--condition", "rebuilding")
+    assert rebuilding < normal / 2
+    with Store() as store:
+        infos = store.runs()
+        assert [info.condition for info in infos] == ["normal", "rebuilding"]
+        assert infos[0].engine["engine"] == "sim"
+        # What a figure rests on is kept with it.
+        assert sorted(infos[0].options["bricks"]) == [
+            "arrays/msr-2003-wd-hardware-mirror",
+            "controllers/3ware-8506-8",
+            "drives/wd2500jd",
+        ]
+
+
+def test_a_brick_is_changed_by_key_in_either_place(capsys: pytest.CaptureFixture[str]) -> None:
+    by_option = rate(capsys, "sqlio-random-read-4", "sim:terraserver-2003", "--set", "members=4", "--set", "depth=16")
+    by_name = rate(capsys, "sqlio-random-read-4", "sim:terraserver-2003,members=4", "--set", "depth=16")
+    assert by_option == by_name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cause"),
+    [
+        (["sim:nothing"], "no such brick"),
+        (["sim:wd2500jd", "--condition", "degraded"], "without redundancy"),
+        (["sim:wd2500jd", "--condition", "sleepy"], "sleepy"),
+        (["sim:wd2500jd", "--set", "members=many"], "many"),
+        (["/dev/null", "--condition", "degraded"], "only a modelled brick"),
+    ],
+)
+def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], cause: str) -> None:
+    assert main(["run", "sqlio-random-read-4", *arguments]) == 2
+    said = capsys.readouterr().err.strip()
+    assert cause in said
+    assert len(said.splitlines()) == 1
+
+
+def test_real_and_modelled_targets_do_not_mix(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "sqlio-random-read-4", "sim:wd2500jd", "/dev/null"]) == 2
+    assert "different clocks" in capsys.readouterr().err
+
+
+def test_bricks_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = answer(capsys, "bricks")["bricks"]
+    assert isinstance(listed, list)
+    by_name = {item["name"]: item for item in listed}
+    assert by_name["terraserver-2003"]["members"] == 16
+    assert {"gp3", "io2", "nearline-20tb", "nvme-tlc-3840", "iodrive-160-slc"} <= set(by_name)
+    capsys.readouterr()
+    assert main(["bricks", "show", "terraserver-2003"]) == 0
+    shown = capsys.readouterr().out
+    assert "# drives/wd2500jd" in shown
+    assert 'rpm = "data sheet"' in shown
+
+
+def test_every_value_of_a_brick_has_its_basis() -> None:
+    for place, text in bricks.texts().items():
+        table = tomllib.loads(text)
+        if place.startswith("arrays/"):
+            assert table["source"]
+            continue
+        values = set(table) - {"title", "source", "about", "kind", "basis"}
+        assert values == set(table["basis"])
+        assert all(basis.startswith(("data sheet", "derived", "fitted")) for basis in table["basis"].values())
+
+
+def test_a_modelled_brick_is_characterized(capsys: pytest.CaptureFixture[str]) -> None:
+    document = answer(capsys, "characterize", "sim:barracuda-es-750", "--quick")
+    assert document["outcome"] == "done"
+
+
+def test_the_published_tables_are_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+    document = answer(capsys, "study", "reference")
+    tables = document["tables"]
+    ranked = document["rankings"]
+    assert isinstance(tables, list)
+    assert isinstance(ranked, dict)
+    medians = {item["table"]: item["median_error_percent"] for item in tables}
+    assert medians["MSR 2003, appendix"] <= 8
+    assert all(median <= 10 for name, median in medians.items() if name.startswith("MSR") and "rebuild" not in name)
+    assert len(ranked["disagreements"]) <= 0.05 * ranked["pairs"]
+    cells = [cell for item in tables for cell in item["cells"]]
+    assert all(cell["simulated"] > 0 for cell in cells)
+    assert main(["study", "nothing"]) == 2
+
+
+def test_rankings_count_only_clear_differences() -> None:
+    def outcome(published: float, simulated: float) -> Outcome:
+        return Outcome({"published": published, "group": "g", "unit": "u"}, simulated)
+
+    found = rankings([outcome(100, 90), outcome(109, 80), outcome(200, 85)])
+    assert found.pairs == 2
+    assert [(high.simulated, low.simulated) for high, low in found.disagreements] == [(85, 90)]
