@@ -103,6 +103,7 @@ def _events(document: Json, plan: Json | None) -> tuple[list[Json], Json, bool]:
                 "index": 0,
                 "start_ns": at_ns,
                 "warmup": False,
+                "drain": False,
                 "cells": cells,
                 "knob": None,
                 **common,
