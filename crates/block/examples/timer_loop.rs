@@ -3,11 +3,9 @@
 use std::time::Duration;
 
 use block::clock::Clock;
+use block::punctual::Punctual;
 use pace::Schedule;
 use record::Histogram;
-
-/// As the rings do: sleep until shortly before, then look at the clock.
-const SPIN_NS: u64 = 25_000;
 
 fn main() {
     let arguments: Vec<f64> = std::env::args().skip(1).filter_map(|a| a.parse().ok()).collect();
@@ -20,11 +18,15 @@ fn main() {
     let mut schedule = Schedule::new(rate, plan::Arrivals::Constant, 0, 1, clock.now_ns() + 1_000_000, 1);
     let end_ns = clock.now_ns() + (seconds * 1e9) as u64;
     let mut lateness = Histogram::default();
+    let mut punctual = Punctual::default();
     while schedule.due_ns() < end_ns {
         let due_ns = schedule.due_ns();
         let now_ns = clock.now_ns();
-        if due_ns > now_ns + SPIN_NS {
-            std::thread::sleep(Duration::from_nanos(due_ns - SPIN_NS - now_ns));
+        // As the rings do: sleep until shortly before, then look at the clock.
+        let sleep_ns = punctual.sleep_ns(due_ns.saturating_sub(now_ns));
+        if sleep_ns > 0 {
+            std::thread::sleep(Duration::from_nanos(sleep_ns));
+            punctual.woke(now_ns + sleep_ns, clock.now_ns());
         }
         let mut now_ns = clock.now_ns();
         while now_ns < due_ns {

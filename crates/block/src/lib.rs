@@ -6,6 +6,7 @@ pub mod clock;
 pub mod guard;
 pub mod memory;
 pub mod psync;
+pub mod punctual;
 pub mod session;
 pub mod storage;
 pub mod uring;

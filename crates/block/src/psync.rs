@@ -12,9 +12,7 @@ use plan::{FlushCall, SyncMode};
 
 use crate::clock::Clock;
 use crate::memory::Buffers;
-
-/// Sleeping ends some µs late; so much before a due time a loop that must be punctual looks at the clock instead.
-const SPIN_NS: u64 = 25_000;
+use crate::punctual::Punctual;
 
 /// What a thread is blocked in, for whoever watches it.
 #[derive(Default)]
@@ -74,6 +72,7 @@ pub struct Inline {
     queued: Option<Order>,
     beacon: Arc<Beacon>,
     away_ns: u64,
+    punctual: Punctual,
 }
 
 /// A thread a slot.
@@ -82,6 +81,7 @@ pub struct Pool {
     clock: Clock,
     in_flight: u32,
     away_ns: u64,
+    punctual: Punctual,
 }
 
 struct Shared {
@@ -109,7 +109,15 @@ impl Psync {
     pub fn open(setup: &Setup, files: Arc<Vec<Handle>>, clock: Clock, beacon: Arc<Beacon>) -> Result<Psync, String> {
         let buffers = Buffers::new(setup.slots as usize, setup.buffer_bytes as usize)?;
         if setup.slots == 1 {
-            return Ok(Psync::Inline(Inline { files, clock, buffers, queued: None, beacon, away_ns: 0 }));
+            return Ok(Psync::Inline(Inline {
+                files,
+                clock,
+                buffers,
+                queued: None,
+                beacon,
+                away_ns: 0,
+                punctual: Punctual::default(),
+            }));
         }
         let shared = Arc::new(Shared {
             files,
@@ -120,7 +128,7 @@ impl Psync {
             done: Mutex::new(Vec::with_capacity(setup.slots as usize)),
             done_ready: Condvar::new(),
         });
-        let pool = Pool { shared: shared.clone(), clock, in_flight: 0, away_ns: 0 };
+        let pool = Pool { shared: shared.clone(), clock, in_flight: 0, away_ns: 0, punctual: Punctual::default() };
         for slot in 0..setup.slots {
             let shared = shared.clone();
             let thread = std::thread::Builder::new().name(format!("brickyard-p{slot}"));
@@ -197,12 +205,15 @@ fn call(file: Handle, order: &Order, pointer: *mut u8) -> i32 {
 /// _IO(0x12, 119), linux/fs.h.
 const BLKDISCARD: libc::c_ulong = 0x1277;
 
-fn sleep_until(clock: &Clock, until: Until) -> u64 {
+fn sleep_until(clock: &Clock, until: Until, punctual: &mut Punctual) -> u64 {
     let mut now_ns = clock.now_ns();
-    let margin_ns = if until.precise { SPIN_NS } else { 0 };
-    if until.ns > now_ns + margin_ns {
-        std::thread::sleep(Duration::from_nanos(until.ns - margin_ns - now_ns));
+    let ahead_ns = until.ns.saturating_sub(now_ns);
+    let sleep_ns = if until.precise { punctual.sleep_ns(ahead_ns) } else { ahead_ns };
+    if sleep_ns > 0 {
+        let wanted_ns = now_ns + sleep_ns;
+        std::thread::sleep(Duration::from_nanos(sleep_ns));
         now_ns = clock.now_ns();
+        punctual.woke(wanted_ns, now_ns);
     }
     while until.precise && now_ns < until.ns {
         std::hint::spin_loop();
@@ -216,7 +227,7 @@ impl Inline {
     fn turn(&mut self, until: Until, done: &mut Vec<Completion>) -> u64 {
         let submitted_ns = self.clock.now_ns();
         let Some(order) = self.queued.take() else {
-            let now_ns = sleep_until(&self.clock, until);
+            let now_ns = sleep_until(&self.clock, until, &mut self.punctual);
             self.away_ns += now_ns - submitted_ns;
             return now_ns;
         };
@@ -234,11 +245,11 @@ impl Pool {
     fn turn(&mut self, until: Until, done: &mut Vec<Completion>) -> u64 {
         let before_ns = self.clock.now_ns();
         if self.in_flight == 0 {
-            let now_ns = sleep_until(&self.clock, until);
+            let now_ns = sleep_until(&self.clock, until, &mut self.punctual);
             self.away_ns += now_ns - before_ns;
             return now_ns;
         }
-        let margin_ns = if until.precise { SPIN_NS } else { 0 };
+        let margin_ns = if until.precise { self.punctual.margin_ns() } else { 0 };
         loop {
             let mut ended = lock(&self.shared.done);
             let now_ns = self.clock.now_ns();

@@ -9,9 +9,8 @@ use plan::{FlushCall, SyncMode};
 
 use crate::clock::Clock;
 use crate::memory::Buffers;
+use crate::punctual::Punctual;
 
-/// Sleeping until an instant ends some µs late; so much before it, a ring that must be punctual stops sleeping and looks.
-const SPIN_NS: u64 = 25_000;
 /// While looking, the kernel is asked to post completions at most so often.
 const LOOK_NS: u64 = 1_000;
 /// One registered buffer a request up to here, the kernel's limit on vectors; beyond, one for all.
@@ -59,6 +58,7 @@ pub struct Uring {
     in_flight: u32,
     reap: u32,
     away_ns: u64,
+    punctual: Punctual,
     one_buffer: bool,
     /// Reads and writes use registered buffers.
     transfers_fixed: bool,
@@ -112,6 +112,7 @@ impl Uring {
             in_flight: 0,
             reap: setup.reap,
             away_ns: 0,
+            punctual: Punctual::default(),
             one_buffer: setup.slots > BUFFERS_REGISTERED_MAX,
             transfers_fixed: false,
             features: Features { single_issuer, fixed_buffers: false, iopoll, nop: false },
@@ -307,7 +308,7 @@ impl Device for Uring {
             self.submitted_ns[*slot as usize] = before_ns;
         }
         let ahead_ns = until.ns.saturating_sub(before_ns);
-        let sleep_ns = if until.precise { ahead_ns.saturating_sub(SPIN_NS) } else { ahead_ns };
+        let sleep_ns = if until.precise { self.punctual.sleep_ns(ahead_ns) } else { ahead_ns };
         let want = if sleep_ns == 0 { 0 } else { self.reap.min(self.in_flight) };
         if want > 0 || sleep_ns > 0 || !self.queued.is_empty() || self.in_flight > 0 {
             self.enter(want, sleep_ns)?;
@@ -315,8 +316,13 @@ impl Device for Uring {
         self.queued.clear();
         let mut now_ns = self.clock.now_ns();
         self.collect(now_ns, done);
-        if done.is_empty() && until.precise && now_ns < until.ns && until.ns - now_ns <= SPIN_NS {
-            now_ns = self.spin(until.ns, done)?;
+        if done.is_empty() && until.precise {
+            if sleep_ns > 0 && now_ns >= before_ns + sleep_ns {
+                self.punctual.woke(before_ns + sleep_ns, now_ns);
+            }
+            if now_ns < until.ns && self.punctual.sleep_ns(until.ns - now_ns) == 0 {
+                now_ns = self.spin(until.ns, done)?;
+            }
         }
         self.away_ns += now_ns - before_ns;
         Ok(now_ns)
