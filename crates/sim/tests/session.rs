@@ -155,6 +155,9 @@ fn what_cannot_be_modelled_is_refused_in_one_line() {
     refused(read, "sim:wd2500jd,colour=red", "`colour` is no key of a brick");
     refused(read, "sim:msr-2003-wd,members=0", "members");
     refused(read, "sim:msr-2003-wd,condition=degraded", "without redundancy");
+    refused(read, "sim:terraserver-2003,members=8,spares=2,condition=degraded", "the spare");
+    refused(read, "sim:msr-2003-wd,stripe=8GiB", "up to 1GiB");
+    refused(read, "sim:wd2500jd,condition=neighbour_rebuilding", "could rebuild a neighbour");
     refused(read, "sim:msr-2003-wd,level=raid5,members=9", "8 ports");
     refused(&format!("io = \"buffered\"\n{read}"), "sim:wd2500jd", "page cache");
     let mut broken = options();
