@@ -60,16 +60,40 @@ fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
-#[test]
-fn a_run_is_bit_identical() {
-    let run = || json(&events(MIX, &["sim:terraserver-2003"], &options()).expect("a run"));
-    let first = run();
-    assert_eq!(first, run());
-    // The same on every machine. A change of a model or of a brick changes it, and has to be meant.
-    assert_eq!(hash(&first), GOLDEN, "golden hash is now {:#018x}", hash(&first));
+/// What the model decides, in every interval and at the end of every phase; how events are spelled is not its affair.
+fn measured(events: &[Event]) -> String {
+    let mut text = String::new();
+    for event in events {
+        match event {
+            Event::Interval(i) => {
+                text += &format!("interval {} {} {}\n", i.phase, i.start_ns, i.end_ns);
+                for c in &i.cells {
+                    text += &format!("{} {} {} {} {}", c.stream, c.operation, c.requests, c.bytes, c.depth_max);
+                    c.measures.values().for_each(|m| text += &format!(" {}", m.histogram));
+                    text += "\n";
+                }
+            }
+            Event::PhaseEnd(end) => {
+                text += &format!("end {} {}\n", end.end_ns, end.unsent);
+                end.slowest.iter().for_each(|s| text += &format!("{} {} {}\n", s.at_ns, s.offset_bytes, s.service_ns));
+            }
+            _ => {}
+        }
+    }
+    text
 }
 
-const GOLDEN: u64 = 0xb83d_c1be_980d_3df8;
+#[test]
+fn a_run_is_bit_identical() {
+    let run = || events(MIX, &["sim:terraserver-2003"], &options()).expect("a run");
+    let first = run();
+    assert_eq!(json(&first), json(&run()));
+    // The same on every machine. A change of a model or of a brick changes it, and has to be meant.
+    let found = hash(&measured(&first));
+    assert_eq!(found, GOLDEN, "golden hash is now {found:#018x}");
+}
+
+const GOLDEN: u64 = 0xc86b_181c_36be_070f;
 
 #[test]
 fn the_events_are_those_of_a_real_run() {
