@@ -343,6 +343,11 @@ fn apply(table: &mut Table, text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Stripe units and rebuild chunks; a member operation counts its bytes in 32 bits.
+const MAX_PIECE_BYTES: u64 = 1 << 30;
+/// Ten times what there is; sectors times the ns of a revolution still fit into 64 bits.
+const MAX_DRIVE_BYTES: u64 = 1 << 48;
+
 /// Keys of a file that describe it and need no basis.
 const DESCRIPTION: [&str; 4] = ["title", "source", "about", "kind"];
 const BASES: [&str; 3] = ["data sheet", "derived", "fitted"];
@@ -395,8 +400,8 @@ impl Brick {
         if matches!(self.level, Level::Raid10) && n % 2 == 1 || matches!(self.level, Level::Raid1) && n != 2 {
             return Err(format!("{n} members; raid1 takes 2 and raid10 an even number"));
         }
-        if self.stripe_bytes < 512 || !self.stripe_bytes.is_multiple_of(512) {
-            return Err(format!("stripe of {} bytes; a multiple of 512 is needed", self.stripe_bytes));
+        if !(512..=MAX_PIECE_BYTES).contains(&self.stripe_bytes) || !self.stripe_bytes.is_multiple_of(512) {
+            return Err(format!("stripe of {} bytes; a multiple of 512 up to 1GiB is needed", self.stripe_bytes));
         }
         if self.controllers == 0 || !n.is_multiple_of(self.controllers) {
             return Err(format!("{n} members cannot be shared out evenly over {} controllers", self.controllers));
@@ -423,22 +428,35 @@ impl Brick {
 
     fn check_condition(&self) -> Result<(), String> {
         let redundant = !matches!(self.level, Level::Jbod | Level::Raid0);
-        let rebuilds = self.keeper().is_some_and(|k| k.rebuild_chunk_bytes.0 >= 4096);
+        let rebuilds = self.keeper().is_some_and(|k| (4096..=MAX_PIECE_BYTES).contains(&k.rebuild_chunk_bytes.0));
         match self.condition {
             Condition::Normal => Ok(()),
             Condition::Degraded if !redundant => Err("a volume without redundancy cannot be degraded".into()),
+            Condition::Degraded if self.spares > 0 => {
+                Err("a failed member is replaced by the spare; take condition=rebuilding, or spares=0".into())
+            }
             Condition::Degraded => Ok(()),
             Condition::NeighbourRebuilding => match self.keeper() {
                 Some(k) if k.rebuild_slice.ns > 0 && self.controller.is_some() => Ok(()),
                 _ => Err("has no controller that could rebuild a neighbour; name one that states rebuild_slice".into()),
             },
             _ if !redundant => Err("a volume without redundancy has nothing to rebuild, initialize or scrub".into()),
-            _ if !rebuilds => Err("its controller states no rebuild_chunk_bytes (4096 or more); name another".into()),
+            _ if !rebuilds => {
+                Err("its controller states no rebuild_chunk_bytes from 4KiB to 1GiB; name another".into())
+            }
             _ => Ok(()),
         }
     }
 
     fn check_drive(&self) -> Result<(), String> {
+        let capacity_bytes = match &self.drive {
+            DriveParameters::Rotating(p) => p.capacity_bytes.0,
+            DriveParameters::Ssd(p) => p.capacity_bytes.0,
+            DriveParameters::Cloud(p) => p.capacity_bytes.0,
+        };
+        if !(1 << 20..=MAX_DRIVE_BYTES).contains(&capacity_bytes) {
+            return Err(format!("a drive of {capacity_bytes} bytes; from 1MiB to 256TiB"));
+        }
         match &self.drive {
             DriveParameters::Rotating(p) => {
                 let positive = [p.outer_mb_per_s, p.inner_mb_per_s, p.interface_mb_per_s].iter().all(|v| *v > 0.0);
@@ -453,11 +471,13 @@ impl Brick {
             }
             DriveParameters::Ssd(p) => {
                 let rates = p.channel_mb_per_s > 0.0 && p.interface_mb_per_s > 0.0 && p.over_provision_percent > 0.0;
-                let counts = p.channels >= 1 && p.dies_per_channel >= 1 && p.pages_per_block >= 1;
+                let chips = (1..=256).contains(&p.channels) && (1..=64).contains(&p.dies_per_channel);
+                let counts = chips && p.pages_per_block >= 1 && p.page_bytes.0 >= p.map_bytes.0;
                 if rates && counts && p.page_bytes.0 >= 512 && p.map_bytes.0 >= 512 && p.dram_cache_bytes.0 >= 1 << 20 {
                     return Ok(());
                 }
-                Err("a solid-state drive needs channels, dies, pages of 512 bytes or more, rates and 1 MiB of DRAM"
+                Err("a solid-state drive needs 1 to 256 channels, 1 to 64 dies a channel, pages of 512 bytes or more and no \
+                     smaller than map_bytes, rates, and 1MiB of DRAM"
                     .into())
             }
             DriveParameters::Cloud(p) => {

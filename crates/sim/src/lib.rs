@@ -5,6 +5,7 @@
 //! Refusal: no wall clock, no thread, no entropy, no floating-point time. A model carries no data.
 
 pub mod array;
+mod assembly;
 pub mod brick;
 pub mod cloud;
 pub mod controller;
@@ -14,6 +15,7 @@ pub mod member;
 pub mod reference;
 pub mod region_log;
 pub mod session;
+mod slab;
 pub mod ssd;
 pub mod system;
 pub mod write_back;

@@ -8,13 +8,12 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use crate::array::{Array, MemberOp, Operations};
-use crate::brick::{Brick, Condition, ControllerParameters, DriveParameters};
-use crate::cloud::Cloud;
+use crate::assembly::{background_of, cache_of, drive_caches, is_rebuilding, member_of};
+use crate::brick::{Brick, Condition};
 use crate::controller::Controller;
-use crate::drive::Drive;
 use crate::member::{Command, Kind, Lost, Member};
 use crate::region_log::{Held, RegionLog};
-use crate::ssd::Ssd;
+use crate::slab::Slab;
 use crate::write_back::{Destage, Found, ReadAhead, WriteBack};
 use crate::{NEVER, SECTOR_BYTES};
 
@@ -90,25 +89,25 @@ enum Event {
 
 /// A controller or software array with a cache.
 #[derive(Debug)]
-struct Cache {
-    write_back: Option<WriteBack>,
-    read_ahead: Option<ReadAhead>,
-    region_log: Option<RegionLog>,
-    blocked: VecDeque<u32>,
-    flushing: Vec<u32>,
-    whole_moving: bool,
-    partial_moving: usize,
+pub(crate) struct Cache {
+    pub(crate) write_back: Option<WriteBack>,
+    pub(crate) read_ahead: Option<ReadAhead>,
+    pub(crate) region_log: Option<RegionLog>,
+    pub(crate) blocked: VecDeque<u32>,
+    pub(crate) flushing: Vec<u32>,
+    pub(crate) whole_moving: bool,
+    pub(crate) partial_moving: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Background {
-    condition: Condition,
-    at: u64,
-    started_ns: u64,
-    chunk_bytes: u64,
-    min_mb_per_s: f64,
-    max_mb_per_s: f64,
-    writing_mb_per_s: f64,
+pub(crate) struct Background {
+    pub(crate) condition: Condition,
+    pub(crate) at: u64,
+    pub(crate) started_ns: u64,
+    pub(crate) chunk_bytes: u64,
+    pub(crate) min_mb_per_s: f64,
+    pub(crate) max_mb_per_s: f64,
+    pub(crate) writing_mb_per_s: f64,
 }
 
 #[derive(Debug)]
@@ -144,44 +143,6 @@ pub struct System {
     pub issued: u64,
     pub completed: u64,
     pub background_bytes: u64,
-}
-
-/// Numbers that stay the same while their thing lives.
-#[derive(Debug)]
-struct Slab<T> {
-    items: Vec<Option<T>>,
-    free: Vec<u32>,
-}
-
-impl<T> Slab<T> {
-    fn new() -> Slab<T> {
-        Slab { items: Vec::new(), free: Vec::new() }
-    }
-
-    #[inline]
-    fn insert(&mut self, item: T) -> u32 {
-        match self.free.pop() {
-            Some(number) => {
-                self.items[number as usize] = Some(item);
-                number
-            }
-            None => {
-                self.items.push(Some(item));
-                self.items.len() as u32 - 1
-            }
-        }
-    }
-
-    #[inline]
-    fn get(&mut self, number: u32) -> &mut T {
-        self.items[number as usize].as_mut().expect("a number lives as long as its thing")
-    }
-
-    #[inline]
-    fn remove(&mut self, number: u32) -> T {
-        self.free.push(number);
-        self.items[number as usize].take().expect("a number lives as long as its thing")
-    }
 }
 
 impl System {
@@ -650,7 +611,7 @@ impl System {
         // The list goes back, so that its memory is used again.
         let mut ops = ops;
         ops.clear();
-        if let Some(Some(job)) = self.jobs.items.get_mut(number as usize) {
+        if let Some(job) = self.jobs.find(number) {
             let list = if job.writing { &mut job.operations.writes } else { &mut job.operations.reads };
             if list.is_empty() {
                 *list = ops;
@@ -784,64 +745,4 @@ impl System {
         let due_ns = background.started_ns + crate::ssd::per_mb(background.chunk_bytes, rate.max(0.001));
         self.plan(due_ns.max(now_ns + 1), Event::Background);
     }
-}
-
-fn member_of(p: &DriveParameters, number: u64) -> Result<Member, String> {
-    Ok(match p {
-        DriveParameters::Rotating(p) => Member::Rotating(Box::new(Drive::new(p)?)),
-        DriveParameters::Ssd(p) => Member::Ssd(Box::new(Ssd::new(p))),
-        DriveParameters::Cloud(p) => {
-            let own = crate::brick::CloudParameters { seed: p.seed.wrapping_add(number), ..p.clone() };
-            Member::Cloud(Box::new(Cloud::new(&own)))
-        }
-    })
-}
-
-fn cache_of(keeper: Option<&ControllerParameters>, array: &Array, rebuilds: bool) -> Cache {
-    let row = array.row_bytes();
-    let cached = keeper.filter(|k| k.cache_bytes.0 > 0);
-    let ahead = cached.filter(|k| k.read_ahead_bytes.0 > 0);
-    let logged = keeper.filter(|k| rebuilds && array.is_mirror() && k.region_log_bytes.0 > 0);
-    Cache {
-        write_back: cached.filter(|k| k.write_back).map(|k| WriteBack::new(k.cache_bytes.0, row)),
-        read_ahead: ahead.map(|k| ReadAhead::new(k.read_ahead_bytes.0, row, array.capacity_bytes())),
-        region_log: logged.map(|k| RegionLog::new(k.region_log_bytes.0)),
-        blocked: VecDeque::new(),
-        flushing: Vec::new(),
-        whole_moving: false,
-        partial_moving: 0,
-    }
-}
-
-/// Whether this volume or one beside it is being rebuilt.
-fn is_rebuilding(brick: &Brick) -> bool {
-    matches!(brick.condition, Condition::Rebuilding | Condition::NeighbourRebuilding)
-}
-
-/// Whether drives cache writes; none where their own setting stands.
-fn drive_caches(brick: &Brick) -> Option<bool> {
-    let rebuilds = is_rebuilding(brick);
-    let redundant = !matches!(brick.level, crate::brick::Level::Jbod | crate::brick::Level::Raid0);
-    let through =
-        |p: &ControllerParameters| !p.drive_write_cache || (rebuilds && redundant && p.rebuild_writes_through);
-    if brick.keeper().is_some_and(through) {
-        return Some(false);
-    }
-    brick.write_cache
-}
-
-fn background_of(brick: &Brick, keeper: Option<&ControllerParameters>, member_bytes: u64) -> Option<Background> {
-    let wanted = matches!(brick.condition, Condition::Rebuilding | Condition::Initializing | Condition::Scrubbing);
-    let keeper = keeper.filter(|_| wanted)?;
-    let chunk_bytes = keeper.rebuild_chunk_bytes.0 / SECTOR_BYTES * SECTOR_BYTES;
-    let at = (member_bytes as f64 * brick.rebuild_position / 100.0) as u64 / chunk_bytes * chunk_bytes;
-    Some(Background {
-        condition: brick.condition,
-        at: if at + SECTOR_BYTES > member_bytes { 0 } else { at },
-        started_ns: 0,
-        chunk_bytes,
-        min_mb_per_s: keeper.rebuild_min_mb_per_s,
-        max_mb_per_s: keeper.rebuild_max_mb_per_s,
-        writing_mb_per_s: keeper.rebuild_writing_mb_per_s,
-    })
 }

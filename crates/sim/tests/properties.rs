@@ -33,7 +33,7 @@ fn requests() -> impl Strategy<Value = Vec<(u8, u64, u32, u64, bool)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
     #[test]
     fn every_request_ends_once(spoken in bricks(), wanted in requests()) {
@@ -82,6 +82,5 @@ proptest! {
         });
         prop_assert!(before, "a request ended before it began");
         prop_assert!(ended.iter().all(|n| *n == 1), "{:?} in {}", ended, spoken);
-        prop_assert!(system.completed <= system.issued);
     }
 }

@@ -60,16 +60,40 @@ fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
-#[test]
-fn a_run_is_bit_identical() {
-    let run = || json(&events(MIX, &["sim:terraserver-2003"], &options()).expect("a run"));
-    let first = run();
-    assert_eq!(first, run());
-    // The same on every machine. A change of a model or of a brick changes it, and has to be meant.
-    assert_eq!(hash(&first), GOLDEN, "golden hash is now {:#018x}", hash(&first));
+/// What the model decides, in every interval and at the end of every phase; how events are spelled is not its affair.
+fn measured(events: &[Event]) -> String {
+    let mut text = String::new();
+    for event in events {
+        match event {
+            Event::Interval(i) => {
+                text += &format!("interval {} {} {}\n", i.phase, i.start_ns, i.end_ns);
+                for c in &i.cells {
+                    text += &format!("{} {} {} {} {}", c.stream, c.operation, c.requests, c.bytes, c.depth_max);
+                    c.measures.values().for_each(|m| text += &format!(" {}", m.histogram));
+                    text += "\n";
+                }
+            }
+            Event::PhaseEnd(end) => {
+                text += &format!("end {} {}\n", end.end_ns, end.unsent);
+                end.slowest.iter().for_each(|s| text += &format!("{} {} {}\n", s.at_ns, s.offset_bytes, s.service_ns));
+            }
+            _ => {}
+        }
+    }
+    text
 }
 
-const GOLDEN: u64 = 0xb83d_c1be_980d_3df8;
+#[test]
+fn a_run_is_bit_identical() {
+    let run = || events(MIX, &["sim:terraserver-2003"], &options()).expect("a run");
+    let first = run();
+    assert_eq!(json(&first), json(&run()));
+    // The same on every machine. A change of a model or of a brick changes it, and has to be meant.
+    let found = hash(&measured(&first));
+    assert_eq!(found, GOLDEN, "golden hash is now {found:#018x}");
+}
+
+const GOLDEN: u64 = 0xc86b_181c_36be_070f;
 
 #[test]
 fn the_events_are_those_of_a_real_run() {
@@ -155,6 +179,9 @@ fn what_cannot_be_modelled_is_refused_in_one_line() {
     refused(read, "sim:wd2500jd,colour=red", "`colour` is no key of a brick");
     refused(read, "sim:msr-2003-wd,members=0", "members");
     refused(read, "sim:msr-2003-wd,condition=degraded", "without redundancy");
+    refused(read, "sim:terraserver-2003,members=8,spares=2,condition=degraded", "the spare");
+    refused(read, "sim:msr-2003-wd,stripe=8GiB", "up to 1GiB");
+    refused(read, "sim:wd2500jd,condition=neighbour_rebuilding", "could rebuild a neighbour");
     refused(read, "sim:msr-2003-wd,level=raid5,members=9", "8 ports");
     refused(&format!("io = \"buffered\"\n{read}"), "sim:wd2500jd", "page cache");
     let mut broken = options();

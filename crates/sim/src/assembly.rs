@@ -1,0 +1,78 @@
+//! From the description of a brick to the parts of a system.
+
+use std::collections::VecDeque;
+
+use crate::SECTOR_BYTES;
+use crate::array::Array;
+use crate::brick::{Brick, CloudParameters, Condition, ControllerParameters, DriveParameters, Level};
+use crate::cloud::Cloud;
+use crate::drive::Drive;
+use crate::member::Member;
+use crate::region_log::RegionLog;
+use crate::ssd::Ssd;
+use crate::system::{Background, Cache};
+use crate::write_back::{ReadAhead, WriteBack};
+
+pub(crate) fn member_of(p: &DriveParameters, number: u64) -> Result<Member, String> {
+    Ok(match p {
+        DriveParameters::Rotating(p) => Member::Rotating(Box::new(Drive::new(p)?)),
+        DriveParameters::Ssd(p) => Member::Ssd(Box::new(Ssd::new(p))),
+        DriveParameters::Cloud(p) => {
+            let own = CloudParameters { seed: p.seed.wrapping_add(number), ..p.clone() };
+            Member::Cloud(Box::new(Cloud::new(&own)))
+        }
+    })
+}
+
+pub(crate) fn cache_of(keeper: Option<&ControllerParameters>, array: &Array, rebuilds: bool) -> Cache {
+    let row = array.row_bytes();
+    let cached = keeper.filter(|k| k.cache_bytes.0 > 0);
+    let ahead = cached.filter(|k| k.read_ahead_bytes.0 > 0);
+    let logged = keeper.filter(|k| rebuilds && array.is_mirror() && k.region_log_bytes.0 > 0);
+    Cache {
+        write_back: cached.filter(|k| k.write_back).map(|k| WriteBack::new(k.cache_bytes.0, row)),
+        read_ahead: ahead.map(|k| ReadAhead::new(k.read_ahead_bytes.0, row, array.capacity_bytes())),
+        region_log: logged.map(|k| RegionLog::new(k.region_log_bytes.0)),
+        blocked: VecDeque::new(),
+        flushing: Vec::new(),
+        whole_moving: false,
+        partial_moving: 0,
+    }
+}
+
+/// Whether this volume or one beside it is being rebuilt.
+pub(crate) fn is_rebuilding(brick: &Brick) -> bool {
+    matches!(brick.condition, Condition::Rebuilding | Condition::NeighbourRebuilding)
+}
+
+/// Whether drives cache writes; none where their own setting stands.
+pub(crate) fn drive_caches(brick: &Brick) -> Option<bool> {
+    let rebuilds = is_rebuilding(brick);
+    let redundant = !matches!(brick.level, Level::Jbod | Level::Raid0);
+    let through =
+        |p: &ControllerParameters| !p.drive_write_cache || (rebuilds && redundant && p.rebuild_writes_through);
+    if brick.keeper().is_some_and(through) {
+        return Some(false);
+    }
+    brick.write_cache
+}
+
+pub(crate) fn background_of(
+    brick: &Brick,
+    keeper: Option<&ControllerParameters>,
+    member_bytes: u64,
+) -> Option<Background> {
+    let wanted = matches!(brick.condition, Condition::Rebuilding | Condition::Initializing | Condition::Scrubbing);
+    let keeper = keeper.filter(|_| wanted)?;
+    let chunk_bytes = keeper.rebuild_chunk_bytes.0 / SECTOR_BYTES * SECTOR_BYTES;
+    let at = (member_bytes as f64 * brick.rebuild_position / 100.0) as u64 / chunk_bytes * chunk_bytes;
+    Some(Background {
+        condition: brick.condition,
+        at: if at + SECTOR_BYTES > member_bytes { 0 } else { at },
+        started_ns: 0,
+        chunk_bytes,
+        min_mb_per_s: keeper.rebuild_min_mb_per_s,
+        max_mb_per_s: keeper.rebuild_max_mb_per_s,
+        writing_mb_per_s: keeper.rebuild_writing_mb_per_s,
+    })
+}
