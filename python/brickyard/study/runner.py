@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from brickyard.analysis import PhaseRate, phase_rates
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json, Store
 from brickyard.study import circumstances
@@ -38,6 +39,7 @@ class RunResult:
     outcome: str
     message: str
     start: Json
+    rates: tuple[PhaseRate, ...] = ()
 
 
 class Listener(Protocol):
@@ -105,7 +107,8 @@ class Runner:
         record = self.store.record(run)
         watched = watch.results(record)
         self.store.end_run(run, end, {"targets": watched}, circumstances.warnings(self.store, record, watched))
-        result = RunResult(run, end["outcome"], end.get("message", ""), start)
+        ended = replace(record, info=replace(record.info, outcome=end["outcome"]))
+        result = RunResult(run, end["outcome"], end.get("message", ""), start, tuple(phase_rates(ended)))
         self.listener.run_ended(result)
         return result
 
