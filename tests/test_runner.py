@@ -155,3 +155,6 @@ def test_a_full_disk_under_the_store_is_one_line(
     target.write_bytes(bytes(1 << 20))
     assert main(["run", "sqlio-random-read-4", str(target)]) == 1
     assert capsys.readouterr().err.startswith("brickyard: the store: database or disk is full; ")
+    with Store() as store:
+        (run,) = store.runs()
+    assert (run.outcome, run.message) == ("failed", "the store: database or disk is full")

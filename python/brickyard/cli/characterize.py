@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from brickyard import analysis
 from brickyard.analysis.summary import distinct_warnings, totals_document
 from brickyard.cli import options
-from brickyard.cli.output import emit, stdout
+from brickyard.cli.output import emit, stderr, stdout
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_characterization, print_circumstances, print_warnings
 from brickyard.cli.target import aim
@@ -67,6 +67,7 @@ def characterize(
                 aimed.targets[0], aimed.options, list(overrides)
             )
         records = [kept.record(run) for run in result.runs]
+        stderr().print("writing the report (Ctrl-C leaves it out; the runs are kept)", markup=False)
         page = _report(kept, result, records, output)
         if json:
             emit(document(result, records, page))
