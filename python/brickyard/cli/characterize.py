@@ -34,7 +34,7 @@ def characterize(
     keep: options.Keep = False,
     overwrite: options.Overwrite = (),
     i_know_this_destroys_data: options.DestroysData = False,
-    output: options.Output = None,
+    output: options.ReportPlace = None,
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
