@@ -5,16 +5,22 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from brickyard import analysis
-from brickyard.analysis import summary
+from brickyard.analysis import cells, ramp, summary
 from brickyard.analysis.latency import is_supported
 from brickyard.analysis.series import latency_edges
-from brickyard.store import Record, Store
+from brickyard.analysis.verdict import verdict
+from brickyard.cli.progress import closing
+from brickyard.cli.tables import print_run
+from brickyard.rulers import read as ruler
+from brickyard.store import Json, Record, Store
 from brickyard.study.circumstances import ours
 from support import MS, SECOND, US, add_run, cell, histogram, interval, phase_end, plan, stream
 
@@ -275,3 +281,113 @@ def test_the_core_reads_histograms_of_other_tools() -> None:
     assert figures.count == 3
     assert figures.mean_ns == pytest.approx(7 / 3 * US, rel=0.01)
     assert figures.min_ns == pytest.approx(1 * US, rel=0.01)
+
+
+def test_the_maximum_is_exact_and_bounds_every_percentile(tmp_path: Path) -> None:
+    exact = 123_456_789
+    first = cell([MS] * 5000)
+    slow = cell([exact] * 5000)
+    record = record_of(tmp_path, interval(0, SECOND, first), interval(SECOND, 2 * SECOND, slow))
+    figures = analysis.totals(record)[0].measures["service"]
+    assert figures.max_ns == exact
+    assert figures.percentiles["p99.9"] == exact
+    found = verdict(record, ruler("max<=124ms"))
+    assert found.findings[0].value == exact
+
+
+def two_phases(tmp_path: Path, outcome: str = "done") -> Record:
+    """Two phases of 100 and 300 requests a second; the second begins with a warm-up and ends with a drain."""
+    phases = [{"name": name, "duration": "1s", "stream": [stream()]} for name in ("first", "second")]
+    events = [
+        interval(0, SECOND, cell([MS] * 100)),
+        interval(SECOND, 3 * SECOND, cell([MS] * 900), phase=1, warmup=True),
+        interval(3 * SECOND, 4 * SECOND, cell([MS] * 300), phase=1),
+        interval(4 * SECOND, 6 * SECOND, cell([MS] * 4), phase=1, drain=True),
+        phase_end(),
+        phase_end(phase=1),
+    ]
+    with Store(tmp_path / "runs.db") as store:
+        return store.record(add_run(store, events, plan_={**plan(), "phase": phases}, outcome=outcome))
+
+
+def test_the_closing_line_has_the_rates_of_the_table(tmp_path: Path) -> None:
+    record = two_phases(tmp_path)
+    rates = analysis.phase_rates(record)
+    assert [rate.iops for rate in rates] == [row.iops for row in analysis.totals(record)] == [100, 300]
+    assert [rate.bytes_per_s for rate in rates] == [row.bytes_per_s for row in analysis.totals(record)]
+    assert closing(rates) == "first: 100 IOPS  0.39 MiB/s; second: 300 IOPS  1.17 MiB/s"
+    assert analysis.full_stream_name(record, 1, 0) == "second / cell"
+
+
+@pytest.mark.parametrize(("length_ns", "rated"), [(SECOND // 20, False), (SECOND // 2, True)])
+def test_a_stub_that_an_interruption_left_has_no_rate(tmp_path: Path, length_ns: int, rated: bool) -> None:
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(add_run(store, [interval(0, length_ns, cell([MS] * 100))], outcome="interrupted"))
+    (row,) = analysis.totals(record)
+    assert row.is_rated is rated
+    assert row.requests == 100
+    assert (summary.totals_document(row)["iops"] is not None) is rated
+    assert analysis.characterization([record]) == {}
+
+
+def test_a_ramp_is_told_step_by_step(tmp_path: Path) -> None:
+    def at(second: int, requests: int, depth: int, **changes: Any) -> Json:
+        knob = {"depth": depth, "workers": None, "rate_per_s": None}
+        span = second * SECOND, (second + 1) * SECOND
+        return interval(*span, cell([depth * MS] * requests), knob=knob, **changes)
+
+    record = record_of(tmp_path, at(0, 100, 1), at(1, 300, 1), at(2, 400, 2), at(3, 9, 2, drain=True), phase_end())
+    found = ramp.steps(record)
+    assert [(s.knob, s.value, s.iops) for s in found] == [("depth", 1, 200), ("depth", 2, 400)]
+    assert [s.response.max_ns for s in found if s.response] == [MS, 2 * MS]
+    assert ramp.step_rows(found)[1][:3] == ["depth", "2", "400"]
+    assert [s["value"] for s in summary.run_document(record)["ramp"]] == [1, 2]
+    shown = Console(width=200, record=True)
+    print_run(shown, record)
+    assert "Ramp of measure" in shown.export_text()
+
+
+def test_what_verification_checked_is_told(tmp_path: Path) -> None:
+    counts = {"checked_blocks": 12, "unchecked_blocks": 3000, "damaged_blocks": 1}
+    with Store(tmp_path / "runs.db") as store:
+        events = [interval(0, SECOND, cell([MS] * 50)), phase_end(verified=counts, errors_by_kind={"bits": 1})]
+        record = store.record(add_run(store, events))
+    assert summary.run_document(record)["verified"] == counts
+    words = "12 blocks checked, 1 damaged, 3,000 read unchecked, as this run had not written them"
+    assert ("Verified", words) in summary.circumstances([record])
+    shown = Console(width=200, record=True)
+    print_run(shown, record)
+    text = shown.export_text()
+    assert "Damaged data: changed bits: 1" in text
+    assert "Errors" not in text.replace("errors", "")
+
+
+def test_unwritten_is_a_count_of_bytes() -> None:
+    opened = {"data_bytes": 4 << 30, "unwritten": str(1 << 30)}
+    assert summary.unwritten_words(opened) == "1 GiB (25 %) of it never written"
+    assert summary.unwritten_words({**opened, "unwritten": "none"}) == "all of it written before"
+    assert summary.unwritten_words({**opened, "unwritten": "unknown"}) == "unwritten share unknown"
+
+
+def test_merged_warnings_give_the_range_of_their_figures(tmp_path: Path) -> None:
+    texts = [
+        "Phase 1 is noisy: IOPS vary by 12.5% on sda1; 900.0 KiB.",
+        "Phase 1 is noisy: IOPS vary by 9.0% on sda1; 1.5 MiB.",
+        "Phase 2 is noisy: IOPS vary by 4.0% on sda1; 1.5 MiB.",
+    ]
+    with Store(tmp_path / "runs.db") as store:
+        records = [
+            store.record(add_run(store, [], warnings=[{"id": "noisy", "severity": "warning", "text": text}]))
+            for text in texts
+        ]
+        found = summary.distinct_warnings(records)
+    assert [item["text"] for item in found] == [
+        "Phase 1 is noisy: IOPS vary by 9.0% to 12.5% on sda1; 900.0 KiB to 1.5 MiB. (2 of 3 runs)",
+        "Phase 2 is noisy: IOPS vary by 4.0% on sda1; 1.5 MiB. (1 of 3 runs)",
+    ]
+
+
+def test_a_chain_has_no_throughput_of_its_own(tmp_path: Path) -> None:
+    chain = cell([MS] * 100, operation="chain")
+    record = record_of(tmp_path, interval(0, SECOND, chain, cell([MS] * 100)), phase_end())
+    assert [cells.mib_per_s(row) for row in analysis.totals(record)] == ["–", "0.39"]

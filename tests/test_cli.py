@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,6 +16,8 @@ import pytest
 from brickyard import _core
 from brickyard.cli import main
 from brickyard.cli.runs import since_unix_ns
+from brickyard.cli.target import aim, size_of
+from brickyard.errors import BadInputError
 from brickyard.store import Store, default_place
 from support import MS, SECOND, add_characterization, add_run, cell, interval, phase_end
 
@@ -56,6 +61,12 @@ BAD_INPUT = [
     (["run", "sqlio-random-read-4", "--overwrite", "/dev/null"], "not among the targets"),
     (["run", "sqlio-random-read-4", "/dev/null"], "/dev/null"),
     (["run", "sqlio-random-read-4", "--store", "/dev/null/store"], "cannot be used as a store"),
+    (["run", "sqlio-random-read-4", "--store", "/nowhere/at/all.db"], "/nowhere/at is no directory; make it first"),
+    (["run", "sqlio-random-read-4", "/nowhere/f", "--size", "1GiB", "--dry-run"], "/nowhere does not exist"),
+    (["run", "sqlio-random-read-4", "/nowhere/f", "--dry-run"], "no such file or device"),
+    (["run", "sqlio-random-read-4", "/dev/null", "--dry-run"], "neither a file nor a block device"),
+    (["run", "sqlio-random-read-4", "/etc/hostname", "/etc/hosts", "--dry-run"], "1 target, and 2 were named"),
+    (["doctor", "/nowhere/at/all"], "no such file, directory or device"),
     (["characterize", "--quick", "--full"], "exclude each other"),
     (["characterize", "--set", "depth=many"], "depth: "),
     (["characterize", "/nowhere/file"], "no such file or device"),
@@ -149,6 +160,71 @@ def test_a_dry_run_tells_and_touches_nothing(tmp_path: Path, capsys: pytest.Capt
     }
     assert list(tmp_path.iterdir()) == []
     assert not default_place().exists()
+
+
+def test_a_dry_run_counts_targets_from_0_and_fills_nothing_of_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.write_bytes(bytes(4 << 20))
+    assert main(["run", "sqlio-random-read-4", str(theirs), "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "target 0" in out
+    assert "what was never written" not in out
+
+
+def test_a_pipe_is_refused_without_waiting_for_its_other_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert size_of(str(pipe)) is None
+    for more in ([], ["--dry-run"]):
+        assert main(["run", "sqlio-random-read-4", str(pipe), *more]) == 2
+        assert "neither a file nor a block device" in capsys.readouterr().err
+
+
+def test_a_size_is_said_to_be_ignored_rounded_or_refused(tmp_path: Path) -> None:
+    there, new, link = tmp_path / "there", tmp_path / "new", tmp_path / "link"
+    there.write_bytes(bytes(4 << 20))
+    link.symlink_to("gone")
+
+    def aimed(target: Path, size: str) -> tuple[str, ...]:
+        with aim((str(target),), size=size, scratch=None, keep=False, overwrite=(), destroys_data=False) as found:
+            return found.notes
+
+    assert aimed(there, "8MiB") == (f"--size is for files that are made: {there} exists and keeps its 4 MiB",)
+    assert aimed(new, str((8 << 20) + 1)) == (f"{new} gets 9 MiB of data: sizes are whole MiB",)
+    assert aimed(new, "8MiB") == ()
+    with pytest.raises(BadInputError, match="at least 1 MiB"):
+        aimed(new, "4KiB")
+    with pytest.raises(BadInputError, match="a symbolic link to gone, which does not exist"):
+        aimed(link, "8MiB")
+
+
+def test_what_the_system_refuses_is_told_with_its_remedy(
+    filled: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", "/home/other/data")
+
+    monkeypatch.setattr(Store, "runs", refuse)
+    assert main(["runs"]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("brickyard: /home/other/data: Permission denied; choose a place")
+    monkeypatch.setattr(Path, "exists", refuse)
+    assert main(["runs"]) == 2
+    assert "cannot be used as a store: Permission denied" in capsys.readouterr().err
+
+
+def test_a_full_standard_output_is_one_line(filled: Path) -> None:
+    for more in ([], ["--json"]):
+        with open("/dev/full", "w") as full:
+            command = [sys.executable, "-m", "brickyard", "runs", *more]
+            ended = subprocess.run(command, check=False, stdout=full, stderr=subprocess.PIPE, text=True)
+        assert ended.returncode == 1
+        assert ended.stderr.startswith("brickyard: standard output: No space left on device; ")
+        assert len(ended.stderr.splitlines()) == 1
 
 
 def test_runs_are_listed_and_filtered(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -152,7 +152,37 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
     ("smaller_than_cache", "warning", {"facts.target.cache_bytes": 16 * GIB + 1}, "4.0 times the 16.0 GiB"),
     ("cache_unknown", "note", {"facts.target.cache_bytes": None}, "64.0 GiB"),
     ("generator_bound", "warning", {"phase_ends.0.generator_bound": True, "phase_ends.0.loop_busy_share": 0.97}, "97%"),
-    ("not_steady", "warning", {"steady": []}, "Phase measure did not reach"),
+    (
+        "generator_bound",
+        "warning",
+        {"phase_ends.0.generator_bound": True, "phase_ends.0.generator_bound_reason": "cpu"},
+        "the kernel's work on behalf of the storage included",
+    ),
+    (
+        "not_steady",
+        "warning",
+        {"steady": [], "plan.phase.0.steady": {"measure": "mean", "rounds": 7, "range": 12.5, "slope": 4}},
+        "Phase measure did not reach steady state (range at most 12.5 %, slope at most 4 % of mean over 7 rounds)",
+    ),
+    (
+        "damage",
+        "warning",
+        {"phase_ends.0.errors_by_kind": {"bits": 1, "misplaced": 2}},
+        "3 reads brought other data than what was written (changed bits: 1, blocks from elsewhere: 2)",
+    ),
+    (
+        "unverified",
+        "warning",
+        {"phase_ends.0.verified": {"checked_blocks": 0, "unchecked_blocks": 5000, "damaged_blocks": 0}},
+        "of 5,000 blocks that it read none of them could be checked",
+    ),
+    (
+        "unverified",
+        "warning",
+        {"phase_ends.0.verified": {"checked_blocks": 90, "unchecked_blocks": 910, "damaged_blocks": 0}},
+        "only 9 % of them",
+    ),
+    ("hung_requests", "warning", {"hangs": [{"outstanding_ns": 20 * 10**6}]}, "outstanding for 20.0 ms"),
     (
         "left_steady",
         "warning",
@@ -206,7 +236,7 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
     ),
     ("outstanding", "warning", {"phase_ends.0.outstanding": 7}, "7 requests"),
     ("unwritten_unknown", "warning", {"start.targets.0.unwritten": "unknown"}, "/data/scratch"),
-    ("unwritten", "warning", {"start.targets.0.unwritten": 0.25}, "25.0%"),
+    ("unwritten", "warning", {"start.targets.0.unwritten": str(16 * GIB)}, "16.0 GiB of /data/scratch (25.0%)"),
     (
         "virtual_disk",
         "note",
@@ -267,6 +297,11 @@ QUIET: list[tuple[str, dict[str, Any]]] = [
     ("steady state was not asked for", {"steady": [], "plan.phase.0.steady": None}),
     ("the filled holes of before", {"facts.target.hole_bytes": 64 * GIB}),
     ("an array that is frozen does nothing", {"facts.target.stack.0.md": {"sync_action": "frozen", "degraded": 0}}),
+    (
+        "most was verified",
+        {"phase_ends.0.verified": {"checked_blocks": 900, "unchecked_blocks": 100, "damaged_blocks": 0}},
+    ),
+    ("a run that only wrote", {"phase_ends.0.verified": {"checked_blocks": 0, "unchecked_blocks": 0}}),
     ("a sensor without limits", {"watch.temperature.end.nvme0n1.max_celsius": -273.15}),
 ]
 

@@ -11,9 +11,10 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Error, Request, sync_playwright
 
 from brickyard.errors import BadInputError
-from brickyard.report import default_directory, write_report
+from brickyard.report import default_directory, words, write_report
+from brickyard.report.tables import totals_tables
 from brickyard.store import Store
-from support import MS, SECOND, add_characterization, add_run, cell, interval, phase_end
+from support import MS, SECOND, add_characterization, add_run, cell, interval, phase_end, plan, stream
 
 SECTIONS = [
     "warnings",
@@ -178,3 +179,90 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="report cannot be written"):
         write_report([record], None, tmp_path / "file")
     assert default_directory([record], None).name.startswith("brickyard-report-20")
+
+
+def two_phases(store: Store, outcome: str = "done", factor: int = 1) -> int:
+    """Two phases with two streams each; the names are long, as users' are."""
+    names = ("database-with-a-long-name", "transaction-log-writer")
+    phases = [
+        {"name": name, "duration": "3s", "stream": [stream(name=names[0]), stream(name=names[1])]}
+        for name in ("monday-morning", "month-end-closing")
+    ]
+    events = [
+        interval(
+            second * SECOND,
+            (second + 1) * SECOND,
+            cell([MS + k * 1000 for k in range(1200 * factor)], stream=0),
+            cell([2 * MS + k * 1000 for k in range(300)], stream=1, operation="write"),
+            phase=second // 3,
+        )
+        for second in range(6)
+    ]
+    ends = [phase_end(), phase_end(phase=1)]
+    return add_run(store, [*events, *ends], plan_={**plan(), "phase": phases}, outcome=outcome)
+
+
+@pytest.fixture
+def phased(tmp_path: Path) -> Path:
+    with Store(tmp_path / "runs.db") as store:
+        return write_report([store.record(two_phases(store))], None, tmp_path / "out")
+
+
+def test_phases_and_streams_are_named_wherever_their_figures_stand(phased: Path) -> None:
+    text = phased.read_text()
+    summary = re.search(r'<section id="summary".*?</section>', text, re.DOTALL)
+    assert summary is not None
+    for phase in ("monday-morning", "month-end-closing"):
+        for name in ("database-with-a-long-name", "transaction-log-writer"):
+            assert f"{phase} / {name}".capitalize() in summary[0]
+            assert f"{phase} / {name} " in (phased.parent / "pictures" / "throughput-over-time.svg").read_text()
+    assert text.count('<td class="text">month-end-closing</td>') == 2 + 4
+    # Different streams of one run are no better or worse than each other.
+    assert '<th scope="col">% of best</th>' not in text
+
+
+def test_tables_of_a_run_fit_their_card(phased: Path, browser: Browser) -> None:
+    tab = browser.new_page(viewport={"width": 1280, "height": 800})
+    tab.goto(phased.as_uri())
+    wider = "() => [...document.querySelectorAll('.scroll')].map(e => e.scrollWidth - e.clientWidth)"
+    assert set(tab.evaluate(wider)) == {0}
+    # A4 less its margins of 14 mm is 688 pixels wide.
+    tab.set_viewport_size({"width": 688, "height": 900})
+    tab.emulate_media(media="print")
+    assert set(tab.evaluate(wider)) == {0}
+    tab.close()
+
+
+def test_what_did_not_end_is_no_headline(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.db") as store:
+        runs = [two_phases(store), two_phases(store, factor=2), two_phases(store, outcome="interrupted", factor=4)]
+        records = [store.record(run) for run in runs]
+    text = words.summary(records, {})
+    assert "Run 3" not in text
+    assert "Left out, because they did not come to their end: run 3 (interrupted)." in text
+    throughput = totals_tables(records)[0]
+    share = throughput.columns.index("% of best")
+    of_run = {row[0]: row[share] for row in throughput.rows if row[4] == "read"}
+    assert of_run == {"1": "50 %", "2": "100 %", "3": "–"}
+
+
+def test_the_storage_is_called_the_limit_only_where_nothing_speaks_against_it(tmp_path: Path) -> None:
+    steal = {"id": "steal", "severity": "warning", "text": "Stolen.", "remedy": ""}
+    measured = interval(0, SECOND, cell([MS] * 20))
+    with Store(tmp_path / "runs.db") as store:
+        quiet = store.record(add_run(store, [measured, phase_end()]))
+        stolen = store.record(add_run(store, [measured, phase_end()], warnings=[steal]))
+        bound = phase_end(generator_bound=True, generator_bound_reason="cpu")
+        busy = store.record(add_run(store, [measured, bound]))
+    assert "The storage, not the generator, was the limit." in words.summary([quiet], {})
+    assert words.summary([stolen], {}).endswith("The generator was not the limit.")
+    assert "The processor was the limit, with the kernel" in words.summary([busy], {})
+
+
+def test_a_place_that_ends_in_html_is_the_page_itself(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(add_run(store, [interval(0, SECOND, cell([MS] * 20)), phase_end()]))
+    page = write_report([record], None, tmp_path / "out.html")
+    assert page == tmp_path / "out.html"
+    assert "<code>out-pictures</code>" in page.read_text()
+    assert list((tmp_path / "out-pictures").glob("*.png"))

@@ -14,9 +14,10 @@ from brickyard import _core
 from brickyard.errors import BadInputError
 from brickyard.store import Json, Store
 from brickyard.study.characterize import Characterization, Mode
+from brickyard.study.circumstances import warnings
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Runner, RunSpec, Silent
-from support import MS, SECOND, cell, interval, phase_end, plan, start_event
+from support import MS, SECOND, add_run, cell, interval, phase_end, plan, start_event
 
 
 class Core:
@@ -130,6 +131,16 @@ def test_sizes_below_the_alignment_are_left_out_with_a_word(tmp_path: Path, monk
     assert result.notes == ["512 B, 1 KiB, 2 KiB left out: below the target's alignment of 4 KiB"]
 
 
+def test_a_volatile_cache_is_a_note_where_the_run_only_read(tmp_path: Path) -> None:
+    drive = {"name": "sda", "major_minor": "8:0", "type": "disk", "queue": {"write_cache": "write back"}, "below": []}
+    known = {"host": {}, "targets": [{"path": "/data/a file", "kind": "file", "stack": [drive]}]}
+    with Store(tmp_path / "runs.db") as store:
+        for operation, severity in (("read", "note"), ("write", "warning")):
+            run = add_run(store, [interval(0, SECOND, cell([MS], operation=operation)), phase_end()], facts=known)
+            found = {item["id"]: item["severity"] for item in warnings(store, store.record(run), [])}
+            assert found["volatile_write_cache"] == severity
+
+
 def test_a_full_disk_under_the_store_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -144,3 +155,6 @@ def test_a_full_disk_under_the_store_is_one_line(
     target.write_bytes(bytes(1 << 20))
     assert main(["run", "sqlio-random-read-4", str(target)]) == 1
     assert capsys.readouterr().err.startswith("brickyard: the store: database or disk is full; ")
+    with Store() as store:
+        (run,) = store.runs()
+    assert (run.outcome, run.message) == ("failed", "the store: database or disk is full")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 from collections import namedtuple
@@ -70,11 +71,28 @@ def test_the_file_is_gone_afterwards_unless_kept(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [made.path]
 
 
-def test_leftovers_of_killed_runs_are_taken_away_and_nothing_else() -> None:
-    home = scratch.cache_home()
+@pytest.mark.parametrize("asked", [None, "a directory"])
+def test_leftovers_of_killed_runs_are_taken_away_and_nothing_else(asked: str | None, tmp_path: Path) -> None:
+    directory = tmp_path / asked if asked else None
+    home = directory or scratch.cache_home()
     home.mkdir(parents=True)
-    dead, alive, other = home / "scratch-999999999.brick", home / f"scratch-{os.getppid()}.brick", home / "mine.brick"
-    for path in (dead, alive, other):
-        path.write_bytes(b"x")
-    with scratch.scratch_file(None, 64 << 20):
-        assert sorted(home.iterdir()) == sorted([alive, other])
+    dead, locked, theirs = (home / f"scratch-99999999{number}.brick" for number in range(3))
+    alive, other = home / f"scratch-{os.getppid()}.brick", home / "mine.brick"
+    for path in (dead, locked, alive, other):
+        path.write_bytes(scratch.HEADER_MAGIC + bytes(4079))
+    theirs.write_bytes(b"x")
+    with locked.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with scratch.scratch_file(directory, 64 << 20) as made:
+            assert sorted(home.iterdir()) == sorted([alive, locked, other, theirs])
+    assert made.notes[0] == f"removed {dead} (4 KiB), the scratch file of a run that was killed"
+
+
+def test_what_was_kept_is_no_leftover(tmp_path: Path) -> None:
+    kept = []
+    for _ in range(2):
+        with scratch.scratch_file(tmp_path, 64 << 20, keep=True) as made:
+            made.path.write_bytes(scratch.HEADER_MAGIC)
+            kept.append(made.path)
+    with scratch.scratch_file(tmp_path, 64 << 20):
+        assert sorted(tmp_path.iterdir()) == kept

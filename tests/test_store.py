@@ -13,6 +13,7 @@ import pytest
 
 from brickyard.errors import BadInputError
 from brickyard.store import Store, default_place
+from brickyard.store.process import _start_ticks, own_process
 from brickyard.store.schema import APPEND_ONLY, MIGRATIONS, migrate
 from support import SECOND, add_run, cell, interval, phase_end
 
@@ -192,3 +193,57 @@ def test_the_default_place_follows_the_xdg_variable(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("XDG_DATA_HOME", "relative/is/invalid")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert default_place() == tmp_path / ".local" / "share" / "brickyard" / "runs.db"
+
+
+def test_a_store_with_other_columns_is_said_to_be_of_a_development_version(tmp_path: Path) -> None:
+    place = tmp_path / "runs.db"
+    Store(place).close()
+    database = sqlite3.connect(place)
+    database.execute("ALTER TABLE interval_cost DROP COLUMN drain")
+    database.close()
+    with pytest.raises(BadInputError) as refused:
+        Store(place)
+    assert "development version" in str(refused.value)
+    assert "--store" in str(refused.value)
+
+
+def test_a_store_on_a_read_only_medium_can_be_read(tmp_path: Path) -> None:
+    medium = tmp_path / "medium"
+    medium.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(medium)], check=True)
+    try:
+        with Store(medium / "runs.db") as store:
+            run = add_run(store, [interval(0, SECOND, cell([1000] * 7))])
+        subprocess.run(["mount", "-o", "remount,ro", str(medium)], check=True)
+        with Store(medium / "runs.db", must_exist=True) as store:
+            assert store.record(run).intervals[0].requests == 7
+        with pytest.raises(BadInputError, match="cannot be used as a store"):
+            Store(medium / "runs.db")
+    finally:
+        subprocess.run(["umount", str(medium)], check=True)
+
+
+def test_only_the_default_place_is_made(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="is no directory; make it first"):
+        Store(tmp_path / "new" / "runs.db")
+    assert list(tmp_path.iterdir()) == []
+    Store().close()
+    assert default_place().exists()
+
+
+def test_a_run_that_goes_on_is_told_from_one_that_was_killed(tmp_path: Path) -> None:
+    sleeper = subprocess.Popen(["sleep", "600"])
+    try:
+        owner = {**own_process(), "pid": sleeper.pid, "start_ticks": _start_ticks(sleeper.pid)}
+        known = {"host": {}, "targets": [], "process": owner}
+        with Store(tmp_path / "runs.db") as store:
+            run = add_run(store, [], outcome=None, facts=known)
+            assert store.record(run).info.outcome == "running"
+            sleeper.kill()
+            sleeper.wait()
+            assert store.record(run).info.outcome == "interrupted"
+            reused = {**known, "process": {**own_process(), "start_ticks": 1}}
+            assert store.record(add_run(store, [], outcome=None, facts=reused)).info.outcome == "interrupted"
+    finally:
+        sleeper.kill()
+        sleeper.wait()

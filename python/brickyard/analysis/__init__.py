@@ -6,19 +6,29 @@ Refusal: nothing is read from or written to anywhere.
 from brickyard.analysis.characterization import Cell, RankedCell, cell_of, characterization, is_graph
 from brickyard.analysis.latency import PERCENTILES, Latency, latency, latency_of, merge, percentile_name
 from brickyard.analysis.series import HeatCell, Point, heat_map, lay_out, throughput
-from brickyard.analysis.totals import Totals, coefficient_of_variation, shares_of_best, totals
+from brickyard.analysis.totals import (
+    PhaseRate,
+    Totals,
+    coefficient_of_variation,
+    full_stream_name,
+    phase_rates,
+    shares_of_best,
+    totals,
+)
 
 __all__ = [
     "PERCENTILES",
     "Cell",
     "HeatCell",
     "Latency",
+    "PhaseRate",
     "Point",
     "RankedCell",
     "Totals",
     "cell_of",
     "characterization",
     "coefficient_of_variation",
+    "full_stream_name",
     "heat_map",
     "is_graph",
     "latency",
@@ -26,6 +36,7 @@ __all__ = [
     "lay_out",
     "merge",
     "percentile_name",
+    "phase_rates",
     "shares_of_best",
     "throughput",
     "totals",

@@ -60,8 +60,12 @@ def cell_of(record: Record) -> Cell | None:
 
 
 def characterization(records: Iterable[Record]) -> dict[tuple[str, str], list[RankedCell]]:
-    """Cells by (address, operation), each list in the order of request sizes; patterns without a cell are absent."""
-    cells = [cell for record in records if (cell := cell_of(record)) is not None]
+    """Cells by (address, operation), each list in the order of request sizes; patterns without a cell are absent.
+
+    A run that did not come to its end is no cell: what it had measured until then is no answer to the question.
+    """
+    finished = (record for record in records if record.info.outcome == "done")
+    cells = [cell for record in finished if (cell := cell_of(record)) is not None]
     found = {}
     for pattern in PATTERNS:
         # Where a size was measured more than once, the latest run speaks.

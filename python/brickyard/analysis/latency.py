@@ -6,7 +6,7 @@ Refusal: no percentile that rests on fewer than ten samples beyond it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from brickyard import _core
 from brickyard.store import Interval
@@ -66,4 +66,13 @@ def latency(histogram: str | None) -> Latency | None:
 
 
 def latency_of(intervals: Iterable[Interval]) -> Latency | None:
-    return latency(merge(interval.histogram for interval in intervals))
+    rows = list(intervals)
+    return with_max(latency(merge(row.histogram for row in rows)), max((row.max_ns for row in rows), default=0))
+
+
+def with_max(figures: Latency | None, max_ns: int) -> Latency | None:
+    """The exact maximum, which rows keep beside their histograms, whose buckets only bound it."""
+    if figures is None:
+        return None
+    capped = {name: value and min(value, max_ns) for name, value in figures.percentiles.items()}
+    return replace(figures, max_ns=max_ns, percentiles=capped)

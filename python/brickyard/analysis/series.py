@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from brickyard import _core
 from brickyard.analysis.latency import merge
-from brickyard.analysis.totals import full_intervals, stream_name
+from brickyard.analysis.totals import full_intervals, full_stream_name
 from brickyard.store import CHAIN, Record
 
 BINS_PER_DECADE = 8
@@ -20,7 +20,10 @@ BINS_PER_DECADE = 8
 
 @dataclass(frozen=True)
 class Point:
-    """One interval of one operation of one stream; times are those of `lay_out`."""
+    """One interval of one operation of one stream; times are those of `lay_out`.
+
+    The stream is named with its phase where a run has several.
+    """
 
     run: int
     stream: str
@@ -80,7 +83,7 @@ def throughput(records: list[Record]) -> list[Point]:
                 points.append(
                     Point(
                         run=record.info.id,
-                        stream=stream_name(record, phase, stream),
+                        stream=full_stream_name(record, phase, stream),
                         operation=operation,
                         start_s=shift + cost.start_ns / 1e9,
                         end_s=shift + cost.end_ns / 1e9,

@@ -5,16 +5,19 @@ Refusal: no layout; whoever shows it decides how.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from datetime import datetime
 from typing import Any
 
 from brickyard.analysis.latency import Latency
+from brickyard.analysis.ramp import step_document, steps
 from brickyard.analysis.totals import Totals, totals, whole_intervals
 from brickyard.store import CHAIN, Json, Record, RunInfo
-from brickyard.units import format_count, format_ns, format_size
+from brickyard.units import format_count, format_ns, format_percent, format_size
 
 SLOWEST_SHOWN = 10
+KINDS = {"block": "block device"}
 
 
 def run_document(record: Record) -> Json:
@@ -42,6 +45,8 @@ def run_document(record: Record) -> Json:
         "watch": info.watch,
         "warnings": info.warnings,
         "totals": [totals_document(row) for row in totals(record)],
+        "ramp": [step_document(step) for step in steps(record)],
+        "verified": verified(record),
         "generator": [generator_document(end) for end in record.events_of("phase_end")],
         "errors": record.errors,
         "errors_by_errno": errors_by(record, "errors_by_errno"),
@@ -64,8 +69,8 @@ def totals_document(row: Totals) -> Json:
         "rated_requests": row.rated_requests,
         "rated_bytes": row.rated_bytes,
         "depth_max": row.depth_max,
-        "iops": row.iops,
-        "bytes_per_s": row.bytes_per_s,
+        "iops": row.iops if row.is_rated else None,
+        "bytes_per_s": row.bytes_per_s if row.is_rated else None,
         "variation": row.variation,
         "measures": {name: latency_document(figures) for name, figures in row.measures.items()},
     }
@@ -84,8 +89,29 @@ def latency_document(figures: Latency) -> Json:
 
 def generator_document(end: Json) -> Json:
     """What the generator cost in one phase, and whether it was the limit."""
-    keys = ("phase", "reason", "unsent", "outstanding", "cpu", "generator_bound", "loop_busy_share")
-    return {key: end.get(key) for key in keys}
+    keys = ("phase", "reason", "unsent", "outstanding", "cpu", "loop_busy_share")
+    return {key: end.get(key) for key in (*keys, "generator_bound", "generator_bound_reason")}
+
+
+def verified(record: Record) -> Json | None:
+    """Blocks that verification held against what was written; None where nothing verifies. The core counts on through
+    all phases, so the last word is the whole."""
+    told = [end["verified"] for end in record.events_of("phase_end") if end.get("verified")]
+    return dict(told[-1]) if told else None
+
+
+def verified_words(record: Record) -> str:
+    counts = verified(record)
+    if counts is None:
+        return ""
+    checked, unchecked, damaged = (
+        int(counts.get(f"{name}_blocks") or 0) for name in ("checked", "unchecked", "damaged")
+    )
+    return _joined(
+        f"{format_count(checked)} blocks checked",
+        f"{format_count(damaged)} damaged",
+        f"{format_count(unchecked)} read unchecked, as this run had not written them" if unchecked else "",
+    )
 
 
 def errors_by(record: Record, key: str) -> Json:
@@ -121,10 +147,11 @@ def circumstance_lines(record: Record) -> list[tuple[str, str]]:
     lines = [
         ("Target", ", ".join(info.targets)),
         *_target_lines(record),
-        ("Condition", info.condition),
+        ("Condition", "" if info.condition == "normal" else info.condition),
         ("Started", when(info)),
         ("Profile", f"{info.plan.get('title', info.profile)} ({info.profile}, {info.profile_hash[:12]})"),
         ("Seed", str(info.seed)),
+        ("Verified", verified_words(record)),
         *_engine_lines(record),
         *_host_lines(info.facts.get("host", {})),
         ("Brickyard", info.software_version),
@@ -156,21 +183,30 @@ def _target_lines(record: Record) -> list[tuple[str, str]]:
     lines = []
     for number, opened in enumerate(record.info.engine.get("targets", [])):
         facts = dig(record.info.facts, "targets", number) or {}
-        unwritten = opened.get("unwritten", "unknown")
+        kind = KINDS.get(opened["kind"], opened["kind"])
         lines.append(
             (
                 "Test area",
                 _joined(
-                    f"{format_size(opened.get('data_bytes', opened['size_bytes']))} of a {opened['kind']}",
+                    f"{format_size(opened.get('data_bytes', opened['size_bytes']))} of a {kind}",
                     f"alignment {format_size(opened['align_bytes'])}" if opened.get("align_bytes") else "",
-                    {"none": "all of it written before", "unknown": "unwritten share unknown"}.get(
-                        str(unwritten), f"unwritten share {unwritten}"
-                    ),
+                    unwritten_words(opened),
                 ),
             )
         )
         lines += _device_lines(facts)
     return lines
+
+
+def unwritten_words(opened: Json) -> str:
+    """The start of a run tells a word, or how many bytes were never written."""
+    told, whole = str(opened.get("unwritten", "unknown")), opened.get("data_bytes") or opened.get("size_bytes")
+    if told == "none":
+        return "all of it written before"
+    if not told.isdecimal():
+        return "unwritten share unknown"
+    share = f" ({format_percent(int(told) / whole)})" if whole else ""
+    return f"{format_size(int(told))}{share} of it never written"
 
 
 def _device_lines(facts: Json) -> list[tuple[str, str]]:
@@ -298,19 +334,40 @@ def interval_documents(record: Record) -> list[Json]:
     ]
 
 
+FIGURE = re.compile(r"(?<![\w.])(?<![Pp]hase )(\d[\d,]*(?:\.\d+)?)( ?(?:[KMGT]iB|B|ns|µs|ms|s|%))?(?!\w)")
+"""A figure of a warning with its unit; a number that is part of a name, such as `md0` or `phase 2`, is none."""
+SCALE = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "µs": 10**3, "ms": 10**6, "s": 10**9}
+
+
 def distinct_warnings(records: list[Record]) -> list[Json]:
-    """Warnings of several runs, each once, with the number of runs where it does not hold for all."""
-    found: dict[str, tuple[Json, int]] = {}
+    """Warnings of several runs, each once: figures as their range, and the number of runs where not all have it."""
+    found: dict[tuple[str, str], list[tuple[int, Json]]] = {}
     for record in records:
         for warning in record.info.warnings:
-            key = str(warning.get("id"))
-            first, count = found.get(key, (warning, 0))
-            found[key] = (first, count + 1)
-    ordered = sorted(found.values(), key=lambda pair: pair[0].get("severity") != "warning")
-    return [
-        warning if count == len(records) else {**warning, "text": f"{warning['text']} ({count} of {len(records)} runs)"}
-        for warning, count in ordered
-    ]
+            key = str(warning.get("id")), FIGURE.sub("#", str(warning.get("text", "")))
+            found.setdefault(key, []).append((record.info.id, warning))
+    merged = []
+    for same in found.values():
+        # Where runs differ in severity, the graver one speaks.
+        first = min((warning for _, warning in same), key=lambda item: item.get("severity") != "warning")
+        text, count = _ranged([str(warning.get("text", "")) for _, warning in same]), len({run for run, _ in same})
+        merged.append({**first, "text": text if count == len(records) else f"{text} ({count} of {len(records)} runs)"})
+    return sorted(merged, key=lambda item: item.get("severity") != "warning")
+
+
+def _ranged(texts: list[str]) -> str:
+    """One text out of several that differ in their figures alone: `12.3% to 25.0%`."""
+    figures = iter(list(zip(*(list(FIGURE.finditer(text)) for text in texts), strict=True)))
+
+    def value(match: re.Match[str]) -> float:
+        return float(match[1].replace(",", "")) * SCALE.get((match[2] or "").strip(), 1)
+
+    def span(_: re.Match[str]) -> str:
+        same = next(figures)
+        low, high = min(same, key=value), max(same, key=value)
+        return low[0] if value(low) == value(high) else f"{low[0]} to {high[0]}"
+
+    return FIGURE.sub(span, texts[0])
 
 
 def circumstances(records: list[Record]) -> list[tuple[str, str]]:

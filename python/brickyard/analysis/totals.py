@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from statistics import fmean, median, pstdev
 
+from brickyard import _core
 from brickyard.analysis.latency import Latency, latency_of
-from brickyard.store import Interval, IntervalCost, Json, Record
+from brickyard.store import CHAIN, Interval, IntervalCost, Json, Record
 
+STUB_SHARE = 0.1  # what an interruption left of a phase tells no rate below this share of an interval
 FULL_INTERVAL_SHARE = 0.9  # the last interval of a phase may be a stub; its rate says little
 
 
@@ -39,6 +41,11 @@ class Totals:
     depth_max: int
     variation: float | None
     measures: dict[str, Latency]
+
+    @property
+    def is_rated(self) -> bool:
+        """Whether there was any time over which to take a rate."""
+        return self.rated_ns > 0
 
     @property
     def iops(self) -> float:
@@ -67,6 +74,12 @@ def stream_name(record: Record, phase: int, stream: int) -> str:
     return stream_plan(record, phase, stream).get("name") or f"stream {stream + 1}"
 
 
+def full_stream_name(record: Record, phase: int, stream: int) -> str:
+    """With the name of its phase where the run has more than one."""
+    name = stream_name(record, phase, stream)
+    return f"{phase_name(record, phase)} / {name}" if len(record.info.plan.get("phase", [])) > 1 else name
+
+
 def whole_intervals(record: Record) -> list[IntervalCost]:
     """Intervals in order, each once. A loop that reports late has an event of its own for its part of an interval."""
     whole: dict[tuple[int, int], IntervalCost] = {}
@@ -90,7 +103,14 @@ def rated_intervals(record: Record, phase: int) -> list[IntervalCost]:
     it is no part of a rate. Intervals in which nothing completed are.
     """
     measured = [cost for cost in whole_intervals(record) if cost.phase == phase and not cost.warmup]
-    return [cost for cost in measured if not cost.drain] or measured
+    rated = [cost for cost in measured if not cost.drain] or measured
+    if record.info.outcome != "done" and sum(c.end_ns - c.start_ns for c in rated) < STUB_SHARE * _interval_ns(record):
+        return []
+    return rated
+
+
+def _interval_ns(record: Record) -> int:
+    return _core.parse_duration_ns(record.info.plan.get("interval") or "0ns")
 
 
 def full_intervals(record: Record, phase: int) -> list[IntervalCost]:
@@ -157,6 +177,37 @@ def _totals(record: Record, phase: int, stream: int, operation: str, items: list
         variation=coefficient_of_variation(rates(record, phase, once)),
         measures={measure: figures for measure, figures in found.items() if figures is not None},
     )
+
+
+@dataclass(frozen=True)
+class PhaseRate:
+    """What all streams and operations of a phase did together: the sums of its rows in `totals`."""
+
+    phase_name: str
+    iops: float
+    bytes_per_s: float
+    errors: int
+    is_rated: bool
+
+
+def phase_rates(record: Record) -> list[PhaseRate]:
+    """One for each phase that measured anything, without reading a histogram."""
+    counted = [i for i in record.intervals if not i.warmup and i.measure == "service" and i.operation != CHAIN]
+    found = []
+    for phase in sorted({item.phase for item in counted}):
+        spans = rated_intervals(record, phase)
+        starts, rated_ns = {span.start_ns for span in spans}, sum(span.end_ns - span.start_ns for span in spans)
+        rated = [item for item in counted if item.phase == phase and item.start_ns in starts]
+        found.append(
+            PhaseRate(
+                phase_name=phase_name(record, phase),
+                iops=sum(item.requests for item in rated) / rated_ns * 1e9 if rated_ns else 0.0,
+                bytes_per_s=sum(item.bytes for item in rated) / rated_ns * 1e9 if rated_ns else 0.0,
+                errors=sum(item.errors for item in counted if item.phase == phase),
+                is_rated=rated_ns > 0,
+            )
+        )
+    return found
 
 
 def shares_of_best(values: list[float]) -> list[float | None]:

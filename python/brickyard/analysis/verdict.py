@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from brickyard.analysis.latency import latency, merge
+from brickyard.analysis.latency import latency, merge, with_max
 from brickyard.analysis.totals import Totals, totals
 from brickyard.rulers import Requirement, Ruler
 from brickyard.store import Json, Record
@@ -89,7 +89,8 @@ def _value(rows: list[Totals], requirement: Requirement) -> float | None:
             return None
         return sum(row.iops if requirement.figure == "iops" else row.bytes_per_s for row in rows)
     measured = [row.measures[requirement.measure] for row in rows if requirement.measure in row.measures]
-    figures = latency(merge(item.histogram for item in measured))
+    exact_ns = max((item.max_ns for item in measured), default=0)
+    figures = with_max(latency(merge(item.histogram for item in measured)), exact_ns)
     if figures is None:
         return None
     if requirement.figure == "mean":

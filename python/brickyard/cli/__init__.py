@@ -5,6 +5,7 @@ Refusal: no measuring and no arithmetic. An error is one line on stderr and an e
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sqlite3
@@ -13,6 +14,16 @@ from collections.abc import Sequence
 
 from brickyard.errors import BAD_INPUT, FAILED, INTERRUPTED, BrickyardError, one_line
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+REMEDIES = {
+    errno.EACCES: "choose a place where this account may write, or use one that may",
+    errno.EPERM: "choose a place where this account may write, or use one that may",
+    errno.EROFS: "choose a place that can be written",
+    errno.ENOSPC: "make room, or choose another place",
+    errno.EDQUOT: "make room, or choose another place",
+    errno.ENOENT: "make it first, or name another",
+    errno.ENOTDIR: "name another place",
+}
 DEBUG_VARIABLE = "BRICKYARD_DEBUG"
 
 
@@ -20,7 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; gives back the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        return _run(given)
+        code = _run(given)
+        sys.stdout.flush()
+        return code
     except BrickyardError as error:
         return _complain(given, one_line(error), error.exit_code, error)
     except KeyboardInterrupt as error:
@@ -37,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _unexpected(given, error)
         return _complain(given, f"the compiled core is missing ({one_line(error)}); build it with `make run`", 2, error)
     except Exception as error:
+        if isinstance(error, OSError) and (text := _system_words(error)):
+            return _complain(given, text, FAILED, error)
         return _unexpected(given, error)
 
 
@@ -57,6 +72,24 @@ def _run(given: list[str]) -> int:
     except cyclopts.CycloptsError as error:
         return _complain(given, f"{one_line(error)} See brickyard --help.", BAD_INPUT, error)
     return result if isinstance(result, int) else 0
+
+
+def _system_words(error: OSError) -> str:
+    """What the system refused and what to do about it, for causes that are no mistake of ours."""
+    if error.filename is None and error.errno in FULL and _stdout_is_closed():
+        return f"standard output: {error.strerror}; make room or choose another place, what was measured is kept"
+    remedy = REMEDIES.get(error.errno or 0)
+    return f"{error.filename}: {error.strerror}; {remedy}" if error.filename is not None and remedy else ""
+
+
+def _stdout_is_closed() -> bool:
+    """Whether standard output takes nothing any more; if so, the rest goes nowhere, so that the exit is silent."""
+    try:
+        print(flush=True)  # what did not fit is forgotten by now, so only another try can tell
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
 
 
 def _unexpected(given: list[str], error: BaseException) -> int:

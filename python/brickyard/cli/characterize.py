@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from brickyard import analysis, bricks
 from brickyard.analysis.summary import distinct_warnings, totals_document
 from brickyard.cli import options
-from brickyard.cli.output import emit, stdout
+from brickyard.cli.output import emit, stderr, stdout
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_characterization, print_circumstances, print_warnings
 from brickyard.cli.target import Aim, aim, aim_modelled, split_overrides
@@ -35,7 +35,7 @@ def characterize(
     keep: options.Keep = False,
     overwrite: options.Overwrite = (),
     i_know_this_destroys_data: options.DestroysData = False,
-    output: options.Output = None,
+    output: options.ReportPlace = None,
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
@@ -71,6 +71,7 @@ def characterize(
             study = Characterization(kept, terminal, interrupt, mode)
             result = study.run(aimed.targets[0], aimed.options, changes)
         records = [kept.record(run) for run in result.runs]
+        stderr().print("writing the report (Ctrl-C leaves it out; the runs are kept)", markup=False)
         page = _report(kept, result, records, output)
         if json:
             emit(document(result, records, page))

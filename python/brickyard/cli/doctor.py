@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 from rich.text import Text
 
 from brickyard import facts
 from brickyard.cli import options
 from brickyard.cli.output import emit, stdout
+from brickyard.errors import BadInputError
 from brickyard.store import Json, default_place
 
 
@@ -18,6 +21,8 @@ def doctor(target: str | None = None, /, *, store: options.StorePlace = None, js
     target
         Also look at this file or device.
     """
+    if target and ":" not in target and not os.path.exists(target):
+        raise BadInputError(f"{target}: no such file, directory or device; name one that exists")
     found: list[Json] = facts.doctor(target, str(store or default_place()))
     if json:
         emit({"checks": found})

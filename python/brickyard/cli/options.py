@@ -50,3 +50,7 @@ DestroysData = Annotated[
     ),
 ]
 Output = Annotated[Path | None, Parameter(name=["--output", "-o"], help="Where to write.")]
+ReportPlace = Annotated[
+    Path | None,
+    Parameter(name=["--output", "-o"], help="A folder for the report, or its page when the name ends in .html."),
+]

@@ -63,7 +63,7 @@ def _stream(stream: Json, index: int) -> str:
     parts = [
         f"{stream['name'] or f'stream {index}'}: {operations}, {sizes}, {kind}{f' ({details})' if details else ''}",
         f"{stream['workers']} × {stream['depth']} in flight",
-        f"target {stream['target'] + 1}",
+        f"target {stream['target']}",
     ]
     if stream.get("region") not in (None, "0..100%", "0%..100%", ".."):
         parts.append(f"region {stream['region']}")

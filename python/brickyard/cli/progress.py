@@ -6,6 +6,7 @@ Refusal: it only listens. What it shows is never what is kept.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -13,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from brickyard import _core
+from brickyard.analysis import PhaseRate
 from brickyard.cli.output import stderr
 from brickyard.store import CHAIN, Json
 from brickyard.study.runner import RunResult, RunSpec
@@ -39,15 +41,19 @@ def figures(events: list[Json]) -> str:
     text = f"{format_iops(requests / seconds)} IOPS  {format_mib_per_s(moved / seconds)} MiB/s"
     measures = [cell["measures"] for cell in cells if "measures" in cell]
     p99 = [measure["response"]["p99_ns"] for measure in measures if "response" in measure]
-    if len(events) == 1 and p99:
+    if len(events) == 1 and any(p99):
         text += f"  p99 {format_ns(max(p99))}"
     return f"{text}  {errors:,} errors" if errors else text
 
 
-def _without_histograms(event: Json) -> Json:
-    """What a long run keeps of an interval until its end must not grow with its histograms."""
-    cells = [{key: cell[key] for key in ("operation", "requests", "bytes", "errors")} for cell in event["cells"]]
-    return {"start_ns": event["start_ns"], "end_ns": event["end_ns"], "cells": cells}
+def closing(rates: Sequence[PhaseRate]) -> str:
+    """The rates of a finished run as its table has them, phase by phase."""
+    said = []
+    for rate in rates:
+        text = f"{format_iops(rate.iops)} IOPS  {format_mib_per_s(rate.bytes_per_s)} MiB/s" if rate.is_rated else "–"
+        text += f"  {rate.errors:,} errors" if rate.errors else ""
+        said.append(f"{rate.phase_name}: {text}" if len(rates) > 1 else text)
+    return "; ".join(said)
 
 
 def planned_ns(plan: Json) -> int | None:
@@ -81,7 +87,6 @@ class Terminal:
         self._began_ns: int | None = None
         self._spoke_s = time.monotonic()
         self._last = ""
-        self._measured: list[Json] = []
         self._name = ""
 
     def __enter__(self) -> Self:
@@ -104,7 +109,6 @@ class Terminal:
     def run_begins(self, spec: RunSpec, plan: Json) -> None:
         self._name = describe(spec)
         self._last = ""
-        self._measured = []
         self._began_ns = None
         self._planned_ns = planned_ns(plan)
         if self._task is None or not self._many:
@@ -130,8 +134,6 @@ class Terminal:
             self._began_ns = event["start_ns"]
         elif kind == "interval":
             self._last = figures([event])
-            if not event["warmup"]:
-                self._measured.append(_without_histograms(event))
             spent_ns = event["end_ns"] - (self._began_ns or 0)
             done = min(spent_ns / self._planned_ns, 1.0) if self._planned_ns else None
             self._say(("warm-up: " if event["warmup"] else "") + self._last, done)
@@ -149,7 +151,7 @@ class Terminal:
         if self._live and self._task is not None and self._many:
             self._progress.update(self._task, completed=self._ended * 1000)
         elif not self._live:
-            said = f": {figures(self._measured)}" if self._measured else ""
+            said = f": {closing(result.rates)}" if result.rates else ""
             why = f" ({result.outcome}{': ' + result.message if result.message else ''})"
             count = f"{self._ended}/{self._expected} " if self._many else ""
             self._line(f"{count}{self._name}{said}{why if result.outcome != 'done' else ''}")

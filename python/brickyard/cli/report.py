@@ -11,7 +11,7 @@ from brickyard.errors import BadInputError
 
 def report(
     *runs: str,
-    output: options.Output = None,
+    output: options.ReportPlace = None,
     ruler: judges.Rulers = (),
     check: judges.Check = False,
     price: judges.Usd = None,

@@ -17,7 +17,7 @@ from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stderr, stdout
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_run
-from brickyard.cli.target import Aim, aim, aim_modelled, parse_size, split_overrides
+from brickyard.cli.target import Aim, aim, aim_modelled, missing_targets, parse_size, size_of, split_overrides
 from brickyard.errors import BAD_INPUT, BadInputError
 from brickyard.store import Json, Store
 from brickyard.study.fit import fitted, own_size
@@ -141,21 +141,23 @@ def _announce(console: Console, plan: str, aimed: Aim) -> None:
 
 def _sizes(targets: list[str], create_bytes: int | None) -> list[int | None]:
     """How large each target is or will be."""
-    sizes: list[int | None] = []
-    for path in targets:
-        try:
-            with open(path, "rb") as opened:
-                sizes.append(opened.seek(0, os.SEEK_END))
-        except OSError:
-            sizes.append(create_bytes)
-    return sizes
+    return [create_bytes if (size := size_of(path)) is None else size for path in targets]
+
+
+def _targets(count: int) -> str:
+    return "1 target" if count == 1 else f"{count} targets"
 
 
 def _dry_run(
     text: profiles.ProfileText, changes: list[str], targets: tuple[str, ...], size: str | None, *, as_json: bool
 ) -> int:
-    sizes = _sizes(list(targets) or [""], parse_size(size))
+    if targets and not any(bricks.is_modelled(target) for target in targets):
+        missing_targets(targets, parse_size(size))
     parsed: Json = jsonlib.loads(_fitted(text, changes, list(targets) or [""], parse_size(size)))
+    wanted = max(stream["target"] for phase in parsed["phase"] for stream in phase["stream"]) + 1
+    if len(targets) != wanted and (targets or wanted > 1):
+        raise BadInputError(f"{text.name}: speaks of {_targets(wanted)}, and {len(targets)} were named")
+    sizes = _sizes(list(targets) or [""], parse_size(size))
     expected = forecast(parsed, sizes)
     if as_json:
         emit({"profile": text.name, "plan": parsed, "targets": list(targets), "forecast": expected.document()})
@@ -163,6 +165,10 @@ def _dry_run(
     from brickyard.cli.plan_text import plan_lines
 
     console = stdout()
-    for line in [*plan_lines(parsed), *forecast_lines(expected, list(targets)), "nothing was touched (--dry-run)"]:
+    for line in [
+        *plan_lines(parsed),
+        *forecast_lines(expected, list(targets), made=not all(map(os.path.exists, targets))),
+        "nothing was touched (--dry-run)",
+    ]:
         console.print(line, markup=False, soft_wrap=True)
     return 0

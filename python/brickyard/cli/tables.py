@@ -6,9 +6,11 @@ from rich.console import Console
 from rich.text import Text
 
 from brickyard import analysis
-from brickyard.analysis import summary
+from brickyard.analysis import cells, summary
 from brickyard.analysis.characterization import RankedCell
+from brickyard.analysis.ramp import COLUMNS, by_phase, step_rows, steps
 from brickyard.cli.output import table, warning_text
+from brickyard.facts.caveats_run import DAMAGE_WORDS
 from brickyard.store import Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, format_size
 
@@ -27,19 +29,10 @@ def print_circumstances(console: Console, records: list[Record]) -> None:
         console.print(Text.assemble((f"{label:<{width}}  ", "dim"), text), soft_wrap=True)
 
 
-def percentiles(row: analysis.Totals, measure: str) -> list[str]:
-    figures = row.measures.get(measure)
-    if figures is None:
-        return ["–"] * (len(analysis.PERCENTILES) + 2)
-    values = [figures.percentiles[analysis.percentile_name(p)] for p in analysis.PERCENTILES]
-    return [format_ns(figures.mean_ns), *(format_ns(value) for value in values), format_ns(figures.max_ns)]
-
-
 def print_totals(console: Console, record: Record) -> None:
     """One row for each stream and operation, then its latencies by measure."""
     rows = analysis.totals(record)
-    many_phases = len({row.phase for row in rows}) > 1
-    names = [f"{row.phase_name} / {row.stream_name}" if many_phases else row.stream_name for row in rows]
+    names = [analysis.full_stream_name(record, row.phase, row.stream) for row in rows]
     console.print(
         table(
             "Throughput",
@@ -53,8 +46,8 @@ def print_totals(console: Console, record: Record) -> None:
                     name,
                     row.operation,
                     format_count(row.requests),
-                    format_iops(row.iops),
-                    format_mib_per_s(row.bytes_per_s),
+                    cells.iops(row),
+                    cells.mib_per_s(row),
                     format_percent(row.variation),
                     format_count(row.depth_max),
                     format_count(row.errors),
@@ -63,25 +56,28 @@ def print_totals(console: Console, record: Record) -> None:
             ],
         )
     )
+    latencies = [
+        [name, row.operation, measure, *cells.latency_cells(row.measures[measure])]
+        for name, row in zip(names, rows, strict=True)
+        for measure in row.measures
+    ]
+    columns = [("stream", LEFT), ("operation", LEFT), ("time", LEFT), *((n, RIGHT) for n in cells.LATENCY_COLUMNS)]
     console.print()
-    console.print(
-        table(
-            "Latency",
-            [
-                ("stream", LEFT),
-                ("operation", LEFT),
-                ("time", LEFT),
-                ("mean", RIGHT),
-                *((analysis.percentile_name(p), RIGHT) for p in analysis.PERCENTILES),
-                ("max", RIGHT),
-            ],
-            [
-                [name, row.operation, measure, *percentiles(row, measure)]
-                for name, row in zip(names, rows, strict=True)
-                for measure in row.measures
-            ],
-        )
-    )
+    console.print(table("Latency", columns, latencies))
+    print_dash(console, latencies)
+
+
+def print_dash(console: Console, rows: list[list[str]]) -> None:
+    if any(cells.DASH in row for row in rows):
+        console.print(Text(f"{cells.DASH}: fewer than ten samples lie beyond that percentile", style="dim"))
+
+
+def print_ramp(console: Console, record: Record) -> None:
+    """One row for each step of a ramp."""
+    for name, found in by_phase(steps(record)).items():
+        columns = [(column, LEFT if column == "knob" else RIGHT) for column in COLUMNS]
+        console.print()
+        console.print(table(f"Ramp of {name} (response times)", columns, step_rows(found)))
 
 
 def print_characterization(console: Console, patterns: dict[tuple[str, str], list[RankedCell]]) -> None:
@@ -98,9 +94,9 @@ def print_characterization(console: Console, patterns: dict[tuple[str, str], lis
         ("max", RIGHT),
         ("errors", RIGHT),
     ]
-    for (address, operation), cells in patterns.items():
+    for (address, operation), ranked in patterns.items():
         rows = []
-        for item in cells:
+        for item in ranked:
             row, service = item.cell.row, item.cell.service
             shown = service.percentiles if service else {}
             rows.append(
@@ -117,6 +113,7 @@ def print_characterization(console: Console, patterns: dict[tuple[str, str], lis
                 ]
             )
         console.print(table(f"{address.capitalize()} {operation}", columns, rows))
+        print_dash(console, rows)
         console.print()
 
 
@@ -158,8 +155,13 @@ def print_errors(console: Console, record: Record) -> None:
         return
     console.print()
     by_kind.pop("errno", None)  # these are told by name
-    counts = ", ".join(f"{name} {count:,}" for name, count in {**by_kind, **by_errno}.items())
-    console.print(Text(f"Errors: {counts or len(record.errors)}; in no figure above", style="red"))
+    damage = [f"{DAMAGE_WORDS[name]}: {count:,}" for name, count in by_kind.items() if name in DAMAGE_WORDS]
+    failed = {name: count for name, count in {**by_kind, **by_errno}.items() if name not in DAMAGE_WORDS}
+    if damage:
+        console.print(Text(f"Damaged data: {', '.join(damage)}; in no figure above", style="red"))
+    if failed or not damage:
+        counts = ", ".join(f"{name} {count:,}" for name, count in failed.items())
+        console.print(Text(f"Errors: {counts or len(record.errors)}; in no figure above", style="red"))
     for error in record.errors[: summary.SLOWEST_SHOWN]:
         console.print(
             Text(
@@ -187,5 +189,6 @@ def print_run(console: Console, record: Record) -> None:
     print_circumstances(console, [record])
     console.print()
     print_totals(console, record)
+    print_ramp(console, record)
     print_errors(console, record)
     print_slowest(console, record)

@@ -6,7 +6,8 @@ Refusal: it gives no consent to write; that is in the options, and the core deci
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from brickyard import _core, bricks, facts
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json
 from brickyard.study.scratch import cache_home, scratch_file
+from brickyard.units import format_size
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,70 @@ def aim_modelled(targets: tuple[str, ...], brick_overrides: list[str]) -> Aim:
     return Aim(list(targets), options, (), is_scratch=False, condition=condition, capacity_bytes=capacity_bytes)
 
 
+ROUND_BYTES = 1 << 20  # data begin behind a header of this size and are whole multiples of it
+
+
+def size_of(path: str) -> int | None:
+    """How large a file or block device is; None for everything else, which must not even be opened.
+
+    To open a FIFO would wait for its other end, and to open a tape would wind it.
+    """
+    try:
+        found = os.stat(path)
+        if stat.S_ISREG(found.st_mode):
+            return found.st_size
+        if not stat.S_ISBLK(found.st_mode):
+            return None
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return os.lseek(handle, 0, os.SEEK_END)
+    finally:
+        os.close(handle)
+
+
+def missing_targets(targets: Sequence[str], size_bytes: int | None) -> list[str]:
+    """Those that are to be made; what can be no target is refused."""
+    missing = [path for path in targets if ":" not in path and not os.path.lexists(path)]
+    if missing and size_bytes is None:
+        raise BadInputError(f"{missing[0]}: no such file or device; --size 2GiB makes a file of that size")
+    for path in missing:
+        parent = os.path.dirname(path) or "."
+        if not os.path.isdir(parent):
+            raise BadInputError(f"{path}: the directory {parent} does not exist; make it first")
+    for path in targets:
+        if os.path.isdir(path):
+            raise BadInputError(f"{path}: is a directory; name a file in it, or use --scratch {path}")
+        if os.path.islink(path) and not os.path.exists(path):
+            raise BadInputError(
+                f"{path}: a symbolic link to {os.readlink(path)}, which does not exist; name the file itself"
+            )
+        if os.path.lexists(path):
+            mode = os.stat(path).st_mode
+            if not stat.S_ISREG(mode) and not stat.S_ISBLK(mode):
+                raise BadInputError(f"{path}: neither a file nor a block device; name one of these")
+    return missing
+
+
+def _size_notes(targets: Sequence[str], missing: list[str], size_bytes: int | None) -> tuple[str, ...]:
+    """What becomes of --size where targets are named."""
+    if size_bytes is None:
+        return ()
+    notes = [
+        f"--size is for files that are made: {path} exists and keeps its "
+        + ("size" if (size := size_of(path)) is None else format_size(size))
+        for path in targets
+        if path not in missing
+    ]
+    if missing and size_bytes < ROUND_BYTES:
+        raise BadInputError(f"--size {format_size(size_bytes)}: at least {format_size(ROUND_BYTES)}")
+    if missing and size_bytes % ROUND_BYTES:
+        whole = -(-size_bytes // ROUND_BYTES) * ROUND_BYTES
+        notes.append(f"{missing[0]} gets {format_size(whole)} of data: sizes are whole MiB")
+    return tuple(notes)
+
+
 def parse_size(text: str | None) -> int | None:
     if text is None:
         return None
@@ -75,13 +141,9 @@ def aim(
     if targets:
         if scratch is not None or keep:
             raise BadInputError("--scratch and --keep belong to a scratch file; leave them or the target out")
-        missing = [path for path in targets if ":" not in path and not os.path.lexists(path)]
-        if missing and size_bytes is None:
-            raise BadInputError(f"{missing[0]}: no such file or device; --size 2GiB makes a file of that size")
-        for path in targets:
-            if os.path.isdir(path):
-                raise BadInputError(f"{path}: is a directory; name a file in it, or use --scratch {path}")
-        yield Aim(list(targets), {**options, "create_bytes": size_bytes if missing else None}, (), is_scratch=False)
+        missing = missing_targets(targets, size_bytes)
+        notes = _size_notes(targets, missing, size_bytes)
+        yield Aim(list(targets), {**options, "create_bytes": size_bytes if missing else None}, notes, is_scratch=False)
         return
     if scratch is not None and not scratch.is_dir():
         raise BadInputError(f"--scratch {scratch}: no such directory")

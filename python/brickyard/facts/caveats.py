@@ -32,6 +32,7 @@ Rule = Callable[[Json], Iterator[Json]]
 RULES: tuple[Rule, ...] = (
     caveats_run.debug_build,
     caveats_run.failures,
+    caveats_run.verification,
     caveats_run.hangs,
     caveats_run.generator,
     caveats_run.overload,

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from statistics import fmean, stdev
 from typing import Any
 
+from brickyard.units import format_count, format_ns, format_percent
+
 from .roots import Json
 
 # Above this a record says `overloaded`: one request in a hundred that was due was never sent.
@@ -20,6 +22,17 @@ VARIATION_MAX = 0.10
 INTERVALS_MIN = 5
 # An interval cut short by the end of its phase says nothing of a rate.
 FULL_SHARE = 0.95
+# Verification samples the data: where it looked at less than a tenth, nine in ten blocks may be damaged unseen.
+CHECKED_SHARE_MIN = 0.10
+
+DAMAGE_WORDS = {
+    "bits": "changed bits",
+    "torn": "blocks torn between two writes",
+    "misplaced": "blocks from elsewhere",
+    "stale": "blocks of an older write",
+    "unwritten": "no stamp: overwritten by something else or never written",
+}
+"""What verification found, by the core's name for it."""
 
 
 def item(identifier: str, severity: str, text: str, remedy: str) -> Json:
@@ -73,7 +86,7 @@ def full(intervals: list[Json]) -> list[Json]:
 def phase_name(record: Json, index: int) -> str:
     phases = rows(section(record, "start"), "phases") or rows(section(record, "plan"), "phase")
     name = phases[index].get("name") if 0 <= index < len(phases) else None
-    return f"phase {name}" if name else f"phase {index}"
+    return f"phase {name}" if name else f"phase {index + 1}"
 
 
 def plan_phase(record: Json, index: int) -> Json:
@@ -101,16 +114,28 @@ def debug_build(record: Json) -> Iterator[Json]:
 
 def failures(record: Json) -> Iterator[Json]:
     by_name: dict[str, int] = {}
+    damage: dict[str, int] = {}
     counted = 0
     for end in rows(record, "phase_ends"):
         errnos, kinds = section(end, "errors_by_errno"), section(end, "errors_by_kind")
         # An error with an errno is in both counts.
         counted += max(sum(map(int, errnos.values())), sum(map(int, kinds.values())))
         for name, count in {**{k: v for k, v in kinds.items() if k != "errno"}, **errnos}.items():
-            by_name[name] = by_name.get(name, 0) + int(count)
+            of = damage if name in DAMAGE_WORDS else by_name
+            of[name] = of.get(name, 0) + int(count)
     intervals = sum(cell_sum(interval, "errors") for interval in rows(record, "intervals"))
-    count = max(counted, intervals, int(section(record, "totals").get("errors") or 0))
-    if count:
+    damaged = sum(damage.values())
+    count = max(counted, intervals, int(section(record, "totals").get("errors") or 0)) - damaged
+    if damaged:
+        kinds_found = ", ".join(f"{DAMAGE_WORDS[name]}: {number}" for name, number in sorted(damage.items()) if number)
+        yield item(
+            "damage",
+            "warning",
+            f"{damaged} reads brought other data than what was written ({kinds_found}); they are in no throughput "
+            "figure.",
+            "Do not trust this storage with data before the cause is known; the errors name each offset.",
+        )
+    if count > 0:
         names = ", ".join(f"{name} {number}" for name, number in sorted(by_name.items()) if number)
         good = int(section(record, "totals").get("requests") or total_requests(record))
         yield item(
@@ -129,8 +154,7 @@ def hangs(record: Json) -> Iterator[Json]:
         yield item(
             "hung_requests",
             "warning",
-            f"{len(found)} requests hung; the longest was named when it had been outstanding for "
-            f"{longest / 1e9:.1f} s.",
+            f"{len(found)} requests hung; the longest was named when it had been outstanding for {format_ns(longest)}.",
             "Look for resets and timeouts of the device in the kernel's log.",
         )
     left = sum(int(end.get("outstanding") or 0) for end in rows(record, "phase_ends"))
@@ -146,17 +170,52 @@ def hangs(record: Json) -> Iterator[Json]:
 def generator(record: Json) -> Iterator[Json]:
     for end in rows(record, "phase_ends"):
         if end.get("generator_bound"):
-            share = end.get("loop_busy_share")
-            figure = (
-                f"its loop was busy for {share:.0%} of the time" if share is not None else "its loop had no idle time"
-            )
+            words, remedy = generator_words(end)
             yield item(
                 "generator_bound",
                 "warning",
-                f"In {phase_name(record, int(end.get('phase') or 0))} the generator was the limit, not the "
-                f"storage: {figure}.",
-                "Use more workers, larger requests or a faster processor, and read the figures as a lower bound.",
+                f"In {phase_name(record, int(end.get('phase') or 0))} {words}.",
+                remedy,
             )
+
+
+def generator_words(end: Json) -> tuple[str, str]:
+    """Why the generator was the limit, and what to do; the core tells its own work from the kernel's."""
+    if end.get("generator_bound_reason") == "cpu":
+        return (
+            "the generator's threads used a whole core each, the kernel's work on behalf of the storage included, so "
+            "the figures may be those of the processor",
+            "Use more workers, which may show more, or larger requests; read the figures as a lower bound.",
+        )
+    share = end.get("loop_busy_share")
+    figure = f"its own work took {share:.0%} of its loop's time" if share is not None else "its loop had no idle time"
+    return (
+        f"the generator was the limit, not the storage: {figure}",
+        "Use more workers, larger requests or a faster processor, and read the figures as a lower bound.",
+    )
+
+
+def verification(record: Json) -> Iterator[Json]:
+    """Each verifying phase that read blocks of which it could check none, or only few."""
+    before = {"checked_blocks": 0, "unchecked_blocks": 0}
+    for end in rows(record, "phase_ends"):
+        counts = section(end, "verified")
+        if not counts:
+            continue
+        # The counts are those of the run so far.
+        checked, unchecked = (int(counts.get(key) or 0) - before[key] for key in before)
+        before = {key: int(counts.get(key) or 0) for key in before}
+        if not unchecked or checked >= CHECKED_SHARE_MIN * (checked + unchecked):
+            continue
+        name, read = phase_name(record, int(end.get("phase") or 0)), checked + unchecked
+        what = "none of them" if not checked else f"only {format_percent(checked / read)} of them"
+        yield item(
+            "unverified",
+            "warning",
+            f"{name.capitalize()} verifies, but of {format_count(read)} blocks that it read {what} could be checked: "
+            "only what this very run wrote is known.",
+            "Let a phase before it write the region, or let the same phase write and read it.",
+        )
 
 
 def overload(record: Json) -> Iterator[Json]:
@@ -213,18 +272,30 @@ def steadiness(record: Json) -> Iterator[Json]:
         # A ramp changes the load on purpose.
         if plan_phase(record, phase).get("ramp") or any(interval.get("knob") for interval in intervals):
             continue
-        yield from steady_phase(phase_name(record, phase), events, bool(asked) and len(intervals) >= INTERVALS_MIN)
+        judged = bool(asked) and len(intervals) >= INTERVALS_MIN
+        yield from steady_phase(phase_name(record, phase), events, judged, steady_rule(asked))
 
 
-def steady_phase(name: str, events: list[Json], judged: bool) -> Iterator[Json]:
+def steady_rule(asked: Any) -> str:
+    """The rule of the plan in words, with the plan's own figures."""
+    if not isinstance(asked, dict):
+        return ""
+    parts = [
+        f"{name} at most {asked[key]:g} %" for key, name in (("range", "range"), ("slope", "slope")) if key in asked
+    ]
+    over = f" over {asked['rounds']} rounds" if asked.get("rounds") else ""
+    measure = f" of {asked['measure']}" if asked.get("measure") else ""
+    return f" ({', '.join(parts)}{measure}{over})" if parts else ""
+
+
+def steady_phase(name: str, events: list[Json], judged: bool, rule: str) -> Iterator[Json]:
     reached = [event for event in events if event.get("reached")]
     if not reached:
         if judged:
             yield item(
                 "not_steady",
                 "warning",
-                f"{name.capitalize()} did not reach steady state (range at most 20 %, slope at most 10 % over "
-                f"five rounds){last_figures(events)}.",
+                f"{name.capitalize()} did not reach steady state{rule}{last_figures(events)}.",
                 "Measure longer, precondition the target first, or read the figures as those of a device on its way.",
             )
         return

@@ -188,8 +188,8 @@ def unwritten(record: Json) -> Iterator[Json]:
         return
     facts = targets(record)
     for index, target in enumerate(rows(section(record, "start"), "targets")):
-        share, path = target.get("unwritten"), target.get("path")
-        if share == "unknown":
+        told, path = target.get("unwritten"), target.get("path")
+        if told == "unknown":
             yield item(
                 "unwritten_unknown",
                 "warning",
@@ -198,30 +198,23 @@ def unwritten(record: Json) -> Iterator[Json]:
                 "Write the whole target once before reading it.",
             )
             continue
-        part = share_of(share)
-        if part is None and index < len(facts):
-            empty = (facts[index].get("hole_bytes") or 0) + (facts[index].get("unwritten_bytes") or 0)
+        empty, whole = unwritten_bytes(told), target_bytes(record, index, target)
+        if told is None and index < len(facts):
             # Facts are gathered before preparation, which fills the holes and says "none".
-            part = (
-                empty / facts[index]["size_bytes"]
-                if share is None and empty and facts[index].get("size_bytes")
-                else None
-            )
-        if part:
+            empty = (facts[index].get("hole_bytes") or 0) + (facts[index].get("unwritten_bytes") or 0)
+        if empty:
+            share = f" ({min(empty / whole, 1.0):.1%})" if whole else ""
             yield item(
                 "unwritten",
                 "warning",
-                f"{min(part, 1.0):.1%} of {path} was never written, and is read without touching the medium.",
+                f"{size(empty)} of {path}{share} were never written, and are read without touching the medium.",
                 "Write the whole target once before reading it.",
             )
 
 
-def share_of(words: object) -> float | None:
-    """The event gives a share as a number or as text."""
-    try:
-        return float(words) if isinstance(words, (str, int, float)) and words != "none" else None
-    except ValueError:
-        return None
+def unwritten_bytes(told: object) -> int | None:
+    """What the start of a run tells: a count of bytes as text, or a word."""
+    return int(told) if isinstance(told, (str, int)) and str(told).isdecimal() else None
 
 
 def neighbours(record: Json) -> Iterator[Json]:

@@ -128,7 +128,9 @@ def direct(facts: Json) -> list[Json]:
                     "O_DIRECT",
                     "limited",
                     f"O_DIRECT could not be tried at {path} ({name}).",
-                    "Choose a target you may write, or use root rights.",
+                    "Look for what holds it back: a mount, a read-only medium, the device rules of a container."
+                    if os.geteuid() == 0
+                    else "Choose a target you may write, or use root rights.",
                 )
             ]
         words = (

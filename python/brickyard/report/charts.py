@@ -124,7 +124,8 @@ def throughput(points: list[Point], series_of: dict[int, str], *, log: bool, wid
     rates = [point.bytes_per_s / MIB for point in points if point.bytes_per_s > 0]
     floor = min(rates, default=1.0) * ZERO_SHARE
     span = floor, max(rates, default=1.0) * 1.25
-    many_operations = len({(p.stream, p.operation) for p in points if p.run == points[0].run}) > 1 if points else False
+    loads = {(p.run, p.stream, p.operation) for p in points}
+    many_operations = len(loads) > len({run for run, _, _ in loads})
     rows: list[dict[str, Any]] = []
     for point in points:
         rate = point.bytes_per_s / MIB

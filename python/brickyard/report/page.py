@@ -20,7 +20,7 @@ from brickyard.analysis import summary as summaries
 from brickyard.errors import BadInputError, one_line
 from brickyard.report import charts, words
 from brickyard.report.pictures import Picture, draw
-from brickyard.report.tables import Table, characterization_tables, failure_table, slowest_table, totals_table
+from brickyard.report.tables import Table, characterization_tables, failure_table, slowest_table, totals_tables
 from brickyard.store import Record, StudyInfo
 from brickyard.units import format_size
 
@@ -48,19 +48,23 @@ def default_directory(records: list[Record], study: StudyInfo | None) -> Path:
     return Path(f"brickyard-report-{moment:%Y%m%d-%H%M%S}")
 
 
-def write_report(records: list[Record], study: StudyInfo | None, directory: Path, judge: Judge | None = None) -> Path:
-    """Writes `report.html` and `pictures/` into a directory, and gives back the page's absolute path."""
+def write_report(records: list[Record], study: StudyInfo | None, place: Path, judge: Judge | None = None) -> Path:
+    """Writes `report.html` and `pictures/` into a directory, and gives back the page's absolute path.
+
+    A place that ends in .html is the page itself, with its pictures beside it.
+    """
     figures = draw_figures(records)
-    page = directory / "report.html"
-    pictures = directory / "pictures"
+    is_page = place.suffix.lower() in (".html", ".htm") and not place.is_dir()
+    page = place if is_page else place / "report.html"
+    pictures = page.parent / (f"{page.stem}-pictures" if is_page else "pictures")
     try:
         pictures.mkdir(parents=True, exist_ok=True)
         for figure in figures:
             for picture in figure.pictures:
                 picture.write(pictures)
-        page.write_text(render(records, study, figures, judge), "utf-8")
+        page.write_text(render(records, study, figures, judge, pictures=pictures.name), "utf-8")
     except OSError as error:
-        raise BadInputError(f"{directory}: report cannot be written: {one_line(error.strerror)}") from error
+        raise BadInputError(f"{place}: report cannot be written: {one_line(error.strerror)}") from error
     return page.resolve()
 
 
@@ -164,7 +168,14 @@ def _bands(records: list[Record], series_of: dict[int, str]) -> list[tuple[str, 
     return bands if len(bands) <= 6 else []
 
 
-def render(records: list[Record], study: StudyInfo | None, figures: list[Figure], judge: Judge | None = None) -> str:
+def render(
+    records: list[Record],
+    study: StudyInfo | None,
+    figures: list[Figure],
+    judge: Judge | None = None,
+    *,
+    pictures: str = "pictures",
+) -> str:
     """The page as text."""
     patterns = analysis.characterization(records)
     graph = analysis.is_graph(patterns)
@@ -175,7 +186,7 @@ def render(records: list[Record], study: StudyInfo | None, figures: list[Figure]
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    tables: list[Table] = characterization_tables(patterns) if graph else [totals_table(records)]
+    tables: list[Table] = characterization_tables(patterns) if graph else totals_tables(records)
     outcomes = [r for r in records if r.info.outcome != "done"]
     return environment.get_template("report.html.j2").render(
         title=_title(records, study, graph=graph),
@@ -191,6 +202,7 @@ def render(records: list[Record], study: StudyInfo | None, figures: list[Figure]
         verdicts=_verdicts(records, judge),
         failures=failure_table(records),
         slowest=slowest_table(records),
+        pictures=pictures,
     )
 
 
@@ -212,7 +224,7 @@ def _title(records: list[Record], study: StudyInfo | None, *, graph: bool) -> st
     targets = sorted({path for record in records for path in record.info.targets})
     where = targets[0] if len(targets) == 1 else f"{len(targets)} targets"
     opened = records[0].info.engine.get("targets", [])
-    if len(targets) == 1 and opened and Path(where).name.startswith("scratch-"):
+    if len(targets) == 1 and opened and Path(where).name.startswith(("scratch-", "kept-")):
         where = f"a scratch file of {format_size(opened[0]['data_bytes'])} in {Path(where).parent}"
     if graph:
         return f"Characterization of {where}"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from brickyard import analysis
-from brickyard.analysis import RankedCell, Totals
+from brickyard.analysis import RankedCell, Totals, cells
 from brickyard.analysis import summary as summaries
+from brickyard.analysis.cells import LATENCY_COLUMNS, latency_cells
+from brickyard.analysis.ramp import COLUMNS, by_phase, step_rows, steps
 from brickyard.store import Record
 from brickyard.units import (
     format_count,
-    format_iops,
-    format_mib_per_s,
     format_ns,
     format_percent,
     format_size,
@@ -30,16 +30,6 @@ class Table:
     groups: tuple[tuple[str, int], ...] = ()
 
 
-def _latency_cells(figures: analysis.Latency | None) -> list[str]:
-    if figures is None:
-        return ["–"] * (len(analysis.PERCENTILES) + 2)
-    values = [figures.percentiles[analysis.percentile_name(p)] for p in analysis.PERCENTILES]
-    return [format_ns(value) for value in (figures.mean_ns, *values, figures.max_ns)]
-
-
-LATENCY_COLUMNS = ["mean", *(analysis.percentile_name(p) for p in analysis.PERCENTILES), "max"]
-
-
 def characterization_tables(patterns: dict[tuple[str, str], list[RankedCell]]) -> list[Table]:
     """One table for each pattern; "% of best" compares with the best request size of the same pattern."""
     columns = ["request size", "IOPS", "% of best", "MiB/s", "% of best", *LATENCY_COLUMNS, "variation", "errors"]
@@ -51,20 +41,20 @@ def characterization_tables(patterns: dict[tuple[str, str], list[RankedCell]]) -
             rows=[
                 [
                     format_size(item.cell.request_bytes),
-                    format_iops(item.cell.row.iops),
+                    cells.iops(item.cell.row),
                     format_percent(item.iops_share),
-                    format_mib_per_s(item.cell.row.bytes_per_s),
+                    cells.mib_per_s(item.cell.row),
                     format_percent(item.throughput_share),
-                    *_latency_cells(item.cell.service),
+                    *latency_cells(item.cell.service),
                     variation(item.cell.row),
                     format_count(item.cell.row.errors),
                 ]
-                for item in cells
+                for item in ranked
             ],
             text_columns=1,
             groups=groups,
         )
-        for (address, operation), cells in patterns.items()
+        for (address, operation), ranked in patterns.items()
     ]
 
 
@@ -73,47 +63,73 @@ def variation(row: Totals) -> str:
     return "–" if row.variation is None else f"{three_digits(row.variation * 100)} %"
 
 
-def totals_table(records: list[Record]) -> Table:
-    """One row for each run, stream, operation and measure; "% of best" compares rows of the same operation."""
-    rows = [(record, row) for record in records for row in analysis.totals(record)]
-    best = {
-        operation: max(row.iops for _, row in rows if row.operation == operation)
-        for operation in {row.operation for _, row in rows}
-    }
-    return Table(
-        title="Figures",
-        columns=[
-            "run",
-            "profile",
-            "stream",
-            "operation",
-            "IOPS",
-            "% of best",
-            "MiB/s",
-            "time",
-            *LATENCY_COLUMNS,
-            "variation",
-            "errors",
-        ],
-        rows=[
-            [
-                str(record.info.id),
-                record.info.profile,
-                row.stream_name,
-                row.operation,
-                format_iops(row.iops),
-                format_percent(row.iops / best[row.operation] if best[row.operation] else None),
-                format_mib_per_s(row.bytes_per_s),
-                measure,
-                *_latency_cells(row.measures.get(measure)),
-                variation(row),
-                format_count(row.errors),
-            ]
-            for record, row in rows
-            for measure in (row.measures or ("service",))
-        ],
-        text_columns=4,
-    )
+def totals_tables(records: list[Record]) -> list[Table]:
+    """Throughput and latency apart, so that each fits a page; a column that says the same everywhere is left out."""
+    found = [(record, row) for record in records for row in analysis.totals(record)]
+    many_runs = len(records) > 1
+    many_phases = any(len(record.info.plan.get("phase", [])) > 1 for record in records)
+    shares = _shares(found)
+    names = [*(["run", "profile"] if many_runs else []), *(["phase"] if many_phases else []), "stream", "operation"]
+
+    def name_cells(record: Record, row: Totals) -> list[str]:
+        run = [str(record.info.id), record.info.profile] if many_runs else []
+        return [*run, *([row.phase_name] if many_phases else []), row.stream_name, row.operation]
+
+    best = ["% of best"] if any(share is not None for share in shares) else []
+    throughput = [
+        [
+            *name_cells(record, row),
+            format_count(row.requests),
+            cells.iops(row),
+            *([format_percent(share)] if best else []),
+            cells.mib_per_s(row),
+            variation(row),
+            format_count(row.errors),
+        ]
+        for (record, row), share in zip(found, shares, strict=True)
+    ]
+    latency = [
+        [*name_cells(record, row), measure, *latency_cells(row.measures[measure])]
+        for record, row in found
+        for measure in row.measures
+    ]
+    columns = [*names, "requests", "IOPS", *best, "MiB/s", "variation", "errors"]
+    return [
+        Table("Throughput", columns, throughput, text_columns=len(names)),
+        Table("Latency", [*names, "time", *LATENCY_COLUMNS], latency, text_columns=len(names) + 1),
+        *ramp_tables(records),
+    ]
+
+
+def _shares(found: list[tuple[Record, Totals]]) -> list[float | None]:
+    """Of the best among finished runs of the same profile, phase, stream and operation; nothing else compares."""
+
+    def load(record: Record, row: Totals) -> tuple[str, str, str, str]:
+        return record.info.profile, row.phase_name, row.stream_name, row.operation
+
+    groups: dict[tuple[str, str, str, str], list[float]] = {}
+    for record, row in found:
+        if record.info.outcome == "done":
+            groups.setdefault(load(record, row), []).append(row.iops)
+    shares: list[float | None] = []
+    for record, row in found:
+        rates = groups.get(load(record, row), [])
+        compared = record.info.outcome == "done" and len(rates) > 1 and max(rates) > 0
+        shares.append(row.iops / max(rates) if compared else None)
+    return shares
+
+
+def ramp_tables(records: list[Record]) -> list[Table]:
+    return [
+        Table(
+            title=f"Ramp of {name}, response times" + (f", run {record.info.id}" if len(records) > 1 else ""),
+            columns=list(COLUMNS),
+            rows=step_rows(group),
+            text_columns=1,
+        )
+        for record in records
+        for name, group in by_phase(steps(record)).items()
+    ]
 
 
 def failure_table(records: list[Record]) -> Table | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 
 from brickyard.errors import BadInputError
 
@@ -165,6 +166,23 @@ def migrate(connection: sqlite3.Connection, place: str, migrations: Sequence[str
             connection.execute(f"PRAGMA user_version = {version}")
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute("COMMIT")
+
+
+def check_columns(connection: sqlite3.Connection, place: str) -> None:
+    """A store of this version may still have other columns, where it was written between two releases."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as made:
+        migrate(made, ":memory:")
+        wanted, found = _columns(made), _columns(connection)
+    for table, columns in wanted.items():
+        if found.get(table) != columns:
+            raise BadInputError(
+                f"{place}: written by a development version of Brickyard (its table {table} has other columns); "
+                "move it away, or name another store with --store"
+            )
+
+
+def _columns(connection: sqlite3.Connection) -> dict[str, list[str]]:
+    return {table: [row[1] for row in connection.execute(f"PRAGMA table_info({table})")] for table in APPEND_ONLY}
 
 
 def _version(connection: sqlite3.Connection, place: str) -> int:

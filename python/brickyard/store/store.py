@@ -19,10 +19,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote
 
 from brickyard.errors import BadInputError, one_line
+from brickyard.store.process import is_alive
 from brickyard.store.record import Interval, IntervalCost, Json, Record, RunInfo, StudyInfo
-from brickyard.store.schema import migrate
+from brickyard.store.schema import check_columns, migrate
 
 BUSY_TIMEOUT_S = 30.0  # how long an append waits for other runs that write to the same store
 
@@ -48,17 +50,34 @@ class Store:
 
     def __init__(self, place: Path | str | None = None, *, must_exist: bool = False) -> None:
         self.place = Path(place) if place is not None else default_place()
-        if must_exist and not self.place.exists():
-            raise BadInputError(f"{self.place}: no store here; measure something first or name another with --store")
         try:
-            self.place.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(self.place, timeout=BUSY_TIMEOUT_S, isolation_level=None)
-            migrate(self._db, str(self.place))  # first, so that a database of somebody else is not touched
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = NORMAL")
-            self._db.execute("PRAGMA foreign_keys = ON")
-        except (sqlite3.Error, OSError) as error:
+            if must_exist and not self.place.exists():
+                raise BadInputError(
+                    f"{self.place}: no store here; measure something first or name another with --store"
+                )
+            if place is None:
+                self.place.parent.mkdir(parents=True, exist_ok=True)
+            elif not self.place.parent.is_dir():
+                raise BadInputError(
+                    f"{self.place}: cannot be used as a store: {self.place.parent} is no directory; make it first"
+                )
+            self._db = self._opened(must_exist=must_exist)
+            check_columns(self._db, str(self.place))
+        except sqlite3.Error as error:
             raise BadInputError(f"{self.place}: cannot be used as a store: {one_line(error)}") from error
+        except OSError as error:
+            raise BadInputError(
+                f"{self.place}: cannot be used as a store: {error.strerror}; name another with --store"
+            ) from error
+
+    def _opened(self, *, must_exist: bool) -> sqlite3.Connection:
+        """For writing where that is possible; a store that is only to be read may lie where nothing can be written."""
+        try:
+            return _open_for_writing(self.place)
+        except sqlite3.OperationalError:
+            if not must_exist:
+                raise
+        return _open_for_reading(self.place)
 
     def __enter__(self) -> Self:
         return self
@@ -209,6 +228,34 @@ class Store:
         )
 
 
+def _open_for_writing(place: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(place, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+    try:
+        migrate(db, str(place))  # first, so that a database of somebody else is not touched
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        db.execute("PRAGMA foreign_keys = ON")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _open_for_reading(place: Path) -> sqlite3.Connection:
+    """`immutable` only where nothing else works: it leaves out what still stands in a write-ahead log."""
+    address = f"file:{quote(str(place.absolute()))}?mode=ro"
+    for suffix in ("", "&immutable=1"):
+        db = sqlite3.connect(address + suffix, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+        try:
+            migrate(db, str(place))
+            return db
+        except sqlite3.OperationalError:
+            db.close()
+            if suffix:
+                raise
+    raise AssertionError("the last address returns or raises")
+
+
 _NOTHING: Json = {"mean_ns": 0.0, "p50_ns": 0, "p99_ns": 0, "max_ns": 0, "histogram": ""}
 
 
@@ -269,7 +316,10 @@ def _append_interval(db: sqlite3.Connection, run: int, event: Json) -> None:
 
 
 def _run_info(row: tuple[Any, ...]) -> RunInfo:
-    plan = json.loads(row[4])
+    plan, facts = json.loads(row[4]), json.loads(row[10])
+    outcome, message = row[17], row[18]
+    if outcome is None and is_alive(facts.get("process")):
+        outcome, message = "running", "has not ended yet"
     return RunInfo(
         id=row[0],
         created_unix_ns=row[1],
@@ -281,15 +331,15 @@ def _run_info(row: tuple[Any, ...]) -> RunInfo:
         targets=json.loads(row[7]),
         options=json.loads(row[8]),
         software_version=row[9],
-        facts=json.loads(row[10]),
+        facts=facts,
         study=row[11],
         labels=json.loads(row[12] or "{}"),
         start_unix_ns=row[13],
         engine=json.loads(row[14] or "{}"),
         ended_unix_ns=row[15],
         end_ns=row[16],
-        outcome=row[17] or "interrupted",
-        message=row[18] if row[18] is not None else "ended without a word: killed, or still running",
+        outcome=outcome or "interrupted",
+        message=message if message is not None else "ended without a word: killed, or running on another host",
         watch=json.loads(row[19] or "{}"),
         warnings=json.loads(row[20] or "[]"),
     )

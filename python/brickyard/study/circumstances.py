@@ -63,6 +63,10 @@ def ours(record: Record, target: int) -> Json:
     return counts
 
 
+def _written(record: Record) -> int:
+    return sum(item.bytes for item in record.intervals if item.measure == "service" and item.operation == "write")
+
+
 def warnings(store: Store, record: Record, watched: list[Json]) -> list[Json]:
     """What the reader must know before believing a figure of this run."""
     info = record.info
@@ -75,6 +79,7 @@ def warnings(store: Store, record: Record, watched: list[Json]) -> list[Json]:
             "phase_ends": record.events_of("phase_end"),
             "steady": record.events_of("steady"),
             "hangs": record.events_of("hang"),
+            "totals": {"write_bytes": _written(record)},
             "plan": info.plan,
             "store": facts.store_facts(str(store.place)),
             "release_build": _core.is_release_build(),

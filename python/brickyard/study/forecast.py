@@ -52,15 +52,18 @@ def forecast(plan: Json, sizes_bytes: list[int | None]) -> Forecast:
     )
 
 
-def forecast_lines(expected: Forecast, targets: list[str]) -> list[str]:
-    """The forecast in words."""
+def forecast_lines(expected: Forecast, targets: list[str], *, made: bool = False) -> list[str]:
+    """The forecast in words. `made` says that a target is yet to be made, and so to be filled."""
+    made = made or not targets
     if expected.duration_s is None:
         lasts = "until its limits are reached"
     else:
         lasts = ("at most " if expected.ends_earlier else "") + format_seconds(expected.duration_s)
-    lines = [f"duration: {lasts}, and the time for filling what was never written"]
     if not expected.writes:
-        return [*lines, "writes: none, apart from filling a file that Brickyard makes"]
+        # A target that exists and is not Brickyard's own is read as it is.
+        own = "filling the file that is made" if made else "filling what a file that Brickyard made still lacks"
+        return [f"duration: {lasts}, and the time for {own}", f"writes: none, apart from {own}"]
+    lines = [f"duration: {lasts}, and the time for filling what was never written"]
     if expected.written_bytes is None:
         amount = "as much as the target takes in that time (a gigabyte a second would be 3.6 TB an hour)"
     else:

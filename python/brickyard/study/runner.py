@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from brickyard.analysis import PhaseRate, phase_rates
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json, Store
+from brickyard.store.process import own_process
 from brickyard.study import circumstances
 from brickyard.study.interrupt import Interrupt
 
@@ -38,6 +42,7 @@ class RunResult:
     outcome: str
     message: str
     start: Json
+    rates: tuple[PhaseRate, ...] = ()
 
 
 class Listener(Protocol):
@@ -91,12 +96,12 @@ class Runner:
                 targets=spec.targets,
                 options=spec.options,
                 software_version=_core.version(),
-                facts=self._facts[key],
+                facts={**self._facts[key], "process": own_process()},
                 study=study() if study else None,
                 labels=spec.labels,
             )
             self.listener.run_begins(spec, plan)
-            start, end = self._follow(handle, run, watch)
+            start, end = self._followed(handle, run, watch)
         finally:
             self.interrupt.attach(None)
             watch.stop()
@@ -105,9 +110,20 @@ class Runner:
         record = self.store.record(run)
         watched = watch.results(record)
         self.store.end_run(run, end, {"targets": watched}, circumstances.warnings(self.store, record, watched))
-        result = RunResult(run, end["outcome"], end.get("message", ""), start)
+        ended = replace(record, info=replace(record.info, outcome=end["outcome"]))
+        result = RunResult(run, end["outcome"], end.get("message", ""), start, tuple(phase_rates(ended)))
         self.listener.run_ended(result)
         return result
+
+    def _followed(self, handle: Any, run: int, watch: circumstances.Watching) -> tuple[Json, Json]:
+        """A store that takes no more ends the run as failed, as far as there is room left to say so."""
+        try:
+            return self._follow(handle, run, watch)
+        except sqlite3.Error as error:
+            with suppress(sqlite3.Error):
+                end = {"end_ns": 0, "outcome": "failed", "message": f"the store: {one_line(error)}"}
+                self.store.end_run(run, end, {}, [])
+            raise
 
     def _follow(self, handle: Any, run: int, watch: circumstances.Watching) -> tuple[Json, Json]:
         """Stores and passes on every event until the end; gives back the first and the last."""

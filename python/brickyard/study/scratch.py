@@ -5,12 +5,15 @@ Refusal: only files that this module named are removed; their content is written
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from brickyard.errors import BadInputError
@@ -22,6 +25,7 @@ CACHE_FACTOR = 4  # a test area below four times the cache measures the cache (O
 FREE_SHARE = 4  # at most this fraction of the free space is taken
 MIN_BYTES = 16 << 20  # below this, 1 MiB requests of 64 lanes would all fall on the same few blocks
 ALIGN_BYTES = 1 << 20
+HEADER_MAGIC = b"BRICKYARD SCRATCH"  # how crates/block begins what is ours
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,7 @@ def scratch_file(
     try:
         if directory is None:
             home.mkdir(parents=True, exist_ok=True)
-            _remove_leftovers(home)
+        left = _remove_leftovers(home) if home.is_dir() else []
         size, notes = plan_size(home, asked_bytes, cache_bytes, quick=quick)
         with tempfile.NamedTemporaryFile(dir=home, delete=True):
             pass  # whether a file can be made here shows best by making one
@@ -89,18 +93,51 @@ def scratch_file(
         raise BadInputError(
             f"{home}: no scratch file can be made here: {error.strerror}; name another with --scratch"
         ) from error
-    path = home / f"scratch-{os.getpid()}.brick"
-    path.unlink(missing_ok=True)
+    path = _kept_name(home) if keep else home / f"scratch-{os.getpid()}.brick"
+    if not keep:
+        path.unlink(missing_ok=True)
     try:
-        yield Scratch(path, size, tuple(notes))
+        yield Scratch(path, size, (*left, *notes))
     finally:
         if not keep:
             path.unlink(missing_ok=True)
 
 
-def _remove_leftovers(home: Path) -> None:
-    """Takes away scratch files of processes that were killed before they could."""
-    for path in home.glob("scratch-*.brick"):
+def _kept_name(home: Path) -> Path:
+    """A name that no later run takes for a leftover."""
+    return next(path for number in count(1) if not os.path.lexists(path := home / f"kept-{number}.brick"))
+
+
+def _remove_leftovers(home: Path) -> list[str]:
+    """Takes away scratch files of processes that were killed before they could, and tells which."""
+    notes = []
+    for path in sorted(home.glob("scratch-*.brick")):
         owner = path.stem.removeprefix("scratch-")
-        if owner.isdigit() and not Path("/proc", owner).exists():
+        if not owner.isdigit() or Path("/proc", owner).exists():
+            continue
+        size = _abandoned_bytes(path)
+        if size is not None:
             path.unlink(missing_ok=True)
+            notes.append(f"removed {path} ({format_size(size)}), the scratch file of a run that was killed")
+    return notes
+
+
+def _abandoned_bytes(path: Path) -> int | None:
+    """The size of a file with our header that nobody has locked, or None.
+
+    Whoever measures a file holds a lock on it, also where its process cannot be seen from here.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode) or os.pread(handle, len(HEADER_MAGIC), 0) != HEADER_MAGIC:
+            return None
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return found.st_size
+    except OSError:
+        return None
+    finally:
+        os.close(handle)

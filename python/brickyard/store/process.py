@@ -1,0 +1,42 @@
+"""Duty: which process a run belongs to, so that a run that goes on can be told from one that was killed.
+
+Refusal: no signal is sent. A process of another host, boot or container is never said to be alive.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from brickyard.store.record import Json
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_START_FIELD = 19  # starttime is field 22 of proc(5)'s stat; counted from 0 after pid and name
+
+
+def own_process() -> Json:
+    return {"pid": os.getpid(), "start_ticks": _start_ticks(os.getpid()), "boot_id": _boot_id()}
+
+
+def is_alive(told: Json | None) -> bool:
+    """Whether the very process lives: process numbers are used again, so its start and the boot must agree."""
+    if not told or told.get("start_ticks") is None or told.get("boot_id") is None:
+        return False
+    return bool(told["boot_id"] == _boot_id() and told["start_ticks"] == _start_ticks(int(told["pid"])))
+
+
+def _boot_id() -> str | None:
+    try:
+        return _BOOT.read_text().strip()
+    except OSError:
+        return None
+
+
+def _start_ticks(pid: int) -> int | None:
+    try:
+        text = Path("/proc", str(pid), "stat").read_text()
+    except OSError:
+        return None
+    # The name stands in parentheses and may hold any character.
+    fields = text.rpartition(")")[2].split()
+    return int(fields[_START_FIELD]) if len(fields) > _START_FIELD and fields[0] != "Z" else None
