@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as jsonlib
 import os
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from rich.console import Console
@@ -39,6 +39,10 @@ def run(
     stop_on_error: Annotated[
         bool, Parameter(negative="", help="End the run at the first failed request instead of counting it.")
     ] = False,
+    engine: Annotated[
+        Literal["auto", "io_uring", "psync", "fio"] | None,
+        Parameter(help="Who sends the requests; fio is an installed one, as a cross-check."),
+    ] = None,
     size: options.Size = None,
     scratch: options.Scratch = None,
     keep: options.Keep = False,
@@ -66,6 +70,7 @@ def run(
         raise BadInputError(f"--repeat {repeat}: at least 1")
     judge = judges.judging(ruler, check, price, capacity, ports)
     changes = [*overrides, "stop_on_error=true"] if stop_on_error else list(overrides)
+    changes += [f"engine={engine}"] if engine not in (None, "fio") else []
     modelled = any(bricks.is_modelled(target) for target in targets)
     if condition is not None and not modelled:
         raise BadInputError("--condition: only a modelled brick (sim:NAME) can be put into a condition here")
@@ -93,16 +98,18 @@ def run(
     ):
         plan = _fitted(text, changes, aimed.targets, aimed.options["create_bytes"])
         _announce(stderr(), plan, aimed)
-        return _measure(kept, text.name, plan, aimed, repeat, judge, as_json=json)
+        by = "fio" if engine == "fio" else "brickyard"
+        return _measure(kept, text.name, plan, aimed, repeat, judge, by, as_json=json)
 
 
 def _measure(
-    store: Store, name: str, plan: str, aimed: Aim, times: int, judge: judges.Judging, *, as_json: bool
+    store: Store, name: str, plan: str, aimed: Aim, times: int, judge: judges.Judging, by: str, *, as_json: bool
 ) -> int:
     with Interrupt() as interrupt, Terminal() as terminal:
         for note in aimed.notes:
             terminal.note(note)
-        results = repeat(store, terminal, interrupt, name, plan, aimed.targets, aimed.options, times, aimed.condition)
+        condition = aimed.condition
+        results = repeat(store, terminal, interrupt, name, plan, aimed.targets, aimed.options, times, condition, by)
     records = [store.record(result.run) for result in results]
     if as_json:
         documents = [{**run_document(record), **judge.document(record)} for record in records]

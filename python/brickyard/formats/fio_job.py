@@ -29,7 +29,16 @@ ENGINES = {"io_uring": "io_uring", "libaio": "auto", **dict.fromkeys(("psync", "
 MAX_SIZES = 64  # of a bsrange; more sizes than this would no longer be a mix that a person reads
 FIGURES = {50.0: "p50", 90.0: "p90", 95.0: "p95", 99.0: "p99", 99.9: "p99.9", 100.0: "max"}
 # These change nothing of what is asked of the storage, or are what Brickyard does anyway.
-WITHOUT_EFFECT = {"group_reporting", "thread", "description", "refill_buffers", "randrepeat", "invalidate", "name"}
+WITHOUT_EFFECT = {
+    "group_reporting",
+    "thread",
+    "description",
+    "refill_buffers",
+    "randrepeat",
+    "invalidate",
+    "name",
+    "new_group",
+}
 KNOWN = WITHOUT_EFFECT | frozenset(
     [
         "rw",
