@@ -172,10 +172,9 @@ def test_ctrl_c_ends_fio_and_keeps_what_it_measured(tmp_path: Path) -> None:
     )
     try:
         until = time.monotonic() + PATIENCE_S
-        while not (fio := fio_of(process.pid)):
+        while not ((fio := fio_of(process.pid)) and read_bytes(fio) > MIB):
             assert time.monotonic() < until
             time.sleep(0.05)
-        time.sleep(0.5)  # fio arms its own handler and begins to measure; what it does before is not worth keeping
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE_S) == 130
     finally:
@@ -186,6 +185,11 @@ def test_ctrl_c_ends_fio_and_keeps_what_it_measured(tmp_path: Path) -> None:
         record = kept.record(1)
     assert record.info.outcome == "interrupted"
     assert sum(item.requests for item in record.intervals) > 0
+
+
+def read_bytes(pid: str) -> int:
+    lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("read_bytes")))
 
 
 def fio_of(pid: int) -> str | None:
