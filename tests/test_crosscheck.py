@@ -72,6 +72,15 @@ def test_fio_leaves_our_header_alone(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert answer(capsys, "run", "sqlio-random-write-4", str(brick), *SHORT)["outcome"] == "done"
 
 
+def test_a_target_may_be_named_from_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    document = answer(capsys, "run", "dd-write", "a brick", "--size", "16MiB", "--engine", "fio")
+    assert (document["outcome"], document["totals"][0]["bytes"]) == ("done", 16 * MIB)
+    assert [path.name for path in tmp_path.iterdir()] == ["a brick"]
+
+
 def test_fio_never_writes_what_we_would_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     foreign = tmp_path / "thesis"
     foreign.write_bytes(b"ten years of work " * 100_000)
@@ -128,6 +137,7 @@ def test_a_comparison_takes_medians_and_merges_histograms(tmp_path: Path) -> Non
     [
         (["crosscheck", "burn-in"], "verify"),
         (["crosscheck", "overland-oltp"], "chain"),
+        (["run", "overland-oltp", "--engine", "fio", "--dry-run"], "chain"),
         (["run", "obl-load", "--engine", "fio"], "stop"),
         (["crosscheck", "sqlio-random-read-4", "--repeat", "0"], "--repeat 0"),
         (["crosscheck", "no-such-load"], "no such profile"),

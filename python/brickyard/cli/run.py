@@ -19,6 +19,7 @@ from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_run
 from brickyard.cli.target import Aim, aim, aim_modelled, parse_size, split_overrides
 from brickyard.errors import BAD_INPUT, BadInputError
+from brickyard.formats.fio_export import export_fio
 from brickyard.store import Json, Store
 from brickyard.study.fit import fitted, own_size
 from brickyard.study.forecast import forecast, forecast_lines
@@ -81,6 +82,8 @@ def run(
         brick_changes.append(f"condition={condition}")
     if size is None and not modelled and not any(os.path.lexists(path) for path in targets):
         size = own_size(text)
+    if engine == "fio":
+        export_fio(jsonlib.loads(plan))  # what fio can't express is refused before anything is touched
     if dry_run:
         return _dry_run(text, changes, targets, size, as_json=json)
     if modelled:

@@ -5,6 +5,7 @@ Refusal: an option without a counterpart is refused by its name; so is a value t
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -221,11 +222,11 @@ def _stream(state: _Import, job: Job, jobs: int, *, is_sync: bool) -> Json:
 
 def _file(job: Job) -> str:
     filename = job.options.get("filename", "")
-    if ":" in filename:
+    if re.search(r"(?<!\\):", filename):
         raise BadInputError(f"filename={filename}: several files in one job; write a job for each")
     if "$" in filename:
         raise BadInputError(f"filename={filename}: fio's keywords in names have no counterpart here")
-    name = filename or f"{job.name}.0.0"
+    name = filename.replace("\\:", ":") or f"{job.name}.0.0"
     return str(Path(job.options.get("directory", "")) / name)
 
 

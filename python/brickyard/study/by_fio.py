@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -55,7 +56,8 @@ def run_fio(
     data = [(item["data_start_bytes"], item["data_bytes"]) for item in opened["targets"]]
     plan["io"] = opened["io"]  # where the file system has no O_DIRECT, fio must not try either
     listener.note(f"{_version(place)} runs {spec.profile}")
-    document, is_stopped = _carry_out(place, export_fio(plan, spec.targets, data), interrupt)
+    paths = [os.path.abspath(target) for target in spec.targets]  # fio works in a directory of its own
+    document, is_stopped = _carry_out(place, export_fio(plan, paths, data), interrupt)
     run = store_result(
         store,
         document,
