@@ -140,6 +140,8 @@ def test_a_comparison_takes_medians_and_merges_histograms(tmp_path: Path) -> Non
         (["run", "overland-oltp", "--engine", "fio", "--dry-run"], "chain"),
         (["run", "obl-load", "--engine", "fio"], "stop"),
         (["crosscheck", "sqlio-random-read-4", "--repeat", "0"], "--repeat 0"),
+        (["crosscheck", "sqlio-random-read-4", "sim:anything"], "no modelled brick"),
+        (["run", "sqlio-random-read-4", "sim:anything", "--engine", "fio"], "no modelled brick"),
         (["crosscheck", "no-such-load"], "no such profile"),
     ],
 )

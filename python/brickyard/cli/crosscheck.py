@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.console import Console
 
-from brickyard import profiles
+from brickyard import bricks, profiles
 from brickyard.analysis.crosscheck import TIMES, Comparison, compare, comparison_document
 from brickyard.cli import options
 from brickyard.cli.characterize import EXIT_CODES
@@ -48,6 +48,8 @@ def crosscheck(
     """
     if repeat < 1:
         raise BadInputError(f"--repeat {repeat}: at least 1")
+    if any(bricks.is_modelled(target) for target in targets):
+        raise BadInputError("fio knows no modelled brick; name a file or a device")
     text = profiles.read(profile)
     plan = profiles.validate(text, list(overrides))
     with (

@@ -82,6 +82,8 @@ def run(
         brick_changes.append(f"condition={condition}")
     if size is None and not modelled and not any(os.path.lexists(path) for path in targets):
         size = own_size(text)
+    if engine == "fio" and modelled:
+        raise BadInputError("--engine fio: fio knows no modelled brick; name a file or a device")
     if engine == "fio":
         export_fio(jsonlib.loads(plan))  # what fio can't express is refused before anything is touched
     if dry_run:
@@ -106,7 +108,15 @@ def run(
 
 
 def _measure(
-    store: Store, name: str, plan: str, aimed: Aim, times: int, judge: judges.Judging, by: str, *, as_json: bool
+    store: Store,
+    name: str,
+    plan: str,
+    aimed: Aim,
+    times: int,
+    judge: judges.Judging,
+    by: str = "brickyard",
+    *,
+    as_json: bool,
 ) -> int:
     with Interrupt() as interrupt, Terminal() as terminal:
         for note in aimed.notes:
