@@ -134,6 +134,13 @@ def test_fio_options(options: str, key: str, value: object) -> None:
     assert one_stream(fio(f"[job]\n{options}"))[key] == value
 
 
+def test_colons_in_file_names_are_escaped_both_ways() -> None:
+    plan = json.loads(profiles.validate(profiles.read("sqlio-random-read-4"), []))
+    job = export_fio(plan, ["/dev/disk/by-path/pci-0000:00:05.0"])
+    assert "filename=/dev/disk/by-path/pci-0000\\:00\\:05.0\n" in job
+    assert import_fio("x", job, HERE).targets == ["/dev/disk/by-path/pci-0000:00:05.0"]
+
+
 def test_fio_limits() -> None:
     assert fio("[j]\nsize=1g")["phase"][0]["passes"] == 1
     assert fio("[j]\nsize=1g\nnumjobs=4\nrw=randread\nnorandommap")["phase"][0]["passes"] == 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as jsonlib
 import os
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from rich.console import Console
@@ -19,6 +19,7 @@ from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_run
 from brickyard.cli.target import Aim, aim, aim_modelled, missing_targets, parse_size, size_of, split_overrides
 from brickyard.errors import BAD_INPUT, BadInputError
+from brickyard.formats.fio_export import export_fio
 from brickyard.store import Json, Store
 from brickyard.study.fit import fitted, own_size
 from brickyard.study.forecast import forecast, forecast_lines
@@ -39,6 +40,10 @@ def run(
     stop_on_error: Annotated[
         bool, Parameter(negative="", help="End the run at the first failed request instead of counting it.")
     ] = False,
+    engine: Annotated[
+        Literal["auto", "io_uring", "psync", "fio"] | None,
+        Parameter(help="Who sends the requests; fio is an installed one, as a cross-check."),
+    ] = None,
     size: options.Size = None,
     scratch: options.Scratch = None,
     keep: options.Keep = False,
@@ -66,6 +71,7 @@ def run(
         raise BadInputError(f"--repeat {repeat}: at least 1")
     judge = judges.judging(ruler, check, price, capacity, ports)
     changes = [*overrides, "stop_on_error=true"] if stop_on_error else list(overrides)
+    changes += [f"engine={engine}"] if engine not in (None, "fio") else []
     modelled = any(bricks.is_modelled(target) for target in targets)
     if condition is not None and not modelled:
         raise BadInputError("--condition: only a modelled brick (sim:NAME) can be put into a condition here")
@@ -76,6 +82,10 @@ def run(
         brick_changes.append(f"condition={condition}")
     if size is None and not modelled and not any(os.path.lexists(path) for path in targets):
         size = own_size(text)
+    if engine == "fio" and modelled:
+        raise BadInputError("--engine fio: fio knows no modelled brick; name a file or a device")
+    if engine == "fio":
+        export_fio(jsonlib.loads(plan))  # what fio can't express is refused before anything is touched
     if dry_run:
         return _dry_run(text, changes, targets, size, as_json=json)
     if modelled:
@@ -93,16 +103,26 @@ def run(
     ):
         plan = _fitted(text, changes, aimed.targets, aimed.options["create_bytes"])
         _announce(stderr(), plan, aimed)
-        return _measure(kept, text.name, plan, aimed, repeat, judge, as_json=json)
+        by = "fio" if engine == "fio" else "brickyard"
+        return _measure(kept, text.name, plan, aimed, repeat, judge, by, as_json=json)
 
 
 def _measure(
-    store: Store, name: str, plan: str, aimed: Aim, times: int, judge: judges.Judging, *, as_json: bool
+    store: Store,
+    name: str,
+    plan: str,
+    aimed: Aim,
+    times: int,
+    judge: judges.Judging,
+    by: str = "brickyard",
+    *,
+    as_json: bool,
 ) -> int:
     with Interrupt() as interrupt, Terminal() as terminal:
         for note in aimed.notes:
             terminal.note(note)
-        results = repeat(store, terminal, interrupt, name, plan, aimed.targets, aimed.options, times, aimed.condition)
+        condition = aimed.condition
+        results = repeat(store, terminal, interrupt, name, plan, aimed.targets, aimed.options, times, condition, by)
     records = [store.record(result.run) for result in results]
     if as_json:
         documents = [{**run_document(record), **judge.document(record)} for record in records]

@@ -73,11 +73,12 @@ def _job(phase: Json, stream: Json, targets: list[str] | None, data_bytes: list[
         f"numjobs={workers}",
         f"iodepth={stream['depth']}",
         "group_reporting",
+        "new_group",
     ]
     target = stream["target"]
     if targets is not None:
         lines.append(f"filename={targets[target].replace(':', chr(92) + ':')}")
-    lines += _region(stream["region"], data_bytes[target] if data_bytes else None)
+    lines += _region(stream["region"], _align(stream), data_bytes[target] if data_bytes else None)
     lines += _limits(phase, workers)
     return lines + _pace(stream, workers) + _rest(stream)
 
@@ -133,8 +134,15 @@ def _address(stream: Json) -> list[str]:
     raise _refuse(f"address {kind}")
 
 
-def _region(region: str, data: tuple[int, int] | None) -> list[str]:
-    """fio counts from the start of the file; where the data begin is known only with a target."""
+def _align(stream: Json) -> int:
+    return int(stream.get("align") or min(item["size"] for item in stream["request"]))
+
+
+def _region(region: str, align: int, data: tuple[int, int] | None) -> list[str]:
+    """fio counts from the start of the file; where the data begin is known only with a target.
+
+    A region begins at the next multiple of the alignment, as ours does; fio would ask for odd places, and fail.
+    """
     start, _, end = region.partition("..")
     if data is None:
         if start in ("0", "0B", "0%", "") and end in ("100%", ""):
@@ -154,8 +162,11 @@ def _region(region: str, data: tuple[int, int] | None) -> list[str]:
             return default
         return int(length * float(text[:-1]) / 100) if text.endswith("%") else min(length, _core.parse_bytes(text))
 
-    low_bytes, high_bytes = place(start, 0), place(end, length)
-    return [f"offset={first + low_bytes}", f"size={high_bytes - low_bytes}"]
+    low_bytes = -(-(first + place(start, 0)) // align) * align
+    size = (first + place(end, length) - low_bytes) // align * align
+    if size <= 0:
+        raise BadInputError(f"region {region} has no room for a request; enlarge the region or the target")
+    return [f"offset={low_bytes}", f"size={size}"]
 
 
 def _limits(phase: Json, workers: int) -> list[str]:

@@ -5,6 +5,7 @@ Refusal: an option without a counterpart is refused by its name; so is a value t
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,7 +30,16 @@ ENGINES = {"io_uring": "io_uring", "libaio": "auto", **dict.fromkeys(("psync", "
 MAX_SIZES = 64  # of a bsrange; more sizes than this would no longer be a mix that a person reads
 FIGURES = {50.0: "p50", 90.0: "p90", 95.0: "p95", 99.0: "p99", 99.9: "p99.9", 100.0: "max"}
 # These change nothing of what is asked of the storage, or are what Brickyard does anyway.
-WITHOUT_EFFECT = {"group_reporting", "thread", "description", "refill_buffers", "randrepeat", "invalidate", "name"}
+WITHOUT_EFFECT = {
+    "group_reporting",
+    "thread",
+    "description",
+    "refill_buffers",
+    "randrepeat",
+    "invalidate",
+    "name",
+    "new_group",
+}
 KNOWN = WITHOUT_EFFECT | frozenset(
     [
         "rw",
@@ -212,11 +222,11 @@ def _stream(state: _Import, job: Job, jobs: int, *, is_sync: bool) -> Json:
 
 def _file(job: Job) -> str:
     filename = job.options.get("filename", "")
-    if ":" in filename:
+    if re.search(r"(?<!\\):", filename):
         raise BadInputError(f"filename={filename}: several files in one job; write a job for each")
     if "$" in filename:
         raise BadInputError(f"filename={filename}: fio's keywords in names have no counterpart here")
-    name = filename or f"{job.name}.0.0"
+    name = filename.replace("\\:", ":") or f"{job.name}.0.0"
     return str(Path(job.options.get("directory", "")) / name)
 
 

@@ -57,9 +57,11 @@ def store_result(store: Store, document: Json, *, profile: str, plan: Json | Non
         study=circumstances.get("study"),
         labels=circumstances.get("labels"),
     )
+    if "io" in circumstances:
+        events[0]["io"] = circumstances["io"]
     store.add_events(run, events)
     failed = [job for job in document["jobs"] if job.get("error")]
-    outcome = "failed" if failed else "done"
+    outcome = "interrupted" if circumstances.get("is_stopped") else "failed" if failed else "done"
     message = f"fio: job {failed[0]['jobname']} ended with error {failed[0]['error']}" if failed else ""
     end_ns = max(event["end_ns"] for event in events if event["event"] == "phase_end")
     end = {"end_ns": end_ns, "outcome": outcome, "message": message}
@@ -88,7 +90,7 @@ def _events(document: Json, plan: Json | None) -> tuple[list[Json], Json, bool]:
         for stream, job in enumerate(members):
             for direction in DIRECTIONS:
                 if _count(job[direction]["total_ios"]):
-                    cell, rebuilt = _cell(stream, direction, job[direction])
+                    cell, rebuilt = _cell(stream, direction, job[direction], has_failed=bool(job.get("error")))
                     cells.append(cell)
                     is_rebuilt |= rebuilt
         if not cells:
@@ -182,11 +184,26 @@ def _cpu(job: Json, span_ns: int) -> tuple[int, int]:
     return user, system
 
 
-def _cell(stream: int, direction: str, found: Json) -> tuple[Json, bool]:
-    """fio's `lat` runs from its submission on and is our response, `clat` from the system call on: our service."""
+def _cell(stream: int, direction: str, found: Json, *, has_failed: bool) -> tuple[Json, bool]:
+    """A job that failed ended with the request that did, and fio counts that one among the done.
+
+    `clat` runs from submission to completion, as our service time does; fio knows no due instant for a response."""
     requests = _count(found["total_ios"])
     errors = _count(found.get("drop_ios", 0)) + _count(found.get("short_ios", 0))
+    if has_failed:
+        requests, errors = max(0, requests - 1), errors + 1
     times = found["clat_ns"] if _count(found.get("clat_ns", {}).get("N", 0)) else found["lat_ns"]
+    cell: Json = {
+        "stream": stream,
+        "operation": direction,
+        "requests": requests,
+        "bytes": _count(found["io_bytes"]),
+        "errors": errors,
+        "depth_max": 0,
+        "measures": {},
+    }
+    if not _count(times.get("N", requests)):
+        return cell, False
     pairs, is_rebuilt = _pairs(times, requests)
     histogram = _core.histogram_from_counts(pairs)
     p50, p99 = _core.histogram_percentiles(histogram, [50.0, 99.0])
@@ -197,15 +214,7 @@ def _cell(stream: int, direction: str, found: Json) -> tuple[Json, bool]:
         "max_ns": _count(times["max"]),
         "histogram": histogram,
     }
-    return {
-        "stream": stream,
-        "operation": direction,
-        "requests": requests,
-        "bytes": _count(found["io_bytes"]),
-        "errors": errors,
-        "depth_max": 0,
-        "measures": {"service": figures, "response": figures},
-    }, is_rebuilt
+    return {**cell, "measures": {"service": figures, "response": figures}}, is_rebuilt
 
 
 def _pairs(times: Json, requests: int) -> tuple[list[tuple[int, int]], bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from brickyard.store import Json, Store
+from brickyard.study.by_fio import run_fio
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
 
@@ -17,6 +18,7 @@ def repeat(
     options: Json,
     times: int,
     condition: str = "normal",
+    by: str = "brickyard",
 ) -> list[RunResult]:
     """Runs until all repetitions are done, or one of them is interrupted or fails. More than one make a study."""
     runner = Runner(store, listener, interrupt)
@@ -33,7 +35,10 @@ def repeat(
     for repetition in range(1, times + 1):
         labels: Json = {"repetition": repetition} if times > 1 else {}
         spec = RunSpec(profile, plan, targets, options, condition=condition, labels=labels)
-        results.append(runner.run(spec, noted if times > 1 else None))
+        if by == "fio":
+            results.append(run_fio(store, listener, interrupt, spec, noted() if times > 1 else None))
+        else:
+            results.append(runner.run(spec, noted if times > 1 else None))
         if results[-1].outcome != "done":
             break
     if study is not None:

@@ -1,0 +1,98 @@
+"""Duty: the same load by two programs: how far apart their figures are. Refusal: which of them is right is not decided.
+
+Repeated runs are compared by the median of each figure; histograms of one program are merged before percentiles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+
+from brickyard.analysis.latency import Latency, latency, merge
+from brickyard.analysis.totals import Totals, totals
+from brickyard.store import Json, Record
+
+
+@dataclass(frozen=True)
+class Side:
+    """One program's figures for one operation of one stream."""
+
+    runs: int
+    iops: float
+    bytes_per_s: float
+    service: Latency | None
+
+    def time_ns(self, name: str) -> float | None:
+        if self.service is None:
+            return None
+        return self.service.mean_ns if name == "mean" else self.service.percentiles.get(name)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    phase: str
+    stream: str
+    operation: str
+    ours: Side
+    theirs: Side
+
+    @property
+    def iops_difference(self) -> float | None:
+        return difference(self.ours.iops, self.theirs.iops)
+
+    def time_difference(self, name: str) -> float | None:
+        return difference(self.ours.time_ns(name), self.theirs.time_ns(name))
+
+
+TIMES = ("mean", "p50", "p99")
+
+
+def difference(ours: float | None, theirs: float | None) -> float | None:
+    """How much theirs is above ours, as a share of ours."""
+    return None if ours is None or theirs is None or not ours else theirs / ours - 1
+
+
+def compare(ours: list[Record], theirs: list[Record]) -> list[Comparison]:
+    mine, other = _by_place(ours), _by_place(theirs)
+    return [
+        Comparison(rows[0].phase_name, rows[0].stream_name, rows[0].operation, _side(rows), _side(other[key]))
+        for key, rows in mine.items()
+        if key in other
+    ]
+
+
+def _by_place(records: list[Record]) -> dict[tuple[int, int, str], list[Totals]]:
+    found: dict[tuple[int, int, str], list[Totals]] = {}
+    for record in records:
+        for row in totals(record):
+            found.setdefault((row.phase, row.stream, row.operation), []).append(row)
+    return found
+
+
+def _side(rows: list[Totals]) -> Side:
+    histograms = [row.measures["service"].histogram for row in rows if "service" in row.measures]
+    return Side(
+        runs=len(rows),
+        iops=median(row.iops for row in rows),
+        bytes_per_s=median(row.bytes_per_s for row in rows),
+        service=latency(merge(histograms)),
+    )
+
+
+def comparison_document(found: Comparison) -> Json:
+    return {
+        "phase": found.phase,
+        "stream": found.stream,
+        "operation": found.operation,
+        "brickyard": _document(found.ours),
+        "fio": _document(found.theirs),
+        "difference": {
+            "iops": found.iops_difference,
+            **{f"service_{name}": found.time_difference(name) for name in TIMES},
+        },
+    }
+
+
+def _document(side: Side) -> Json:
+    times = {f"service_{name}_ns": side.time_ns(name) for name in TIMES}
+    return {"runs": side.runs, "iops": side.iops, "bytes_per_s": side.bytes_per_s, **times}

@@ -1,0 +1,159 @@
+"""Duty: a plan carried out by an installed fio instead of our engine, recorded in the same form.
+
+The core goes first: it opens the targets, makes and fills what is missing, refuses what may not be written, and tells
+where the data lie. fio then gets that part alone, so that our header and everything outside stay as they are.
+
+Refusal: between the core's look and fio's open a device could change hands; no lock spans two programs. fio's own runs
+have no intervals, no response time from a due instant and no watchdog, and none are made up.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+
+from brickyard import _core
+from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.formats.fio_export import export_fio
+from brickyard.formats.fio_result import read_result, store_result
+from brickyard.store import Json, Store
+from brickyard.study import circumstances
+from brickyard.study.interrupt import Interrupt
+from brickyard.study.runner import EVENT_WAIT_MS, Listener, RunResult, RunSpec
+
+WAIT_S = 0.1  # how soon the end of fio is seen
+NO_RESPONSE: Json = {
+    "id": "by-fio",
+    "severity": "note",
+    "text": "Measured by fio: one interval for each phase, and its completion latency stands for service and response.",
+    "remedy": "leave --engine out to see the course over time",
+}
+
+
+def fio_place() -> str:
+    place = shutil.which("fio")
+    if place is None:
+        raise BadInputError("fio is not installed; apt-get install fio, or leave --engine fio out")
+    return place
+
+
+def run_fio(
+    store: Store, listener: Listener, interrupt: Interrupt, spec: RunSpec, study: int | None = None
+) -> RunResult:
+    """One run of a plan by fio; what fio can't express is refused before anything is touched."""
+    place = fio_place()
+    plan: Json = json.loads(spec.plan)
+    export_fio(plan, spec.targets)
+    opened = prepare(plan, spec, interrupt)
+    facts = circumstances.collect(spec.targets)
+    data = [(item["data_start_bytes"], item["data_bytes"]) for item in opened["targets"]]
+    plan["io"] = opened["io"]  # where the file system has no O_DIRECT, fio must not try either
+    listener.note(f"{_version(place)} runs {spec.profile}")
+    paths = [os.path.abspath(target) for target in spec.targets]  # fio works in a directory of its own
+    document, is_stopped = _carry_out(place, export_fio(plan, paths, data), interrupt)
+    run = store_result(
+        store,
+        document,
+        profile=spec.profile,
+        plan=json.loads(spec.plan),
+        profile_hash=hashlib.sha256(spec.plan.encode()).hexdigest(),
+        targets=spec.targets,
+        facts=facts,
+        io=opened["io"],
+        study=study,
+        labels=spec.labels,
+        warnings=[NO_RESPONSE],
+        is_stopped=is_stopped,
+    )
+    info = store.record(run).info
+    return RunResult(run, info.outcome, info.message, info.engine)
+
+
+def prepare(plan: Json, spec: RunSpec, interrupt: Interrupt) -> Json:
+    """One request of each phase through the core, with all its checks; gives back what it says about the targets."""
+    short = copy.deepcopy(plan)
+    for phase in short["phase"]:
+        phase.update(requests=1, warmup="0ns")
+    try:
+        handle = _core.start(json.dumps(short), spec.targets, json.dumps(spec.options))
+    except ValueError as error:
+        raise BadInputError(one_line(error)) from error
+    interrupt.attach(handle)
+    opened: Json = {}
+    try:
+        while not handle.finished():
+            for event in map(json.loads, handle.events(EVENT_WAIT_MS)):
+                if event["event"] == "start":
+                    opened = event
+                elif event["event"] == "end" and event["outcome"] not in ("done", "interrupted"):
+                    raise BrickyardError(f"the targets could not be prepared: {event['message'] or event['outcome']}")
+    finally:
+        interrupt.attach(None)
+        if not handle.finished():
+            handle.abandon()
+    if interrupt.requested:
+        raise KeyboardInterrupt
+    return opened
+
+
+class _Process:
+    """fio as something that can be stopped: SIGINT makes it report what it has, a second one doesn't wait."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+
+    def abandon(self) -> None:
+        self.process.kill()
+
+
+def _carry_out(place: str, job: str, interrupt: Interrupt) -> tuple[Json, bool]:
+    with tempfile.TemporaryDirectory(prefix="brickyard-fio-") as directory:
+        file, result = Path(directory, "job.fio"), Path(directory, "result.json")
+        file.write_text(job, "utf-8")
+        # A session of its own: Ctrl-C reaches fio once, through us.
+        process = subprocess.Popen(
+            [place, "--output-format=json+", f"--output={result}", str(file)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=directory,
+            start_new_session=True,
+        )
+        interrupt.attach(_Process(process))
+        try:
+            complaint = _wait(process)
+        finally:
+            interrupt.attach(None)
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        text = result.read_text("utf-8") if result.exists() else ""
+    if "{" not in text:
+        if interrupt.requested:
+            raise KeyboardInterrupt
+        said = one_line(complaint or text) or f"it ended with {process.returncode}"
+        raise BrickyardError(f"fio measured nothing: {said}")
+    return read_result(text), interrupt.requested
+
+
+def _wait(process: subprocess.Popen[str]) -> str:
+    while True:
+        try:
+            return process.communicate(timeout=WAIT_S)[1]
+        except subprocess.TimeoutExpired:
+            continue  # signals are handled between two looks
+
+
+def _version(place: str) -> str:
+    return subprocess.run([place, "--version"], capture_output=True, text=True, check=False).stdout.strip() or "fio"
