@@ -31,6 +31,7 @@ for _verb, _place, _help, _group in (
     ("import", "import_:import_", "Loads of other tools as profiles; results of fio as runs.", MEASURE),
     ("study", "study:study", "The published studies, repeated on modelled bricks.", MEASURE),
     ("honesty", "honesty:app", "Flushes and durable writes, held against what the medium can do.", MEASURE),
+    ("recorder", "recorder:recorder", "The witness of `honesty write`, on another host.", MEASURE),
     ("runs", "runs:runs", "List the runs in the store.", LOOK),
     ("show", "show:show", "Everything about a run: circumstances, warnings, figures, errors.", LOOK),
     ("report", "report:report", "An HTML report with pictures, of runs or a study.", LOOK),

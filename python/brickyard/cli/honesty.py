@@ -26,6 +26,8 @@ DEFAULT_SIZE = "256MiB"  # four times what is written between two flushes at mos
 STYLE = {"suspicious": "bold red", "plausible": "green", "says nothing": "dim"}
 
 app = App(name="honesty", help="Flushes and durable writes, held against what the medium can do.")
+app.command("brickyard.cli.witness:write", name="write", help="Write until the power goes, with a recorder as witness.")
+app.command("brickyard.cli.witness:verify", name="verify", help="After the power cut: is everything there?")
 
 
 @app.default
