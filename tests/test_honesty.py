@@ -157,6 +157,8 @@ def test_what_cannot_be_seen_is_not_judged() -> None:
 def test_a_flush_that_the_kernel_never_sends_is_suspicious() -> None:
     overruled = by_id(findings(ROTATING_HONEST, drive(write_cache="write through")))
     assert overruled["kernel_overruled"].state == SUSPICIOUS
+    known = by_id(findings(ROTATING_HONEST, drive(write_cache="write through"), protected=True))
+    assert known["kernel_overruled"].state == PLAUSIBLE
     assert by_id(findings(ROTATING_HONEST, {**drive(), "no_barrier": True}))["no_barrier"].state == SUSPICIOUS
 
 

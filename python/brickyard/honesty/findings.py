@@ -46,11 +46,10 @@ def verdict(found: list[Finding]) -> str:
 
 def findings(measured: Figures, facts: Json, *, protected: bool = False) -> list[Finding]:
     """`facts` as `write_cache_facts` gives them; `protected` is what the user knows of the cache from a data sheet."""
-    found = [*_kernel(facts)]
+    found = list(_kernel(facts))
     medium = _medium(facts)
     if medium in ("rotating", "solid"):
-        judged = [*_overwrite(measured, facts, medium), *_latency(measured, facts), *_dirty(measured, facts, medium)]
-        found += [_forgiven(item) for item in judged] if protected else judged
+        found += [*_overwrite(measured, facts, medium), *_latency(measured, facts), *_dirty(measured, facts, medium)]
     else:
         found.append(_unjudged(measured, facts, medium))
     found += _groups(measured)
@@ -60,7 +59,7 @@ def findings(measured: Figures, facts: Json, *, protected: bool = False) -> list
     if measured.errors:
         text = f"{measured.errors:,} requests failed; what failed is in no figure, and a finding without it is weaker."
         found.append(Finding("errors", SILENT, text))
-    return found
+    return [_forgiven(item) for item in found] if protected else found
 
 
 def _medium(facts: Json) -> str:
@@ -88,7 +87,7 @@ def _kernel(facts: Json) -> Iterator[Finding]:
         if cache == "write through" and str(said or "").startswith("write back"):
             text = (
                 f"{name}: the drive says that its cache is {said}, but the kernel was told to call it write through,"
-                " so it sends no flushes: what sits in the cache is lost with the power."
+                " so it sends no flushes: what an unprotected cache holds is lost with the power."
             )
             yield Finding("kernel_overruled", SUSPICIOUS, text)
         elif cache == "write back":
@@ -106,7 +105,10 @@ def _kernel(facts: Json) -> Iterator[Finding]:
         else:
             yield Finding("kernel_unknown", SILENT, f"{name}: the kernel does not tell whether there is a write cache.")
     if facts["no_barrier"]:
-        text = "The file system is mounted without barriers, so that its flushes do not reach the drive."
+        text = (
+            "The file system is mounted without barriers: its flushes do not reach the drive, and an unprotected cache"
+        )
+        text += " loses what it holds with the power."
         yield Finding("no_barrier", SUSPICIOUS, text)
 
 
@@ -247,5 +249,6 @@ def _groups(measured: Figures) -> Iterator[Finding]:
 def _forgiven(item: Finding) -> Finding:
     if item.state != SUSPICIOUS:
         return item
-    text = f"{item.text.removesuffix(EITHER)}As the cache survives a power cut (--protected), this is fast and honest."
+    measured = item.text.removesuffix(EITHER).rstrip()
+    text = f"{measured} As the cache survives a power cut (--protected), this is fast and honest."
     return Finding(item.id, PLAUSIBLE, text)

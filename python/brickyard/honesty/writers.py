@@ -135,18 +135,29 @@ class Writers:
             threading.Thread(target=self._writer, args=(number, opened, written, writes, until))
             for number in range(self.layout.writers)
         ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            # In pieces: a signal reaches its handler only between them.
-            while thread.is_alive():
-                thread.join(0.1)
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                # In pieces: a signal reaches its handler only between them.
+                while thread.is_alive():
+                    thread.join(0.1)
+        finally:
+            # Whatever happened: the descriptor must not be closed, and its number given away, under a write.
+            self._stopping_for_good(threads)
         written.elapsed_s = time.monotonic() - began
         if self._failures:
             written.outcome, written.message = "failed", one_line(self._failures[0])
         elif self._stopping.is_set():
             written.outcome = "interrupted"
         return written
+
+    def _stopping_for_good(self, threads: list[threading.Thread]) -> None:
+        running = [thread for thread in threads if thread.is_alive()]
+        if running:
+            self._stopping.set()
+        for thread in running:
+            thread.join()
 
     def _writer(self, number: int, opened: Opened, written: Written, writes: int | None, until: float | None) -> None:
         sequence = 0
