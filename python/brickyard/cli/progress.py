@@ -28,6 +28,8 @@ def describe(spec: RunSpec) -> str:
     labels = spec.labels
     if "request_bytes" in labels:
         return f"{labels['address']} {labels['operation']} {format_size(labels['request_bytes'])}"
+    if "offered_per_s" in labels:
+        return f"{spec.profile} at {format_iops(labels['offered_per_s'])}/s"
     number = f" #{labels['repetition']}" if "repetition" in labels else ""
     return spec.profile + number
 

@@ -1,0 +1,128 @@
+"""Duty: response time against offered rate: the points of a load curve, its knee, and the rate within a limit. Pure.
+
+The knee is where throughput over mean response time is greatest, Kleinrock's *power* (Power and deterministic rules of
+thumb, ICC 1979), as in Jain's *Art of Computer Systems Performance Analysis* (1991), 3.3: below it response grows
+little with the rate, above it more than in proportion. It does not depend on how far beyond saturation was measured.
+The *usable* rate is, with Jain again, the highest at which the response time keeps a limit.
+
+Refusal: no point is interpolated; what is named has been measured.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+
+from brickyard.analysis.latency import Latency, latency_of
+from brickyard.analysis.totals import Totals, rated_intervals, stream_plan, totals
+from brickyard.store import CHAIN, Json, Record
+
+UNSENT_SHARE_MAX = 0.01  # as where a record says `overloaded`
+SHORTFALL_MIN = 0.05  # of the offered rate: what the ends of a run of seconds can lack
+SHORTFALL_DEVIATIONS = 3.0  # of a Poisson count, beyond which chance explains no shortfall
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """One offered rate. A chain of requests counts as one."""
+
+    run: int
+    offered_per_s: float
+    achieved_per_s: float
+    requests: int
+    unsent: int
+    errors: int
+    mean_ns: float | None
+    max_ns: int | None
+    percentiles: dict[str, int | None] = field(default_factory=dict)
+
+    @property
+    def overloaded(self) -> bool:
+        """More was due than was done, by more than chance explains."""
+        due = self.requests + self.unsent
+        if not self.requests or self.unsent > UNSENT_SHARE_MAX * due:
+            return True
+        chance = SHORTFALL_DEVIATIONS / math.sqrt(self.requests)
+        return self.achieved_per_s < self.offered_per_s * (1 - max(SHORTFALL_MIN, chance))
+
+    def document(self) -> Json:
+        return {**asdict(self), "overloaded": self.overloaded}
+
+
+@dataclass(frozen=True)
+class Limit:
+    """`mean` or a percentile of the response time, and what it may be at most."""
+
+    figure: str
+    above_ns: int
+
+    def is_kept(self, point: CurvePoint) -> bool:
+        if point.overloaded or point.errors or point.max_ns is None or point.mean_ns is None:
+            return False
+        if self.figure == "mean":
+            return point.mean_ns <= self.above_ns
+        value: int | None = point.percentiles.get(self.figure)
+        # Too few samples for the percentile: the largest of all is no smaller.
+        return value <= self.above_ns if value is not None else point.max_ns <= self.above_ns
+
+
+def counted_rows(record: Record) -> list[Totals]:
+    """What is offered: chains of a stream that has them, else its requests without the flushes that its writes owe."""
+    found = []
+    for row in totals(record):
+        plan = stream_plan(record, row.phase, row.stream)
+        if plan.get("chain"):
+            counted = row.operation == CHAIN
+        else:
+            counted = not (row.operation == "flush" and plan.get("flush_every"))
+        if counted:
+            found.append(row)
+    return found
+
+
+def stream_rates(record: Record) -> dict[int, float]:
+    """Requests (or chains) a second of each stream."""
+    found: dict[int, float] = {}
+    for row in counted_rows(record):
+        found[row.stream] = found.get(row.stream, 0.0) + row.iops
+    return found
+
+
+def curve_point(record: Record, offered_per_s: float) -> CurvePoint:
+    rows = counted_rows(record)
+    counted = {(row.stream, row.operation) for row in rows}
+    figures: Latency | None = latency_of(
+        item
+        for item in record.intervals
+        if not item.warmup and item.measure == "response" and (item.stream, item.operation) in counted
+    )
+    span_ns = sum(span.end_ns - span.start_ns for span in rated_intervals(record, 0))
+    return CurvePoint(
+        run=record.info.id,
+        offered_per_s=offered_per_s,
+        achieved_per_s=sum(row.rated_requests for row in rows) / span_ns * 1e9 if span_ns else 0.0,
+        requests=sum(row.requests for row in rows),
+        unsent=sum(int(end.get("unsent") or 0) for end in record.events_of("phase_end")),
+        errors=sum(row.errors for row in totals(record) if row.operation != CHAIN),
+        mean_ns=figures.mean_ns if figures else None,
+        max_ns=figures.max_ns if figures else None,
+        percentiles=dict(figures.percentiles) if figures else {},
+    )
+
+
+def knee(points: list[CurvePoint]) -> CurvePoint | None:
+    """The point of greatest power; None for fewer than three that were not overloaded."""
+    sound = [point for point in points if not point.overloaded and point.mean_ns]
+    if len(sound) < 3:
+        return None
+    return max(sound, key=lambda point: point.achieved_per_s / (point.mean_ns or 1.0))
+
+
+def usable(points: list[CurvePoint], limit: Limit) -> tuple[CurvePoint | None, CurvePoint | None]:
+    """The highest rate up to which every one kept the limit, and the lowest that did not."""
+    best: CurvePoint | None = None
+    for point in sorted(points, key=lambda item: item.offered_per_s):
+        if not limit.is_kept(point):
+            return best, point
+        best = point
+    return best, None

@@ -1,0 +1,126 @@
+"""Duty: `brickyard honesty`: measure, and say what is suspicious. Refusal: the judgement is in `brickyard.honesty`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+from rich.console import Console
+from rich.text import Text
+
+from brickyard.cli import options
+from brickyard.cli.characterize import EXIT_CODES
+from brickyard.cli.output import emit, stdout, table
+from brickyard.cli.progress import Terminal
+from brickyard.cli.tables import print_circumstances
+from brickyard.cli.target import aim
+from brickyard.errors import BAD_INPUT, FAILED
+from brickyard.facts.write_cache import write_cache_facts
+from brickyard.honesty import SUSPICIOUS, Figures, Finding, figures, findings, verdict
+from brickyard.honesty.measure import measure
+from brickyard.store import Json, Record, Store
+from brickyard.study.interrupt import Interrupt
+from brickyard.units import format_iops, format_mib_per_s, format_ns, format_size
+
+DEFAULT_SIZE = "256MiB"  # four times what is written between two flushes at most
+STYLE = {"suspicious": "bold red", "plausible": "green", "says nothing": "dim"}
+
+app = App(name="honesty", help="Flushes and durable writes, held against what the medium can do.")
+app.command("brickyard.cli.witness:write", name="write", help="Write until the power goes, with a recorder as witness.")
+app.command("brickyard.cli.witness:verify", name="verify", help="After the power cut: is everything there?")
+
+
+@app.default
+def honesty(
+    target: str | None = None,
+    /,
+    *,
+    check: Annotated[bool, Parameter(negative="", help="Exit code 1 when something is suspicious.")] = False,
+    protected: Annotated[
+        bool, Parameter(negative="", help="The data sheet says that the write cache survives a power cut.")
+    ] = False,
+    overrides: options.Overrides = (),
+    size: options.Size = None,
+    scratch: options.Scratch = None,
+    keep: options.Keep = False,
+    overwrite: options.Overwrite = (),
+    i_know_this_destroys_data: options.DestroysData = False,
+    store: options.StorePlace = None,
+    json: options.Json = False,
+) -> int:
+    """Hold flushes and durable writes against what the medium can do, and say what is suspicious.
+
+    Parameters
+    ----------
+    target
+        A file or block device; without it, a scratch file is made, and removed at the end.
+    """
+    with (
+        Store(store) as kept,
+        aim(
+            (target,) if target else (),
+            size=size if target else size or DEFAULT_SIZE,
+            scratch=scratch,
+            keep=keep,
+            overwrite=overwrite,
+            destroys_data=i_know_this_destroys_data,
+        ) as aimed,
+    ):
+        with Interrupt() as interrupt, Terminal() as terminal:
+            study, results = measure(kept, terminal, interrupt, aimed.targets[0], aimed.options, list(overrides))
+        records = [kept.record(result.run) for result in results]
+    measured = figures(records)
+    facts = write_cache_facts(records[0].info.facts["targets"][0])
+    found = findings(measured, facts, protected=protected)
+    if json:
+        emit(_document(study, records, measured, facts, found))
+    else:
+        _print(stdout(), records, measured, found)
+    code = EXIT_CODES.get(results[-1].outcome, BAD_INPUT)
+    return FAILED if check and code == 0 and verdict(found) == SUSPICIOUS else code
+
+
+def _document(study: int, records: list[Record], measured: Figures, facts: Json, found: list[Finding]) -> Json:
+    return {
+        "study": study,
+        "runs": [record.info.id for record in records],
+        "outcome": records[-1].info.outcome,
+        "message": records[-1].info.message,
+        "verdict": verdict(found),
+        "findings": [{"id": item.id, "state": item.state, "text": item.text} for item in found],
+        "figures": measured.document(),
+        "write_cache": facts,
+    }
+
+
+def _print(console: Console, records: list[Record], measured: Figures, found: list[Finding]) -> None:
+    print_circumstances(console, records)
+    console.print()
+    if measured.groups:
+        rows = [[f"{g.writes:,}", format_iops(g.writes_per_s), format_ns(g.flush_ns)] for g in measured.groups]
+        columns = [("writes a flush", "right"), ("writes/s", "right"), ("flush", "right")]
+        console.print(table("Group commits", columns, rows))
+        console.print()
+    if measured.dirty:
+        rows = [
+            [
+                format_size(d.dirty_bytes),
+                f"{d.flushes:,}",
+                format_ns(d.writes_ns),
+                format_ns(d.flush_ns),
+                format_mib_per_s(d.bytes_per_s) if d.dirty_bytes else "–",
+            ]
+            for d in measured.dirty
+        ]
+        columns = [(name, "right") for name in ("dirty data", "flushes", "writes", "flush", "MiB/s with flush")]
+        console.print(table("Flush time against dirty data", columns, rows))
+        console.print()
+    for item in found:
+        console.print(Text.assemble((f"{item.state:>12}  ", STYLE[item.state]), item.text), soft_wrap=True)
+    console.print()
+    console.print(Text.assemble("verdict: ", (verdict(found), STYLE[verdict(found)])))
+    last = records[-1].info
+    if last.outcome != "done":
+        console.print(
+            f"{last.outcome}: {last.message}; the findings rest on what was measured until then", markup=False
+        )

@@ -1,0 +1,205 @@
+"""Duty: `brickyard load-curve`. Refusal: the runs are in `brickyard.study`, the arithmetic in `brickyard.analysis`."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import re
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from brickyard import _core, profiles
+from brickyard.analysis import PERCENTILES, percentile_name
+from brickyard.analysis.load_curve import CurvePoint, Limit, knee, usable
+from brickyard.cli import options
+from brickyard.cli.characterize import EXIT_CODES
+from brickyard.cli.output import emit, stdout, table
+from brickyard.cli.progress import Terminal
+from brickyard.cli.tables import print_circumstances, print_warnings
+from brickyard.cli.target import aim
+from brickyard.errors import BAD_INPUT, BadInputError, one_line
+from brickyard.store import Json, Record, Store
+from brickyard.study.interrupt import Interrupt
+from brickyard.study.load_curve import LEVELS_PERCENT, CurveResult, LoadCurve, one_phase
+from brickyard.units import format_count, format_iops, format_ns, format_percent
+
+EACH = "3s"
+LEVELS = ",".join(str(level) for level in LEVELS_PERCENT)
+EACH_MIN_NS = 100_000_000  # ten intervals of 10 ms, the shortest that there are
+LEVEL_MAX_PERCENT = 1000
+
+
+def load_curve(
+    profile: str,
+    /,
+    *targets: str,
+    limit: Annotated[
+        str | None, Parameter(help="Also search the highest rate within a limit, such as mean:100ms or p99:20ms.")
+    ] = None,
+    each: Annotated[str, Parameter(help="How long each rate is measured.")] = EACH,
+    levels: Annotated[str, Parameter(help="Rates to offer, in per cent of the closed loop's.")] = LEVELS,
+    phase: Annotated[str | None, Parameter(help="Which phase, where the profile has several.")] = None,
+    overrides: options.Overrides = (),
+    size: options.Size = None,
+    scratch: options.Scratch = None,
+    keep: options.Keep = False,
+    overwrite: options.Overwrite = (),
+    i_know_this_destroys_data: options.DestroysData = False,
+    output: options.Output = None,
+    store: options.StorePlace = None,
+    json: options.Json = False,
+) -> int:
+    """Response time against offered rate up to saturation, with the knee.
+
+    Parameters
+    ----------
+    profile
+        The name of a profile that ships with Brickyard, or the path of a TOML file.
+    targets
+        Files or block devices; without one, a scratch file is made, filled, and removed at the end.
+    """
+    text = profiles.read(profile)
+    plan: Json = jsonlib.loads(profiles.validate(text, list(overrides)))
+    only, asked, each_ns, shares = one_phase(plan, phase), parse_limit(limit), _each_ns(each), parse_levels(levels)
+    if not targets and any(stream["target"] for stream in only["stream"]):
+        raise BadInputError(f"{text.name}: speaks of several targets; name them")
+    with (
+        Store(store) as kept,
+        aim(
+            targets, size=size, scratch=scratch, keep=keep, overwrite=overwrite, destroys_data=i_know_this_destroys_data
+        ) as aimed,
+    ):
+        with Interrupt() as interrupt, Terminal() as terminal:
+            for note in aimed.notes:
+                terminal.note(note)
+            curve = LoadCurve(kept, terminal, interrupt, each_ns)
+            result = curve.run(text.name, plan, only, aimed.targets, aimed.options, shares, asked)
+        records = [kept.record(run) for run in result.runs]
+        picture = _draw(kept, result, records, asked, output)
+    if json:
+        emit(_document(result, asked, picture))
+    else:
+        _print(stdout(), result, records, asked, picture)
+    return EXIT_CODES.get(result.outcome, BAD_INPUT)
+
+
+def parse_limit(text: str | None) -> Limit | None:
+    """`mean:100ms`, `p99:20ms`."""
+    if text is None:
+        return None
+    figure, _, time = text.partition(":")
+    names = ["mean", *(percentile_name(p) for p in PERCENTILES)]
+    if figure not in names or not time:
+        raise BadInputError(f"--limit {text}: write FIGURE:TIME, such as p99:20ms; figures are {', '.join(names)}")
+    try:
+        return Limit(figure, _core.parse_duration_ns(time))
+    except ValueError as error:
+        raise BadInputError(f"--limit {text}: {one_line(error)}") from error
+
+
+def parse_levels(text: str) -> tuple[int, ...]:
+    words = [word.strip().removesuffix("%").strip() for word in text.split(",")]
+    if not all(re.fullmatch(r"\d{1,4}", word) and 1 <= int(word) <= LEVEL_MAX_PERCENT for word in words):
+        raise BadInputError(f"--levels {text}: whole per cent from 1 to {LEVEL_MAX_PERCENT}, such as 10,50,90")
+    return tuple(sorted({int(word) for word in words}))
+
+
+def _each_ns(text: str) -> int:
+    try:
+        found = _core.parse_duration_ns(text)
+    except ValueError as error:
+        raise BadInputError(f"--each: {one_line(error)}") from error
+    if found < EACH_MIN_NS:
+        raise BadInputError(f"--each {text}: at least {format_ns(EACH_MIN_NS)}")
+    return found
+
+
+def _draw(
+    store: Store, result: CurveResult, records: list[Record], limit: Limit | None, output: Path | None
+) -> Path | None:
+    if not any(point.mean_ns for point in result.points):
+        return None
+    from brickyard.report import default_directory
+    from brickyard.report.load_curve import load_curve as drawn
+
+    study = next(s for s in store.studies() if s.id == result.study)
+    directory = output or default_directory(records, study)
+    picture = drawn(result.points, knee(result.points), limit)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        picture.write(directory)
+    except OSError as error:
+        raise BadInputError(f"{directory}: the picture cannot be written: {error.strerror}; see --output") from error
+    return (directory / f"{picture.name}.png").absolute()
+
+
+def _document(result: CurveResult, limit: Limit | None, picture: Path | None) -> Json:
+    found, best = knee(result.points), usable(result.points, limit)[0] if limit else None
+    return {
+        "study": result.study,
+        "runs": result.runs,
+        "outcome": result.outcome,
+        "message": result.message,
+        "closed_loop_per_s": result.maximum_per_s,
+        "points": [point.document() for point in result.points],
+        "knee": found.document() if found else None,
+        "limit": {"figure": limit.figure, "above_ns": limit.above_ns} if limit else None,
+        "usable": best.document() if best else None,
+        "picture": str(picture) if picture else None,
+    }
+
+
+def _row(point: CurvePoint, maximum_per_s: float) -> list[str]:
+    return [
+        format_percent(point.offered_per_s / maximum_per_s),
+        format_iops(point.offered_per_s),
+        format_iops(point.achieved_per_s),
+        format_ns(point.mean_ns),
+        *(format_ns(point.percentiles.get(name)) for name in ("p50", "p99")),
+        format_ns(point.max_ns),
+        format_count(point.unsent),
+        format_count(point.errors),
+        "overloaded" if point.overloaded else "",
+    ]
+
+
+def _print(
+    console: Console, result: CurveResult, records: list[Record], limit: Limit | None, picture: Path | None
+) -> None:
+    print_warnings(console, records)
+    console.print()
+    print_circumstances(console, records)
+    console.print()
+    names = ("of closed loop", "offered/s", "achieved/s", "mean", "p50", "p99", "max", "unsent", "errors")
+    columns = [*((name, "right") for name in names), ("", "left")]
+    rows = [_row(point, result.maximum_per_s) for point in result.points]
+    console.print(table("Response time against offered rate", columns, rows))
+    console.print()
+    lines = [f"closed loop at the profile's depth: {format_iops(result.maximum_per_s)} a second"]
+    found = knee(result.points)
+    if found:
+        lines.append(
+            f"knee: {format_iops(found.offered_per_s)} a second with a mean response of {format_ns(found.mean_ns)}"
+            " (greatest rate over mean response, after Kleinrock)"
+        )
+    else:
+        lines.append("knee: none; it takes three rates that are not overloaded")
+    if limit:
+        lines.append(_limit_line(result, limit))
+    if result.outcome != "done":
+        lines.append(f"{result.outcome}: {result.message}; what was measured is kept as study s{result.study}")
+    if picture:
+        lines.append(f"picture: {picture}")
+    for line in lines:
+        console.print(line, markup=False, soft_wrap=True)
+
+
+def _limit_line(result: CurveResult, limit: Limit) -> str:
+    best, worst = usable(result.points, limit)
+    said = f"{limit.figure} within {format_ns(limit.above_ns)}"
+    if best is None:
+        return f"{said}: at no rate that was measured"
+    until = f"; no longer at {format_iops(worst.offered_per_s)}" if worst else "; no rate that was offered broke it"
+    return f"{said}: up to {format_iops(best.offered_per_s)} a second{until}"

@@ -1,0 +1,56 @@
+"""Duty: `brickyard recorder`. Refusal: what is kept, and when it is answered, is decided in `brickyard.honesty`."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from brickyard.cli import options
+from brickyard.cli.output import emit, stderr
+from brickyard.honesty.journal import Journal
+from brickyard.honesty.recorder import DEFAULT_ADDRESS, Recorder, parse_address
+
+
+def recorder(
+    *,
+    listen: Annotated[str, Parameter(help="Where writers connect to: HOST:PORT.")] = DEFAULT_ADDRESS,
+    file: Annotated[Path, Parameter(help="Where it is kept.")] = Path("brickyard-recorder.log"),
+    json: options.Json = False,
+) -> int:
+    """Keep, on another host, what writers say was acknowledged as durable; ends with Ctrl-C."""
+    host, port = parse_address(listen)
+    journal = Journal(file)
+    try:
+        service = Recorder(journal)
+        asyncio.run(_until_signal(service, host, port))
+    finally:
+        journal.close()
+    served = service.served
+    if json:
+        emit({"file": str(file), "runs": served.runs, "writes": served.writes, "known_before": journal.known})
+    else:
+        _say(f"{served.writes:,} acknowledged writes of {served.runs:,} runs are in {file}")
+    return 0
+
+
+async def _until_signal(service: Recorder, host: str, port: int) -> None:
+    def listening(at: str, on: int) -> None:
+        torn = f"; {service.journal.torn_bytes} bytes of a torn end were cut off" if service.journal.torn_bytes else ""
+        _say(f"listening on {at}:{on}, {service.journal.known:,} writes known from before{torn}")
+
+    task = asyncio.ensure_future(service.serve(host, port, listening))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        return
+
+
+def _say(text: str) -> None:
+    stderr().print(text, markup=False, soft_wrap=True)

@@ -1,0 +1,149 @@
+"""Duty: `brickyard honesty write` and `honesty verify`. Refusal: both are done in `brickyard.honesty`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from brickyard import _core
+from brickyard.cli import options
+from brickyard.cli.characterize import EXIT_CODES
+from brickyard.cli.output import emit, stderr, stdout
+from brickyard.cli.target import aim
+from brickyard.errors import BAD_INPUT, DONE, FAILED, BadInputError, one_line
+from brickyard.honesty.recorder import parse_address
+from brickyard.honesty.verify import Verified
+from brickyard.honesty.verify import verify as verify_target
+from brickyard.honesty.writers import Writers, claim, new_layout
+from brickyard.study.interrupt import Interrupt
+
+
+def write(
+    target: str,
+    /,
+    *,
+    recorder: Annotated[str, Parameter(help="Where `brickyard recorder` listens, on another host: HOST:PORT.")],
+    writers: Annotated[int, Parameter(help="How many write at the same time.")] = 4,
+    slots: Annotated[int, Parameter(help="How many blocks each of them writes in turn.")] = 64,
+    block: Annotated[str, Parameter(help="Size of a block.")] = "4KiB",
+    sync: Annotated[str, Parameter(help="How a write is made durable: dsync, fdatasync, fsync.")] = "dsync",
+    duration: Annotated[str | None, Parameter(help="End after this time; otherwise with the power, or Ctrl-C.")] = None,
+    writes: Annotated[int | None, Parameter(help="End after so many writes each.")] = None,
+    size: options.Size = None,
+    overwrite: options.Overwrite = (),
+    i_know_this_destroys_data: options.DestroysData = False,
+    json: options.Json = False,
+) -> int:
+    """Write durably until the power goes, and tell a recorder of each write that storage acknowledged.
+
+    Parameters
+    ----------
+    target
+        A file of Brickyard's or a block device.
+    """
+    address = parse_address(recorder)
+    layout = new_layout(writers, slots, block_bytes := _bytes(block))
+    group = Writers(target, address, layout, sync)
+    duration_s = _seconds(duration)
+    with aim(
+        (target,),
+        size=size,
+        scratch=None,
+        keep=False,
+        overwrite=overwrite,
+        destroys_data=i_know_this_destroys_data,
+    ) as aimed:
+        claim(target, aimed.options)
+    with Interrupt() as interrupt:
+        interrupt.attach(group)
+        stderr().print(
+            f"run {layout.run}: {writers} writers; cut the power, then run `brickyard honesty verify` with the"
+            " recorder's file",
+            markup=False,
+            soft_wrap=True,
+        )
+        done = group.run(writes=writes, duration_s=duration_s)
+    total = sum(done.acknowledged)
+    if json:
+        emit(
+            {
+                "run": layout.run,
+                "outcome": done.outcome,
+                "message": done.message,
+                "acknowledged": done.acknowledged,
+                "elapsed_s": done.elapsed_s,
+                "direct": done.direct,
+                "sync": sync,
+                "block_bytes": block_bytes,
+                "slots": slots,
+            }
+        )
+    else:
+        said = f": {done.message}" if done.message else ""
+        stdout().print(
+            f"{done.outcome}{said}; {total:,} writes were acknowledged and recorded (how fast is no benchmark figure)",
+            markup=False,
+            soft_wrap=True,
+        )
+    return EXIT_CODES.get(done.outcome, BAD_INPUT)
+
+
+def verify(
+    target: str,
+    /,
+    *,
+    recorder_file: Annotated[Path, Parameter(help="The recorder's file.")],
+    json: options.Json = False,
+) -> int:
+    """After a power cut: is every write there that was acknowledged? Exit code 1 when one is missing.
+
+    Parameters
+    ----------
+    target
+        What `honesty write` wrote to.
+    """
+    found = verify_target(target, recorder_file)
+    if json:
+        emit(
+            {
+                "run": found.run,
+                "acknowledged": found.acknowledged,
+                "missing_count": found.missing_count,
+                "missing": [{"writer": writer, "sequence": sequence} for writer, sequence in found.missing],
+                "torn_bytes": found.torn_bytes,
+                "kept": not found.missing_count,
+            }
+        )
+    else:
+        for line in _lines(found):
+            stdout().print(line, markup=False, soft_wrap=True)
+    return FAILED if found.missing_count else DONE
+
+
+def _lines(found: Verified) -> list[str]:
+    if not found.missing_count:
+        return [
+            f"run {found.run}: all {found.acknowledged:,} acknowledged writes are there, or later ones in their place"
+        ]
+    lines = [f"run {found.run}: {found.missing_count:,} of {found.acknowledged:,} acknowledged writes are missing"]
+    lines += [f"  writer {writer}, sequence {sequence:,}" for writer, sequence in found.missing]
+    more = found.missing_count - len(found.missing)
+    return [*lines, f"  and {more:,} more"] if more else lines
+
+
+def _bytes(text: str) -> int:
+    try:
+        return _core.parse_bytes(text)
+    except ValueError as error:
+        raise BadInputError(f"--block: {one_line(error)}") from error
+
+
+def _seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        return _core.parse_duration_ns(text) / 1e9
+    except ValueError as error:
+        raise BadInputError(f"--duration: {one_line(error)}") from error

@@ -1,0 +1,254 @@
+"""Duty: figures and the kernel's facts → findings: what was measured against what rotation and media allow. Pure.
+
+Refusal: the word is "suspicious". A cache that survives a power cut is as fast as one that only pretends, and honest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from brickyard.honesty.figures import DirtyFigures, Figures
+from brickyard.store import Json
+from brickyard.units import MIB, format_ns, format_size, three_digits
+
+SUSPICIOUS, PLAUSIBLE, SILENT = "suspicious", "plausible", "says nothing"
+
+FASTEST_ROTATION_PER_MIN = 15_000
+"""The fastest disks ever sold in numbers (Seagate Cheetah X15, 2000, to Exos 15E900, 2017)."""
+FASTEST_ROTATING_BYTES_PER_S = 554_000_000
+"""Seagate Exos 2X18, two actuators, sustained on the outer tracks by its data sheet: the fastest rotating disk."""
+FASTEST_PROGRAM_NS = 100_000
+"""Programming a page of Z-NAND, the fastest NAND flash (Cheong et al., ISSCC 2018); usual flash takes far longer."""
+TOLERANCE = 1.1  # speed tolerances, clocks and the choice of interval stay far below a tenth
+GROWTH_MIN = 2.0  # a flush of 64 MiB that takes less than twice the time of an empty one has not grown
+
+EITHER = (
+    "Either the cache survives a power cut (power-loss protection, a battery: then this is honest),"
+    " or flushes are not carried out. Only a power cut proves it either way: `brickyard honesty write` with a recorder."
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One judgement in plain sentences with the figures in them."""
+
+    id: str
+    state: str
+    text: str
+
+
+def verdict(found: list[Finding]) -> str:
+    """Suspicious if anything is; silent if nothing could be judged."""
+    states = {finding.state for finding in found}
+    return next((state for state in (SUSPICIOUS, PLAUSIBLE) if state in states), SILENT)
+
+
+def findings(measured: Figures, facts: Json, *, protected: bool = False) -> list[Finding]:
+    """`facts` as `write_cache_facts` gives them; `protected` is what the user knows of the cache from a data sheet."""
+    found = list(_kernel(facts))
+    medium = _medium(facts)
+    if medium in ("rotating", "solid"):
+        found += [*_overwrite(measured, facts, medium), *_latency(measured, facts), *_dirty(measured, facts, medium)]
+    else:
+        found.append(_unjudged(measured, facts, medium))
+    found += _groups(measured)
+    if measured.buffered_reason:
+        text = f"I/O was buffered ({measured.buffered_reason}): plain writes went to memory, and a flush wrote them."
+        found.append(Finding("buffered", SILENT, text))
+    if measured.errors:
+        text = f"{measured.errors:,} requests failed; what failed is in no figure, and a finding without it is weaker."
+        found.append(Finding("errors", SILENT, text))
+    return [_forgiven(item) for item in found] if protected else found
+
+
+def _medium(facts: Json) -> str:
+    """What all drives below have in common; where kinds differ, the slowest is not the one that must be waited for."""
+    kinds = {drive["medium"] for drive in facts["drives"]}
+    for kind in ("memory", "virtual"):
+        if kind in kinds:
+            return kind
+    return kinds.pop() if len(kinds) == 1 else "mixed" if kinds else "unknown"
+
+
+def _names(facts: Json) -> str:
+    names = [str(drive["name"]) for drive in facts["drives"]]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:3])}{' …' if len(names) > 3 else ''}"
+
+
+def _volatile(facts: Json) -> bool:
+    return any(drive["write_cache"] == "write back" for drive in facts["drives"])
+
+
+def _kernel(facts: Json) -> Iterator[Finding]:
+    for drive in facts["drives"]:
+        name, cache, said = drive["name"], drive["write_cache"], drive["drive_cache_type"]
+        fua = {True: "has FUA", False: "no FUA", None: "FUA not told"}[drive["fua"]]
+        if cache == "write through" and str(said or "").startswith("write back"):
+            text = (
+                f"{name}: the drive says that its cache is {said}, but the kernel was told to call it write through,"
+                " so it sends no flushes: what an unprotected cache holds is lost with the power."
+            )
+            yield Finding("kernel_overruled", SUSPICIOUS, text)
+        elif cache == "write back":
+            text = (
+                f"{name}: the kernel knows a volatile write cache (write back, {fua}); a write is safe only after a"
+                " flush, and everything rests on the drive carrying flushes out."
+            )
+            yield Finding("kernel_write_back", SILENT, text)
+        elif cache == "write through":
+            text = (
+                f"{name}: the kernel knows no volatile write cache (write through, {fua}) and sends no flushes; what"
+                " is acknowledged is said to be safe, as by a drive without a cache or with power-loss protection."
+            )
+            yield Finding("kernel_write_through", SILENT, text)
+        else:
+            yield Finding("kernel_unknown", SILENT, f"{name}: the kernel does not tell whether there is a write cache.")
+    if facts["no_barrier"]:
+        text = (
+            "The file system is mounted without barriers: its flushes do not reach the drive, and an unprotected cache"
+        )
+        text += " loses what it holds with the power."
+        yield Finding("no_barrier", SUSPICIOUS, text)
+
+
+def _unjudged(measured: Figures, facts: Json, medium: str) -> Finding:
+    rate = ""
+    if measured.overwrite:
+        rate = f" {three_digits(measured.overwrite.durable_per_s)} durable overwrites a second were measured;"
+    said = {
+        "virtual": f"{_names(facts)} is a virtual disk:{rate} its figures say nothing about the disks of its host,"
+        " whose caches and flushes cannot be seen from here. Ask whoever runs the host, or measure there.",
+        "memory": f"{_names(facts)} lives in memory:{rate} nothing in it survives a power cut anyway.",
+        "mixed": f"{_names(facts)} are of different kinds:{rate} no limit of one of them holds for all together.",
+    }
+    why = facts["reason"] or "its kind is not known"
+    other = f"No drive can be judged ({why}):{rate} there is no limit to hold this against."
+    text = said.get(medium, other)
+    return Finding("not_judged", SILENT, text)
+
+
+def _rotation(facts: Json) -> tuple[int, str]:
+    known = [drive["rotation_per_min"] for drive in facts["drives"]]
+    if known and all(known):
+        fastest = max(known)
+        return fastest, f"at {fastest:,} rpm"
+    fastest = FASTEST_ROTATION_PER_MIN
+    return fastest, f"at {fastest:,} rpm, taken as the upper bound because the drive's own speed is not known"
+
+
+def _overwrite(measured: Figures, facts: Json, medium: str) -> Iterator[Finding]:
+    figures = measured.overwrite
+    if figures is None:
+        return
+    rate = max(figures.durable_per_s, figures.dsync_per_s or 0.0)
+    ways = f"{three_digits(figures.durable_per_s)} with flushes" + (
+        f", {three_digits(figures.dsync_per_s)} with O_DSYNC" if figures.dsync_per_s is not None else ""
+    )
+    said = f"{format_size(figures.request_bytes)} was overwritten durably {three_digits(rate)} times a second ({ways})"
+    if medium == "rotating":
+        rotation, how = _rotation(facts)
+        limit = rotation / 60
+        bound = f"a block passes under the head {three_digits(limit)} times a second {how}"
+        if rate > limit * TOLERANCE:
+            text = f"{said}, but {bound}: {three_digits(rate / limit)} times too fast for the platter."
+            yield Finding("overwrite_rate", SUSPICIOUS, f"{text} {EITHER}")
+        else:
+            yield Finding("overwrite_rate", PLAUSIBLE, f"{said}; {bound}, so every one may have reached the platter.")
+        return
+    each_ns = 1e9 / rate if rate else 0.0
+    if not _volatile(facts):
+        text = (
+            f"{said}. No volatile cache is known, so the drive may answer as soon as a protected cache has the data;"
+            " speed alone says nothing against it."
+        )
+        yield Finding("overwrite_rate", PLAUSIBLE, text)
+    elif 0 < each_ns < FASTEST_PROGRAM_NS:
+        text = (
+            f"{said}, {format_ns(each_ns)} each, but no flash is programmed in less than"
+            f" {format_ns(FASTEST_PROGRAM_NS)}, and the drive calls its cache volatile."
+        )
+        yield Finding("overwrite_rate", SUSPICIOUS, f"{text} {EITHER}")
+    else:
+        text = (
+            f"{said}, {format_ns(each_ns)} each; flash can be programmed in {format_ns(FASTEST_PROGRAM_NS)} and more."
+        )
+        yield Finding("overwrite_rate", PLAUSIBLE, text)
+
+
+def _latency(measured: Figures, facts: Json) -> Iterator[Finding]:
+    figures = measured.overwrite
+    if figures is None:
+        return
+    said = f"A flush takes {format_ns(figures.flush_ns)} on average, a plain write {format_ns(figures.plain_write_ns)}"
+    if not _volatile(facts):
+        text = f"{said}; without a volatile cache the kernel sends no flush to the drive, so it may cost nothing."
+        yield Finding("flush_latency", PLAUSIBLE, text)
+    elif measured.buffered_reason:
+        yield Finding("flush_latency", SILENT, f"{said}; the plain write went to memory, so the two do not compare.")
+    elif figures.flush_ns <= figures.plain_write_ns:
+        text = (
+            f"{said}: bringing the data from the cache to the medium takes no longer than bringing them to the cache."
+        )
+        yield Finding("flush_latency", SUSPICIOUS, f"{text} {EITHER}")
+    else:
+        ratio = three_digits(figures.flush_ns / figures.plain_write_ns) if figures.plain_write_ns else "–"
+        yield Finding("flush_latency", PLAUSIBLE, f"{said}: {ratio} times as long, as from a cache to its medium.")
+
+
+def _dirty(measured: Figures, facts: Json, medium: str) -> Iterator[Finding]:
+    if not measured.dirty:
+        return
+    most, growth = measured.dirty[-1], _growth(measured.dirty)
+    if not most.dirty_bytes:
+        return
+    grown = (
+        f"{three_digits(growth)} times the {format_ns(measured.dirty[0].flush_ns)} of the smallest"
+        if growth
+        else "alone"
+    )
+    said = (
+        f"After {format_size(most.dirty_bytes)} a flush takes {format_ns(most.flush_ns)}, {grown}; writes and flush"
+        f" together make {three_digits(most.bytes_per_s / MIB)} MiB/s"
+    )
+    if medium != "rotating":
+        yield Finding("flush_growth", SILENT, f"{said}. How fast the flash takes it is not known, so nothing follows.")
+        return
+    limit = FASTEST_ROTATING_BYTES_PER_S * len(facts["drives"])
+    bound = f"{three_digits(limit / MIB)} MiB/s is what the fastest rotating disks can take"
+    if most.bytes_per_s > limit * TOLERANCE and (growth is None or growth < GROWTH_MIN):
+        text = f"{said}, but {bound}, and the flush has not grown with the data."
+        yield Finding("flush_growth", SUSPICIOUS, f"{text} {EITHER}")
+    elif most.bytes_per_s > limit * TOLERANCE:
+        text = f"{said}, but {bound}: only a part of it can have been on the medium."
+        yield Finding("flush_growth", SUSPICIOUS, f"{text} {EITHER}")
+    else:
+        yield Finding("flush_growth", PLAUSIBLE, f"{said}; {bound}.")
+
+
+def _growth(dirty: list[DirtyFigures]) -> float | None:
+    """How many times longer the flush of the most data takes than that of the least."""
+    first = dirty[0].flush_ns
+    return dirty[-1].flush_ns / first if len(dirty) > 1 and first > 0 else None
+
+
+def _groups(measured: Figures) -> Iterator[Finding]:
+    if len(measured.groups) < 2:
+        return
+    first, last = measured.groups[0], measured.groups[-1]
+    if first.writes_per_s <= 0:
+        return
+    text = (
+        f"A log with a flush after {last.writes:,} writes makes {three_digits(last.writes_per_s)} writes a second,"
+        f" with one after each {three_digits(first.writes_per_s)}: grouping gains a factor of"
+        f" {three_digits(last.writes_per_s / first.writes_per_s)}."
+    )
+    yield Finding("group_commit", SILENT, text)
+
+
+def _forgiven(item: Finding) -> Finding:
+    if item.state != SUSPICIOUS:
+        return item
+    measured = item.text.removesuffix(EITHER).rstrip()
+    text = f"{measured} As the cache survives a power cut (--protected), this is fast and honest."
+    return Finding(item.id, PLAUSIBLE, text)

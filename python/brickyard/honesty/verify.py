@@ -1,0 +1,84 @@
+"""Duty: after the power cut: is every write on the target that the recorder knows was acknowledged?
+
+A write is there if its slot holds it or a later one of the same writer. Slots are read first; then the recorder's file
+goes by line by line, so memory is bounded by the number of slots.
+
+Refusal: of another target than the recorder's it says nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from brickyard.errors import BadInputError, BrickyardError
+from brickyard.honesty.journal import Extent, RunEntry, WriteEntry, entries
+from brickyard.honesty.slots import Layout, aligned_read, open_ours, sequence_in
+
+NAMED_MAX = 1000  # more names tell no more than their number
+
+
+@dataclass
+class Verified:
+    """`missing` are (writer, sequence) in the order in which they were recorded, the first thousand of them."""
+
+    run: str
+    acknowledged: int = 0
+    missing_count: int = 0
+    missing: list[tuple[int, int]] = field(default_factory=list)
+    torn_bytes: int = 0
+
+
+def verify(target: str, recorder_file: Path) -> Verified:
+    opened = open_ours(target, write=False)
+    try:
+        layout = _last_run(target, recorder_file, opened.uuid)
+        present = _present(target, opened.file, layout)
+    finally:
+        os.close(opened.file)
+    found, extent = Verified(layout.run), Extent()
+    for entry in entries(recorder_file, extent):
+        if not isinstance(entry, WriteEntry) or entry.run != layout.run:
+            continue
+        if not 0 <= entry.writer < layout.writers or entry.sequence < 1:
+            raise BadInputError(f"{recorder_file}: writer {entry.writer} has no place in run {layout.run}")
+        found.acknowledged += 1
+        if present[entry.writer][entry.sequence % layout.slots] < entry.sequence:
+            found.missing_count += 1
+            if len(found.missing) < NAMED_MAX:
+                found.missing.append((entry.writer, entry.sequence))
+    if not found.acknowledged:
+        raise BadInputError(
+            f"{recorder_file}: knows of no acknowledged write of run {layout.run}, so nothing is proven"
+        )
+    found.torn_bytes = extent.torn_bytes
+    return found
+
+
+def _last_run(target: str, recorder_file: Path, uuid: str) -> Layout:
+    """Later runs write over the slots of earlier ones, so only the last one on a target can be verified."""
+    last: RunEntry | None = None
+    others = 0
+    for entry in entries(recorder_file):
+        if isinstance(entry, RunEntry):
+            last, others = (entry, others) if entry.target_uuid == uuid else (last, others + 1)
+    if last is None:
+        said = f"{others} runs on other targets" if others else "no run"
+        raise BadInputError(f"{target}: is not the recorder's target; {recorder_file} knows of {said}")
+    return Layout(last.run, last.writers, last.slots, last.block_bytes)
+
+
+def _present(target: str, file: int, layout: Layout) -> list[list[int]]:
+    found = []
+    for writer in range(layout.writers):
+        row = []
+        for slot in range(layout.slots):
+            try:
+                content = aligned_read(file, layout.block_bytes, layout.offset(writer, slot))
+            except OSError as error:
+                at = layout.offset(writer, slot)
+                raise BrickyardError(f"{target}: cannot be read at {at:,}: {error.strerror}") from error
+            row.append(sequence_in(layout, writer, slot, content))
+        found.append(row)
+    return found

@@ -1,0 +1,90 @@
+"""Duty: a load curve → a picture. Refusal: no arithmetic beyond unit conversion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+
+from brickyard.analysis.load_curve import CurvePoint, Limit
+from brickyard.report import theme
+from brickyard.report.pictures import Picture, draw
+
+FIGURES = ("mean", "p50", "p99")
+COLOURS = {"mean": theme.BLACK, "p50": theme.BLUE, "p99": theme.VERMILLION}
+SHAPES = {"mean": "circle", "p50": "square", "p99": "triangle-up"}
+WIDTH, HEIGHT = 640, 340
+
+
+def load_curve(points: list[CurvePoint], knee: CurvePoint | None, limit: Limit | None) -> Picture:
+    """Response time on a log axis against the offered rate; overloaded rates are hollow, the knee is a line."""
+    rows: list[dict[str, Any]] = [
+        {"rate": point.offered_per_s, "figure": name, "time_ns": value, "overloaded": point.overloaded}
+        for point in points
+        for name, value in (("mean", point.mean_ns), *((n, point.percentiles.get(n)) for n in FIGURES[1:]))
+        if value
+    ]
+    times = [row["time_ns"] for row in rows] + ([limit.above_ns] if limit else [])
+    low, high = min(times, default=1) * 0.8, max(times, default=10) * 1.25
+    present = [name for name in FIGURES if any(row["figure"] == name for row in rows)]
+    end = max((point.offered_per_s for point in points), default=1.0) * 1.03
+    x_scale = alt.Scale(domain=[0, end], nice=False)
+    x = alt.X("rate:Q", title="offered rate in 1/s", scale=x_scale, axis=alt.Axis(labelExpr=theme.COUNT_LABEL))
+    y_scale = alt.Scale(type="log", domain=[low, high], nice=False)
+    y = alt.Y(
+        "time_ns:Q",
+        title="response time",
+        scale=y_scale,
+        axis=alt.Axis(labelExpr=theme.TIME_LABEL, values=theme.log_ticks(low, high)),
+    )
+    colour = alt.Color(
+        "figure:N",
+        title=None,
+        sort=present,
+        scale=alt.Scale(domain=present, range=[COLOURS[n] for n in present]),
+        legend=alt.Legend(columns=3),
+    )
+    shape = alt.Shape(
+        "figure:N",
+        title=None,
+        sort=present,
+        scale=alt.Scale(domain=present, range=[SHAPES[n] for n in present]),
+        legend=alt.Legend(columns=3),
+    )
+    base = alt.Chart(alt.InlineData(values=rows)).encode(x=x, y=y, color=colour)
+    layers: list[Any] = [base.mark_line(strokeWidth=2)]
+    for overloaded in (False, True):
+        only = [row for row in rows if row["overloaded"] is overloaded]
+        if only:
+            marked = alt.Chart(alt.InlineData(values=only)).mark_point(
+                size=52, opacity=1, filled=not overloaded, strokeWidth=2
+            )
+            layers.append(marked.encode(x=x, y=y, color=colour, shape=shape))
+    layers += _lines(knee, limit, x_scale, y_scale, high)
+    hollow = " (hollow: overloaded)" if any(point.overloaded for point in points) else ""
+    title = f"Response time against offered rate{hollow}"
+    chart = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=title)
+    return draw("load-curve", _alt_text(points, knee), chart, width=WIDTH)
+
+
+def _lines(knee: CurvePoint | None, limit: Limit | None, x_scale: Any, y_scale: Any, high: float) -> list[Any]:
+    layers: list[Any] = []
+    if knee:
+        at = alt.Chart(alt.InlineData(values=[{"rate": knee.offered_per_s, "time_ns": high, "name": "knee"}]))
+        where = alt.X("rate:Q", scale=x_scale)
+        layers.append(at.mark_rule(color=theme.GREEN, strokeDash=[5, 4], strokeWidth=1.5).encode(x=where))
+        text = at.mark_text(align="right", baseline="top", dx=-5, dy=4, color=theme.GREEN, fontSize=12, text="knee")
+        layers.append(text.encode(x=where, y=alt.Y("time_ns:Q", scale=y_scale)))
+    if limit:
+        at = alt.Chart(alt.InlineData(values=[{"rate": 0, "time_ns": limit.above_ns}]))
+        height = alt.Y("time_ns:Q", scale=y_scale)
+        layers.append(at.mark_rule(color=theme.PURPLE, strokeDash=[2, 3], strokeWidth=1.5).encode(y=height))
+        name = f"limit of the {limit.figure}"
+        text = at.mark_text(align="left", baseline="bottom", dx=6, dy=-3, color=theme.PURPLE, fontSize=12, text=name)
+        layers.append(text.encode(x=alt.X("rate:Q", scale=x_scale), y=height))
+    return layers
+
+
+def _alt_text(points: list[CurvePoint], knee: CurvePoint | None) -> str:
+    said = f"Mean, median and p99 of the response time at {len(points)} offered rates"
+    return f"{said}; the knee is at {knee.offered_per_s:,.0f} a second." if knee else f"{said}."

@@ -1,0 +1,148 @@
+"""Duty: the load curve of a profile: its maximum in a closed loop, then open-loop runs at shares of that rate.
+
+The search for a limit halves the gap between the highest rate that keeps it and the lowest that does not.
+
+Refusal: no figure is computed here, and the streams stay what the profile says, but for their pace and depth.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from brickyard.analysis.load_curve import CurvePoint, Limit, curve_point, stream_rates, usable
+from brickyard.errors import BadInputError, BrickyardError
+from brickyard.store import Json, Record, Store
+from brickyard.study.interrupt import Interrupt
+from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
+
+LEVELS_PERCENT = tuple(range(10, 111, 10))
+SEARCH_STEPS = 4  # a level's gap of 10 % is halved to 0.6 %, finer than two runs agree
+DEPTH_MIN, DEPTH_MAX = (
+    256,
+    4096,
+)  # in the open loop the pace must be the limit, not the slots; the core takes up to 4096
+BUFFER_BYTES_MAX = 256 << 20  # of all slots together, where the profile itself asks for no more
+Level = Callable[[float], bool]
+NOTHING: Json = {"requests": None, "bytes": None, "passes": None, "stop": None, "steady": None, "ramp": None}
+
+
+@dataclass
+class CurveResult:
+    study: int
+    runs: list[int] = field(default_factory=list)
+    maximum_per_s: float = 0.0
+    points: list[CurvePoint] = field(default_factory=list)
+    outcome: str = "done"
+    message: str = ""
+
+
+def one_phase(plan: Json, name: str | None) -> Json:
+    """The phase whose curve is drawn: a curve has one load."""
+    phases: list[Json] = plan["phase"]
+    names = [str(phase["name"] or number) for number, phase in enumerate(phases, 1)]
+    if name is None and len(phases) > 1:
+        raise BadInputError(f"--phase: the profile has {len(phases)}, name one of {', '.join(names)}")
+    if name is not None and name not in names:
+        raise BadInputError(f"--phase {name}: no such phase; there are {', '.join(names)}")
+    return phases[names.index(name) if name is not None else 0]
+
+
+def closed_plan(plan: Json, phase: Json, each_ns: int) -> Json:
+    """The streams as fast as they go at the profile's depth."""
+    made = _bare(plan, phase, each_ns)
+    for stream in made["phase"][0]["stream"]:
+        stream.update(pace={"loop": "closed"}, think="0ns")
+    return made
+
+
+def open_plan(plan: Json, phase: Json, each_ns: int, rates: dict[int, float]) -> Json:
+    """The streams at given rates, with Poisson arrivals and slots for a long queue."""
+    made = _bare(plan, phase, each_ns)
+    streams = made["phase"][0]["stream"]
+    for number, stream in enumerate(streams):
+        largest = max(int(item["size"]) for item in stream["request"])
+        room = BUFFER_BYTES_MAX // (largest * int(stream["workers"]) * len(streams))
+        depth = max(int(stream["depth"]), min(DEPTH_MIN, room))
+        pace = {"loop": "open", "rate": rates[number], "arrivals": "poisson"}
+        stream.update(pace=pace, think="0ns", depth=min(depth, DEPTH_MAX))
+    return made
+
+
+def _bare(plan: Json, phase: Json, each_ns: int) -> Json:
+    only = {**copy.deepcopy(phase), **NOTHING, "duration": f"{each_ns}ns", "warmup": f"{each_ns // 5}ns"}
+    return {**plan, "interval": f"{max(each_ns // 10, 10_000_000)}ns", "phase": [only]}
+
+
+class LoadCurve:
+    """One curve from its maximum to its last search step."""
+
+    def __init__(self, store: Store, listener: Listener, interrupt: Interrupt, each_ns: int) -> None:
+        self.store, self.listener, self.each_ns = store, listener, each_ns
+        self.runner = Runner(store, listener, interrupt)
+        self._study: int | None = None
+
+    def run(
+        self,
+        name: str,
+        plan: Json,
+        phase: Json,
+        targets: list[str],
+        options: Json,
+        levels: tuple[int, ...] = LEVELS_PERCENT,
+        limit: Limit | None = None,
+    ) -> CurveResult:
+        self._about = name, targets, options
+        self.listener.expect(1 + len(levels) + (SEARCH_STEPS if limit else 0))
+        last, record = self._one(closed_plan(plan, phase, self.each_ns), {"loop": "closed"})
+        rates = stream_rates(record)
+        result = CurveResult(self._noted(), [last.run], sum(rates.values()))
+        if last.outcome == "done" and (not rates or len(rates) < len(phase["stream"]) or min(rates.values()) <= 0):
+            self.store.end_study(result.study, "failed", [])
+            raise BrickyardError("a stream completed nothing in the closed loop, so there is no rate; a longer --each?")
+
+        def level(share: float) -> bool:
+            nonlocal last
+            offered = {stream: rate * share for stream, rate in rates.items()}
+            labels: Json = {"offered_per_s": sum(offered.values()), "share_of_maximum": share}
+            last, made = self._one(open_plan(plan, phase, self.each_ns, offered), labels)
+            result.runs.append(last.run)
+            if last.outcome != "done":
+                return False
+            result.points.append(curve_point(made, sum(offered.values())))
+            return True
+
+        for percent in sorted(levels):
+            # Beyond the first overloaded level a queue's length tells only for how long it was fed.
+            if last.outcome != "done" or (result.points and result.points[-1].overloaded):
+                break
+            level(percent / 100)
+        if limit and last.outcome == "done":
+            self._search(result, limit, level)
+        result.points.sort(key=lambda point: point.offered_per_s)
+        result.outcome, result.message = last.outcome, last.message
+        self.store.end_study(result.study, last.outcome, [])
+        return result
+
+    def _search(self, result: CurveResult, limit: Limit, level: Level) -> None:
+        for _ in range(SEARCH_STEPS):
+            best, worst = usable(result.points, limit)
+            if worst is None:
+                return
+            low = best.offered_per_s if best else 0.0
+            if not level((low + worst.offered_per_s) / 2 / result.maximum_per_s):
+                return
+
+    def _one(self, plan: Json, labels: Json) -> tuple[RunResult, Record]:
+        name, targets, options = self._about
+        spec = RunSpec(profile=name, plan=json.dumps(plan), targets=targets, options=options, labels=labels)
+        last = self.runner.run(spec, self._noted)
+        return last, self.store.record(last.run)
+
+    def _noted(self) -> int:
+        if self._study is None:
+            name, targets, _ = self._about
+            self._study = self.store.add_study(f"load curve of {name}", {"profile": name, "targets": targets})
+        return self._study

@@ -1,0 +1,234 @@
+"""Knee and limit on curves made by hand, plans of the runs, and one small real curve."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brickyard import profiles
+from brickyard.analysis.load_curve import CurvePoint, Limit, curve_point, knee, stream_rates, usable
+from brickyard.cli.load_curve import parse_levels, parse_limit
+from brickyard.errors import BadInputError
+from brickyard.report.load_curve import load_curve as picture_of
+from brickyard.store import Json, Store
+from brickyard.study.load_curve import closed_plan, one_phase, open_plan
+from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
+
+
+def point(offered: float, mean_ns: float | None, **changes: Any) -> CurvePoint:
+    base = CurvePoint(
+        run=1,
+        offered_per_s=offered,
+        achieved_per_s=offered,
+        requests=int(offered * 10) or 1,
+        unsent=0,
+        errors=0,
+        mean_ns=mean_ns,
+        max_ns=int((mean_ns or 0) * 8),
+        percentiles={"p50": int((mean_ns or 0) * 0.7), "p99": int((mean_ns or 0) * 4.6)},
+    )
+    return replace(base, **changes)
+
+
+def queue(
+    service_per_s: float = 1000.0, shares: tuple[int, ...] = (10, 20, 30, 40, 50, 60, 70, 80, 90)
+) -> list[CurvePoint]:
+    """An M/M/1 queue: the mean response time is 1 / (service rate - arrival rate)."""
+    return [
+        point(service_per_s * share / 100, SECOND / (service_per_s - service_per_s * share / 100)) for share in shares
+    ]
+
+
+def test_the_knee_of_a_single_queue_is_at_half_its_capacity() -> None:
+    # Power is a (c - a), greatest at a = c / 2: Kleinrock's own example.
+    found = knee(queue())
+    assert found is not None
+    assert found.offered_per_s == 500
+
+
+def test_the_knee_does_not_depend_on_how_far_beyond_saturation_was_measured() -> None:
+    beyond = point(1100, 900 * MS, achieved_per_s=1000.0)
+    assert beyond.overloaded
+    assert knee([*queue(), beyond]) == knee(queue())
+
+
+def test_a_flat_curve_has_its_knee_at_its_end_and_two_points_have_none() -> None:
+    flat = [point(rate, MS) for rate in (100.0, 200.0, 300.0)]
+    assert knee(flat) == flat[-1]
+    assert knee(flat[:2]) is None
+    assert knee([]) is None
+
+
+@given(st.lists(st.tuples(st.integers(1, 10**6), st.integers(1, 10**9)), min_size=3, max_size=20))
+def test_no_other_point_has_more_power_than_the_knee(pairs: list[tuple[int, int]]) -> None:
+    points = [point(float(rate), float(mean)) for rate, mean in pairs]
+    found = knee(points)
+    assert found is not None
+    assert found.mean_ns is not None
+    assert all(found.achieved_per_s / found.mean_ns >= p.achieved_per_s / (p.mean_ns or 1) for p in points)
+
+
+def test_the_usable_rate_is_the_highest_before_the_first_that_breaks_the_limit() -> None:
+    # Means: 1.11, 1.25, 1.43, 1.67, 2, 2.5, 3.33, 5, 10 ms.
+    best, worst = usable(list(reversed(queue())), Limit("mean", int(2.5 * MS)))
+    assert best is not None
+    assert worst is not None
+    assert (best.offered_per_s, worst.offered_per_s) == (600, 700)
+    points = queue()
+    points[2] = point(300, 50 * MS)  # a rate above it that keeps the limit again proves nothing
+    best, worst = usable(points, Limit("mean", 3 * MS))
+    assert best == points[1]
+    assert worst == points[2]
+    assert usable(queue(), Limit("mean", MS)) == (None, queue()[0])
+    assert usable(queue(), Limit("mean", SECOND)) == (queue()[-1], None)
+
+
+def test_a_limit_is_not_kept_by_failures_overload_or_silence() -> None:
+    limit = Limit("p99", 10 * MS)
+    good = point(100, MS)
+    assert limit.is_kept(good)
+    assert not limit.is_kept(replace(good, errors=1))
+    assert not limit.is_kept(replace(good, unsent=50))
+    assert not limit.is_kept(replace(good, requests=0, mean_ns=None, max_ns=None))
+    # Without enough samples for a p99 the largest of all must do.
+    few = replace(good, percentiles={"p99": None})
+    assert limit.is_kept(replace(few, max_ns=10 * MS))
+    assert not limit.is_kept(replace(few, max_ns=11 * MS))
+
+
+@pytest.mark.parametrize(
+    ("changes", "overloaded"),
+    [
+        ({}, False),
+        ({"unsent": 100}, False),  # 1 % of what was due
+        ({"unsent": 103}, True),
+        ({"achieved_per_s": 960.0}, False),
+        ({"achieved_per_s": 940.0}, True),
+        ({"achieved_per_s": 800.0, "requests": 100}, False),  # within three deviations of a hundred
+        ({"achieved_per_s": 650.0, "requests": 100}, True),
+        ({"requests": 0}, True),
+    ],
+)
+def test_overload_is_what_chance_does_not_explain(changes: Json, overloaded: bool) -> None:
+    assert point(1000, MS, **changes).overloaded is overloaded
+
+
+def test_a_point_counts_streams_together_and_merges_their_response_times(tmp_path: Path) -> None:
+    both = plan(stream(name="a"), stream(name="b", chain=["read", "write"]))
+    events = [
+        interval(
+            0,
+            SECOND,
+            cell([MS] * 1500),
+            cell([9 * MS] * 500, stream=1, operation="chain", request_bytes=0),
+            cell([4 * MS] * 500, stream=1),
+            cell([5 * MS] * 500, stream=1, operation="write", errors=2),
+        ),
+        phase_end(unsent=7, reason="requests"),
+    ]
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(add_run(store, events, plan_=both))
+    assert stream_rates(record) == {0: 1500.0, 1: 500.0}
+    found = curve_point(record, 2100.0)
+    assert (found.offered_per_s, found.achieved_per_s) == (2100.0, 2000.0)
+    assert (found.requests, found.unsent, found.errors) == (2000, 7, 2)
+    assert found.mean_ns == pytest.approx((1500 * MS + 500 * 9 * MS) / 2000, rel=0.01)
+    assert found.percentiles["p50"] == pytest.approx(MS, rel=0.01)
+    assert found.percentiles["p99"] == pytest.approx(9 * MS, rel=0.01)
+
+
+def test_flushes_that_writes_owe_are_not_offered(tmp_path: Path) -> None:
+    load = plan(stream(flush_every={"writes": 2, "call": "fdatasync"}))
+    events = [
+        interval(0, SECOND, cell([MS] * 200, operation="write"), cell([30 * MS] * 100, operation="flush")),
+        phase_end(reason="requests"),
+    ]
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(add_run(store, events, plan_=load))
+    assert stream_rates(record) == {0: 200.0}
+    assert curve_point(record, 200.0).mean_ns == pytest.approx(MS, rel=0.01)
+
+
+def validated(name: str) -> Json:
+    found: Json = json.loads(profiles.validate(profiles.read(name), []))
+    return found
+
+
+@pytest.mark.parametrize("name", ["characterize", "overland-oltp", "sqlio-random-write-4"])
+def test_open_plans_keep_all_of_a_load_but_pace_and_depth(name: str) -> None:
+    given_ = validated(name)
+    phase = one_phase(given_, None)
+    made = open_plan(given_, phase, SECOND, {0: 123.0})["phase"][0]
+    (before,), (after,) = phase["stream"], made["stream"]
+    assert after["pace"] == {"loop": "open", "rate": 123.0, "arrivals": "poisson"}
+    assert after["depth"] >= before["depth"]
+    changed = {key for key in before if before[key] != after[key]}
+    assert changed <= {"pace", "depth", "think"}
+    closed = closed_plan(given_, phase, SECOND)["phase"][0]["stream"][0]
+    assert closed["depth"] == before["depth"]
+    assert closed["pace"] == {"loop": "closed"}
+    assert (made["requests"], made["duration"]) == (None, f"{SECOND}ns")
+
+
+def test_of_several_phases_one_must_be_named() -> None:
+    several = validated("honesty-overwrite")
+    with pytest.raises(BadInputError, match="name one of plain, flush, dsync"):
+        one_phase(several, None)
+    assert one_phase(several, "dsync")["name"] == "dsync"
+    with pytest.raises(BadInputError, match="no such phase"):
+        one_phase(several, "other")
+
+
+def test_limits_and_levels_are_read_or_refused() -> None:
+    assert parse_limit("mean:100ms") == Limit("mean", 100 * MS)
+    assert parse_limit("p99.9:1s") == Limit("p99.9", SECOND)
+    assert parse_levels("90, 10%,50,10") == (10, 50, 90)
+    for wrong in ("p99", "p98:1ms", "mean:fast", ":1ms"):
+        with pytest.raises(BadInputError, match="--limit"):
+            parse_limit(wrong)
+    for wrong in ("", "0", "10,,20", "ten", "2000", "-5"):
+        with pytest.raises(BadInputError, match="--levels"):
+            parse_levels(wrong)
+
+
+def test_the_picture_names_knee_and_limit() -> None:
+    points = [*queue(), point(1100, 900 * MS, achieved_per_s=1000.0)]
+    drawn = picture_of(points, knee(points), Limit("p99", 20 * MS))
+    for text in ("knee", "limit of the p99", "offered rate in 1/s", "hollow: overloaded", "response time"):
+        assert text in drawn.svg
+    assert "the knee is at 500 a second" in drawn.alt_text
+
+
+def test_a_real_curve_is_measured_searched_and_drawn(tmp_path: Path) -> None:
+    given_ = ("load-curve", "characterize", "--size", "32MiB", "--scratch", str(tmp_path), "--each", "200ms")
+    more = ("--levels", "5,10,20,400", "--limit", "mean:1ns", "--store", str(tmp_path / "runs.db"), "--json")
+    command = [sys.executable, "-m", "brickyard", *given_, *more, "-o", str(tmp_path / "curve")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    maximum = document["closed_loop_per_s"]
+    assert maximum > 0
+    offered = [item["offered_per_s"] for item in document["points"]]
+    assert offered == sorted(offered)
+    levels = [rate for rate in offered if rate > maximum * 0.049]
+    # On a busy machine a level may be overloaded; it is then the last.
+    assert levels == pytest.approx([maximum * share for share in (0.05, 0.1, 0.2, 4.0)][: len(levels)])
+    assert levels
+    # Nothing answers within a nanosecond: every step of the search went down from the lowest level, in vain.
+    assert len([rate for rate in offered if rate < maximum * 0.049]) == 4
+    assert document["usable"] is None
+    assert document["points"][-1]["errors"] == 0
+    assert Path(document["picture"]).read_bytes().startswith(b"\x89PNG")
+    with Store(tmp_path / "runs.db") as store:
+        (study,) = store.studies()
+        assert study.runs == document["runs"]
+        assert len(study.runs) == 1 + len(offered)
+    assert not list(tmp_path.glob("*.brick"))
