@@ -391,3 +391,4 @@ def test_a_chain_has_no_throughput_of_its_own(tmp_path: Path) -> None:
     chain = cell([MS] * 100, operation="chain")
     record = record_of(tmp_path, interval(0, SECOND, chain, cell([MS] * 100)), phase_end())
     assert [cells.mib_per_s(row) for row in analysis.totals(record)] == ["–", "0.39"]
+    assert {point.operation for point in analysis.throughput([record])} == {"read"}

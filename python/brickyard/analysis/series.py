@@ -66,7 +66,7 @@ def throughput(records: list[Record]) -> list[Point]:
         requests: Counter[tuple[int, int, int, str]] = Counter()
         moved: Counter[tuple[int, int, int, str]] = Counter()
         for item in record.intervals:
-            if item.measure == "service":
+            if item.measure == "service" and item.operation != CHAIN:
                 key = item.phase, item.start_ns, item.stream, item.operation
                 requests[key] += item.requests
                 moved[key] += item.bytes

@@ -90,7 +90,7 @@ def _run_words(record: Record) -> str:
     if len(streams) == 1:
         return f"{head}: {'; '.join(map(_row_words, rows))}."
     sentences = [
-        f"{analysis.full_stream_name(record, *key).capitalize()}: {'; '.join(map(_row_words, group))}."
+        f"{analysis.full_stream_name(record, *key)}: {'; '.join(map(_row_words, group))}."
         for key, group in streams.items()
     ]
     return " ".join([f"{head}:", *sentences]) if sentences else ""
