@@ -17,7 +17,7 @@ from brickyard.store import CHAIN, Json, Record, RunInfo
 from brickyard.units import format_count, format_ns, format_percent, format_size
 
 SLOWEST_SHOWN = 10
-KINDS = {"block": "block device"}
+KINDS = {"block": "block device", "sim": "modelled brick"}
 
 
 def run_document(record: Record) -> Json:

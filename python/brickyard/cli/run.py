@@ -187,7 +187,7 @@ def _dry_run(
     console = stdout()
     for line in [
         *plan_lines(parsed),
-        *forecast_lines(expected, list(targets), made=not all(map(os.path.exists, targets))),
+        *forecast_lines(expected, list(targets), made=any(":" not in p and not os.path.exists(p) for p in targets)),
         "nothing was touched (--dry-run)",
     ]:
         console.print(line, markup=False, soft_wrap=True)
