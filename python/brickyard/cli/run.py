@@ -175,7 +175,7 @@ def _dry_run(
         missing_targets(targets, parse_size(size))
     parsed: Json = jsonlib.loads(_fitted(text, changes, list(targets) or [""], parse_size(size)))
     wanted = max(stream["target"] for phase in parsed["phase"] for stream in phase["stream"]) + 1
-    if len(targets) != wanted and (targets or wanted > 1):
+    if targets and len(targets) != wanted:
         raise BadInputError(f"{text.name}: speaks of {_targets(wanted)}, and {len(targets)} were named")
     sizes = _sizes(list(targets) or [""], parse_size(size))
     expected = forecast(parsed, sizes)
