@@ -270,3 +270,9 @@ def test_check_fails_when_something_is_suspicious(
     assert verb.honesty(store=tmp_path / "runs.db", check=True, **given) == 1  # type: ignore[arg-type]
     assert "verdict: suspicious" in capsys.readouterr().out
     assert verb.honesty(store=tmp_path / "runs.db", check=False, **given) == 0  # type: ignore[arg-type]
+
+
+def test_a_modelled_brick_is_refused(tmp_path: Path) -> None:
+    done = run(tmp_path, "honesty", "sim:msr-2003-maxtor")
+    assert done.returncode == 2
+    assert "modelled brick" in done.stderr

@@ -232,3 +232,23 @@ def test_a_real_curve_is_measured_searched_and_drawn(tmp_path: Path) -> None:
         assert study.runs == document["runs"]
         assert len(study.runs) == 1 + len(offered)
     assert not list(tmp_path.glob("*.brick"))
+
+
+def test_a_modelled_brick_has_the_same_curve_every_time(tmp_path: Path) -> None:
+    given_ = ("load-curve", "sqlio-random-read-4", "sim:msr-2003-maxtor", "--each", "20s", "--limit", "mean:100ms")
+
+    def curve(name: str) -> Json:
+        places = ("--store", str(tmp_path / f"{name}.db"), "-o", str(tmp_path / name), "--json")
+        command = [sys.executable, "-m", "brickyard", *given_, "--levels", "20,50,80,130", *places]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        found: Json = json.loads(done.stdout)
+        return found
+
+    first, second = curve("a"), curve("b")
+    assert first["points"] == second["points"]
+    means = [item["mean_ns"] for item in first["points"]]
+    assert means[0] < means[1] < means[-1]  # one disk: what waits, waits for the arm
+    assert first["points"][-1]["overloaded"]
+    assert first["usable"]["mean_ns"] <= 100 * MS
+    assert first["usable"]["offered_per_s"] < first["points"][-1]["offered_per_s"]

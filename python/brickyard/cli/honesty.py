@@ -8,13 +8,14 @@ from cyclopts import App, Parameter
 from rich.console import Console
 from rich.text import Text
 
+from brickyard import bricks
 from brickyard.cli import options
 from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stdout, table
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_circumstances
 from brickyard.cli.target import aim
-from brickyard.errors import BAD_INPUT, FAILED
+from brickyard.errors import BAD_INPUT, FAILED, BadInputError
 from brickyard.facts.write_cache import write_cache_facts
 from brickyard.honesty import SUSPICIOUS, Figures, Finding, figures, findings, verdict
 from brickyard.honesty.measure import measure
@@ -55,6 +56,8 @@ def honesty(
     target
         A file or block device; without it, a scratch file is made, and removed at the end.
     """
+    if target and bricks.is_modelled(target):
+        raise BadInputError(f"{target}: a modelled brick does what its model says; name a file or a device")
     with (
         Store(store) as kept,
         aim(

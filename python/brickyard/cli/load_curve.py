@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json as jsonlib
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 from rich.console import Console
 
-from brickyard import _core, profiles
+from brickyard import _core, bricks, profiles
 from brickyard.analysis import PERCENTILES, percentile_name
 from brickyard.analysis.load_curve import CurvePoint, Limit, knee, usable
 from brickyard.cli import options
@@ -18,7 +19,7 @@ from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stdout, table
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_circumstances, print_warnings
-from brickyard.cli.target import aim
+from brickyard.cli.target import aim, aim_modelled, split_overrides
 from brickyard.errors import BAD_INPUT, BadInputError, one_line
 from brickyard.store import Json, Record, Store
 from brickyard.study.interrupt import Interrupt
@@ -58,16 +59,19 @@ def load_curve(
     profile
         The name of a profile that ships with Brickyard, or the path of a TOML file.
     targets
-        Files or block devices; without one, a scratch file is made, filled, and removed at the end.
+        Files, devices, modelled bricks (sim:NAME); without one, a scratch file is made, filled, and removed at the end.
     """
     text = profiles.read(profile)
-    plan: Json = jsonlib.loads(profiles.validate(text, list(overrides)))
+    changes, brick_changes = split_overrides(targets, list(overrides))
+    plan: Json = jsonlib.loads(profiles.validate(text, changes))
     only, asked, each_ns, shares = one_phase(plan, phase), parse_limit(limit), _each_ns(each), parse_levels(levels)
     if not targets and any(stream["target"] for stream in only["stream"]):
         raise BadInputError(f"{text.name}: speaks of several targets; name them")
     with (
         Store(store) as kept,
-        aim(
+        nullcontext(aim_modelled(targets, brick_changes))
+        if any(bricks.is_modelled(target) for target in targets)
+        else aim(
             targets, size=size, scratch=scratch, keep=keep, overwrite=overwrite, destroys_data=i_know_this_destroys_data
         ) as aimed,
     ):
@@ -75,7 +79,7 @@ def load_curve(
             for note in aimed.notes:
                 terminal.note(note)
             curve = LoadCurve(kept, terminal, interrupt, each_ns)
-            result = curve.run(text.name, plan, only, aimed.targets, aimed.options, shares, asked)
+            result = curve.run(text.name, plan, only, aimed.targets, aimed.options, shares, asked, aimed.condition)
         records = [kept.record(run) for run in result.runs]
         picture = _draw(kept, result, records, asked, output)
     if json:

@@ -93,8 +93,9 @@ class LoadCurve:
         options: Json,
         levels: tuple[int, ...] = LEVELS_PERCENT,
         limit: Limit | None = None,
+        condition: str = "normal",
     ) -> CurveResult:
-        self._about = name, targets, options
+        self._about = name, targets, options, condition
         self.listener.expect(1 + len(levels) + (SEARCH_STEPS if limit else 0))
         last, record = self._one(closed_plan(plan, phase, self.each_ns), {"loop": "closed"})
         rates = stream_rates(record)
@@ -136,13 +137,14 @@ class LoadCurve:
                 return
 
     def _one(self, plan: Json, labels: Json) -> tuple[RunResult, Record]:
-        name, targets, options = self._about
-        spec = RunSpec(profile=name, plan=json.dumps(plan), targets=targets, options=options, labels=labels)
+        name, targets, options, condition = self._about
+        text = json.dumps(plan)
+        spec = RunSpec(name, text, targets, options, condition=condition, labels=labels)
         last = self.runner.run(spec, self._noted)
         return last, self.store.record(last.run)
 
     def _noted(self) -> int:
         if self._study is None:
-            name, targets, _ = self._about
+            name, targets, _, _ = self._about
             self._study = self.store.add_study(f"load curve of {name}", {"profile": name, "targets": targets})
         return self._study
