@@ -188,6 +188,7 @@ def _dry_run(
     for line in [
         *plan_lines(parsed),
         *forecast_lines(expected, list(targets), made=any(":" not in p and not os.path.exists(p) for p in targets)),
+        *([f"it needs {_targets(wanted)}, to be named for the run"] if not targets and wanted > 1 else []),
         "nothing was touched (--dry-run)",
     ]:
         console.print(line, markup=False, soft_wrap=True)
