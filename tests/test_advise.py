@@ -1,0 +1,186 @@
+"""What to buy and what it carries: arithmetic by hand, searches among made-up figures, and small real simulations."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from brickyard import bricks, rulers
+from brickyard.advise import buy, parts
+from brickyard.advise.buy import Candidate, Trial
+from brickyard.advise.lifetime import data_loss_hours, rebuild_hours
+from brickyard.analysis.verdict import Finding, Verdict
+from brickyard.cli import main
+from brickyard.errors import BadInputError
+from brickyard.store import Json
+
+RULER = rulers.read("iops>=100")
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Json:
+    capsys.readouterr()
+    assert main(["advise", *arguments, "--json"]) == code
+    document = json.loads(capsys.readouterr().out)
+    assert isinstance(document, dict)
+    return document
+
+
+@pytest.mark.parametrize(
+    ("level", "members", "hours"),
+    [
+        ("raid0", 8, 12_500),  # 100,000 / 8
+        ("raid1", 2, 500_000_000),  # 10^10 / (2 * 10)
+        ("raid10", 8, 125_000_000),  # 10^10 / (8 * 10)
+        ("raid5", 5, 50_000_000),  # 10^10 / (5 * 4 * 10)
+        ("raid6", 6, 10**15 / 12_000),  # 10^15 / (6 * 5 * 4 * 10^2)
+    ],
+)
+def test_mean_time_to_data_loss_by_hand(level: str, members: int, hours: float) -> None:
+    assert data_loss_hours(level, members, 100_000, 10) == pytest.approx(hours)
+
+
+def test_a_rebuild_takes_the_pace_beside_users_and_never_more_than_the_drive() -> None:
+    drive = {"kind": "rotating", "capacity_bytes": 36_000_000_000, "outer_mb_per_s": 60.0, "inner_mb_per_s": 40.0}
+    keeper = {"rebuild_min_mb_per_s": 10.0, "rebuild_writing_mb_per_s": 1.0}
+    brick: Json = {"level": "raid5", "drive": drive, "software": None, "controller": keeper}
+    assert rebuild_hours(brick, writes=False) == pytest.approx(1)
+    assert rebuild_hours(brick, writes=True) == pytest.approx(10)
+    unbounded = {**brick, "controller": {**keeper, "rebuild_min_mb_per_s": 500.0}}
+    assert rebuild_hours(unbounded, writes=False) == pytest.approx(0.2)  # 36 GB at 50 MB/s
+    assert rebuild_hours({**brick, "level": "raid0"}, writes=False) is None
+
+
+def candidate(usd: float | None, members: int = 2) -> Candidate:
+    return Candidate(parts.Part("d", None if usd is None else usd / members), parts.Part("c", 0.0), "raid1", members)
+
+
+def trial(made: Candidate, iops: dict[str, float]) -> Trial:
+    """A trial with given rates, judged against `iops>=100` as the search itself would."""
+    states = {}
+    for name, rate in iops.items():
+        finding = Finding(RULER.requirements[0], "measure", rate, rate / 100, 0, passed=rate >= 100)
+        states[name] = buy.State(rate, rate * 4096, (Verdict(RULER, (finding,)),))
+    return Trial(made, 10**9, 1.0, 1.0, states, all(state.met for state in states.values()))
+
+
+def found(figures: dict[Candidate, dict[str, float]], *, fastest: bool, enough: int = 1, cores: int = 2) -> buy.Found:
+    return buy.search(
+        list(figures),
+        lambda made: trial(made, figures[made]),
+        fastest=fastest,
+        throughput=False,
+        enough=enough,
+        most=100,
+        cores=cores,
+        progress=lambda *_: None,
+    )
+
+
+def test_the_cheapest_that_meets_the_rulers_in_every_condition_wins() -> None:
+    figures = {
+        candidate(900): {"normal": 900.0, "rebuilding": 500.0},
+        candidate(100): {"normal": 90.0},
+        candidate(200): {"normal": 300.0, "rebuilding": 50.0},  # enough on a good day only
+        candidate(300): {"normal": 200.0, "rebuilding": 120.0},
+        candidate(400): {"normal": 190.0, "rebuilding": 180.0},
+    }
+    assert [t.candidate.usd for t in found(figures, fastest=False).ranked] == [300]
+    assert [t.candidate.usd for t in found(figures, fastest=True, enough=2).ranked] == [900, 400]
+    both = found(figures, fastest=False, enough=9)
+    assert [t.candidate.usd for t in both.ranked] == [300, 400, 900]
+
+
+def test_a_search_stops_when_it_has_enough_and_is_the_same_on_any_number_of_cores() -> None:
+    figures = {candidate(100.0 * n): {"normal": 100.0 + n} for n in range(1, 30)}
+    one, four = (found(figures, fastest=False, enough=2, cores=cores) for cores in (1, 4))
+    assert one == four
+    assert [t.candidate.usd for t in one.ranked] == [100, 200]
+    assert len(one.trials) + one.left_out == 29
+    assert one.left_out > 20
+
+
+def test_every_shipped_part_is_a_modelled_one_and_has_its_price_from_a_source() -> None:
+    names = [place.split("/", 1)[1] for place in bricks.texts() if not place.startswith("arrays/")]
+    known = parts.read(names)
+    assert len(known.drives) + len(known.controllers) == len(names)
+    assert all(part.fits for part in (*known.drives, *known.controllers))
+    priced = [part for part in (*known.drives, *known.controllers) if part.usd is not None]
+    assert len(priced) > 5
+    assert all(part.source for part in priced)
+
+
+def test_parts_of_ones_own(tmp_path: Path) -> None:
+    place = tmp_path / "mine.toml"
+    place.write_text("[drives.nearline-20tb]\nusd = 400\n[controllers.linux-md]\n")
+    read = parts.read([str(place)])
+    assert [(p.name, p.usd, p.fits) for p in read.drives] == [("nearline-20tb", 400.0, ("sata",))]
+    assert read.controllers[0].usd == 0
+    assert parts.read([str(place)], ["nearline-20tb=350"]).drives[0].usd == 350
+    place.write_text("[drives.nothing]\nusd = 1\n")
+    with pytest.raises(BadInputError, match="nothing"):
+        parts.read([str(place)])
+    with pytest.raises(BadInputError, match="--parts"):
+        parts.read(["wd2500jd"], ["cheetah-x15=100"])
+
+
+def test_what_does_not_fit_is_no_candidate() -> None:
+    chosen = parts.read(["wd2500jd", "cheetah-x15", "3ware-8506-8"])
+    made = buy.candidates(chosen, buy.REDUNDANT, (2, 4, 10, 16), buy.CONDITIONS)
+    assert {c.drive.name for c in made} == {"wd2500jd"}  # no SCSI drive on a SATA controller
+    assert {c.level for c in made} == {"raid1", "raid5", "raid10"}  # the product has no RAID-6
+    by_count = {(c.level, c.members): c.controllers for c in made}
+    assert by_count["raid10", 16] == 2  # mirrors are striped over two controllers
+    assert ("raid5", 10) not in by_count  # one controller keeps parity, and has 8 ports
+    with pytest.raises(BadInputError, match="no drive"):  # without redundancy nothing can be rebuilt
+        buy.candidates(chosen, ("raid0",), (2,), buy.CONDITIONS)
+
+
+def test_a_brick_without_a_price_is_in_no_ranking_by_price() -> None:
+    assert candidate(None).usd is None
+    assert replace(candidate(None), drive=parts.Part("d", 10.0)).usd == 20
+
+
+BUY = ["buy", "sqlio-random-read-4", "--parts", "wd2500jd", "--parts", "3ware-8506-8", "--members", "2"]
+BUY += ["--members", "4", "--members", "8", "--duration", "5s"]
+
+
+def test_a_small_search_from_end_to_end(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    document = answer(capsys, *BUY, "--require", "iops>=150", "--output", str(tmp_path))
+    best = document["found"][0]
+    # A mirror does 138 random reads a second (MSR TR-2003-70, table 1), so two drives are too few.
+    assert best["members"] > 2
+    assert best["usd"] == 580 + 250 * best["members"]
+    assert all(state["iops"] >= 150 for state in best["conditions"].values())
+    assert best["conditions"]["rebuilding"]["iops"] < best["conditions"]["normal"]["iops"]
+    cheaper = [item for item in document["simulated"] if item["usd"] < best["usd"]]
+    assert cheaper
+    assert not any(item["met"] for item in cheaper)
+    assert (tmp_path / "cost-against-rate.png").read_bytes().startswith(b"\x89PNG")
+    assert answer(capsys, *BUY, "--require", "iops>=150") == {**document, "pictures": []}
+
+
+def test_when_nothing_is_enough_the_nearest_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["advise", *BUY, "--require", "iops>=100000"]) == 1
+    said = capsys.readouterr().out
+    assert "None meets the rulers" in said
+    assert "≥ 100,000 IOPS asked" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cause"),
+    [
+        (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--parts", "floppy"], "floppy"),
+        (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--level", "raid7"], "raid7"),
+        (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--condition", "sleepy"], "sleepy"),
+        (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--capacity", "900PB"], "capacity"),
+        (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--parts", "io2", "--parts", "linux-md"], "--price"),
+    ],
+)
+def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], cause: str) -> None:
+    assert main(["advise", *arguments]) == 2
+    said = capsys.readouterr().err.strip()
+    assert cause in said
+    assert len(said.splitlines()) == 1
