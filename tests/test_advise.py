@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
+import support
 from brickyard import bricks, rulers
-from brickyard.advise import buy, parts
+from brickyard.advise import buy, parts, predict
 from brickyard.advise.buy import Candidate, Trial
 from brickyard.advise.lifetime import data_loss_hours, rebuild_hours
 from brickyard.analysis.verdict import Finding, Verdict
 from brickyard.cli import main
 from brickyard.errors import BadInputError
-from brickyard.store import Json
+from brickyard.store import Json, Store
 
 RULER = rulers.read("iops>=100")
 
@@ -172,6 +173,9 @@ def test_when_nothing_is_enough_the_nearest_are_shown(capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("arguments", "cause"),
     [
+        (["predict", "sqlio-random-read-4", "sim:wd2500jd", "--limit", "p98:1ms"], "p98"),
+        (["predict", "sqlio-random-read-4", "sim:wd2500jd", "--limit", "p99:1ms", "--phase", "x"], "--phase x"),
+        (["predict", "sqlio-random-read-4", "sim:wd2500jd", "--limit", "p99:1ms", "--per-page", "0"], "--per-page"),
         (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--parts", "floppy"], "floppy"),
         (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--level", "raid7"], "raid7"),
         (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--condition", "sleepy"], "sleepy"),
@@ -184,3 +188,63 @@ def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], arguments: li
     said = capsys.readouterr().err.strip()
     assert cause in said
     assert len(said.splitlines()) == 1
+
+
+def test_the_highest_rate_of_a_queue_that_is_known() -> None:
+    """M/M/1 with a mean service time of 5 ms: the mean response is 20 ms at 150 requests a second."""
+
+    def attempt(rate: float) -> predict.Step:
+        mean_ns = 5e6 / (1 - rate * 0.005) if rate < 200 else float("inf")
+        return predict.Step(rate, mean_ns, mean_ns <= 20e6)
+
+    for first in (3.0, 150.0, 9000.0):
+        best = predict.highest(attempt, first).best
+        assert best is not None
+        assert 150 / 1.01 <= best.rate_per_s <= 150
+
+
+def test_no_rate_is_invented_where_a_single_request_is_too_slow() -> None:
+    carried = predict.highest(lambda rate: predict.Step(rate, 9e6, False), 100)
+    assert carried.best is None
+    assert 5 <= len(carried.steps) <= 10
+
+
+PREDICT = ["predict", "sqlio-random-read-4"]
+
+
+def test_a_brick_carries_less_within_a_tighter_limit_and_while_it_is_rebuilt(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    target = "sim:msr-2003-wd-hardware-mirror"
+    loose = answer(capsys, *PREDICT, target, "--limit", "mean:50ms", "--per-mailbox", "0.5", "--per-page", "4")
+    # 138 random reads a second is all that it does with four in flight (MSR TR-2003-70, table 1).
+    assert 100 < loose["rate_per_s"] < 150
+    assert loose["value_ns"] <= 50e6
+    assert loose["mailboxes"] == int(loose["rate_per_s"] / 0.5)
+    assert loose["pages_per_s"] == pytest.approx(loose["rate_per_s"] / 4)
+    failed = [step["rate_per_s"] for step in loose["steps"] if not step["holds"]]
+    assert min(failed) <= loose["rate_per_s"] * 1.01
+    tight = answer(capsys, *PREDICT, target, "--limit", "mean:20ms")
+    assert tight["rate_per_s"] < loose["rate_per_s"]
+    rebuilding = answer(capsys, *PREDICT, target, "--limit", "mean:50ms", "--condition", "rebuilding")
+    assert rebuilding["rate_per_s"] < loose["rate_per_s"]
+    assert answer(capsys, *PREDICT, "sim:wd2500jd", "--limit", "mean:1ms", code=1)["rate_per_s"] is None
+
+
+def test_the_mix_of_streams_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = predict.one_phase(support.plan(support.stream(name="a"), support.stream(name="b"), requests=9), None)
+    streams = json.loads(predict.at_rate(plan, 100.0, {0: 0.75, 1: 0.25}, "p99", 1.0))["phase"][0]
+    assert [stream["pace"]["rate"] for stream in streams["stream"]] == [75.0, 25.0]
+    assert "requests" not in streams
+    assert streams["duration"] == "20000000000ns"  # 1,000 requests have ten beyond p99; twice that at 100 a second
+
+
+def test_a_real_file_is_predicted_from_runs_that_are_kept(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    place = tmp_path / "data"
+    place.write_bytes(bytes(8 << 20))
+    document = answer(
+        capsys, *PREDICT, str(place), "--limit", "mean:1s", "--duration", "200ms", "--set", "warmup=0s", code=0
+    )
+    assert document["rate_per_s"] > 0
+    with Store() as store:
+        assert len(store.runs()) == len(document["steps"]) + 1
