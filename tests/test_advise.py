@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 import support
 from brickyard import bricks, rulers
-from brickyard.advise import buy, parts, predict
+from brickyard.advise import buy, charts, parts, predict
 from brickyard.advise.buy import Candidate, Trial
 from brickyard.advise.lifetime import data_loss_hours, rebuild_hours
 from brickyard.analysis.verdict import Finding, Verdict
@@ -248,3 +249,57 @@ def test_a_real_file_is_predicted_from_runs_that_are_kept(capsys: pytest.Capture
     assert document["rate_per_s"] > 0
     with Store() as store:
         assert len(store.runs()) == len(document["steps"]) + 1
+
+
+def test_published_charts_are_the_ones_of_the_reference() -> None:
+    ours = Path(buy.__file__).with_name("advice_charts.csv").read_text("utf-8")
+    reference = Path(__file__).parent.parent / "reference" / "advice_charts.csv"
+    assert ours == reference.read_text("utf-8")
+    assert charts.published() == list(csv.DictReader(ours.splitlines()))
+
+
+def test_a_share_of_the_best_is_a_rating() -> None:
+    # The usable shares of eight drives at RAID-0, 5, 6 and 10 and their published ratings.
+    assert [charts.rating(share) for share in (1.0, 7 / 8, 6 / 8, 4 / 8)] == ["Best", "Good", "Moderate", "Poor"]
+    assert charts.agrees(3.4, 3.5, "3-5")
+    assert not charts.agrees(5.1, 6, "3-5")
+    assert charts.agrees(104, 104, "130")
+    assert not charts.agrees(76, 77, "50")
+
+
+def test_rules_of_thumb_are_computed_beside_the_published_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    document = answer(capsys, "charts")
+    cells = {(cell["item"], cell["criterion"]): cell for cell in document["cells"]}
+    assert len(document["cells"]) == len(charts.published())
+    assert all(cells[f"RAID {n}", "capacity"]["agrees"] for n in (0, 1, 5, 6, 10))
+
+    def figure(level: int, criterion: str) -> float:
+        return float(cells[f"RAID {level}", criterion]["figure"].split()[0])
+
+    # Each write costs two on mirrors, four on RAID-5 and six on RAID-6.
+    by_level = [figure(level, "transactional I/O") for level in (0, 10, 5, 6)]
+    assert by_level == sorted(by_level, reverse=True)
+    assert by_level[1] > 1.2 * by_level[2]
+    assert figure(0, "failure and rebuild") == 0
+    assert cells["Enterprise", "average seek ms"]["agrees"]
+    assert cells["Notebook", "average seek ms"]["computed"] is None
+    assert document["agree"] <= document["compared"] < len(document["cells"])
+
+
+def test_a_cache_flatters_nobody(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["buy", "sqlio-random-write-4", "--require", "iops>=1", "--parts", "cheetah-15k5-300"]
+    arguments += [
+        "--parts",
+        "intel-srcasj4",
+        "--fastest",
+        "--condition",
+        "normal",
+        "--members",
+        "4",
+        "--level",
+        "raid5",
+    ]
+    arguments += ["--duration", "10s"]
+    iops = answer(capsys, *arguments)["found"][0]["conditions"]["normal"]["iops"]
+    # Four arms, four accesses a write: a rate of a single drive. A cache that is not full would show thousands.
+    assert iops < 1000

@@ -25,6 +25,7 @@ MEMBERS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
 CONDITIONS = ("normal", "degraded", "rebuilding")
 ALL_CONDITIONS = (*CONDITIONS, "neighbour_rebuilding", "initializing", "scrubbing")
 MOST_CONTROLLERS = 4
+FILL = "300s"  # of random writes fill the largest cache modelled, 512 MB, at the pace of a few drives
 BATCH = 4  # the same on every machine, so that the same bricks are simulated whatever the number of cores
 
 
@@ -125,9 +126,10 @@ class Trial:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the user asks for."""
+    """What the user asks for. `filled_plan` is the plan after a warm-up that fills a write-back cache."""
 
     plan: str
+    filled_plan: str
     rulers: tuple[Ruler, ...]
     conditions: tuple[str, ...] = CONDITIONS
     capacity_bytes: int = 0
@@ -197,9 +199,12 @@ def evaluate(candidate: Candidate, wanted: Wanted) -> Trial:
     """Simulates one condition after the other until one fails."""
     brick = candidate.resolved["brick"]
     repair = rebuild_hours(brick, writes=wanted.writes)
+    fills = wanted.writes and any(
+        keeper and keeper["write_back"] and keeper["cache_bytes"] for keeper in (brick["controller"], brick["software"])
+    )
     states: dict[str, State] = {}
     for condition in wanted.conditions:
-        record = simulate(wanted.plan, candidate.brick, condition)
+        record = simulate(wanted.filled_plan if fills else wanted.plan, candidate.brick, condition)
         iops, bytes_per_s = rates(record)
         states[condition] = State(iops, bytes_per_s, tuple(verdict(record, ruler) for ruler in wanted.rulers))
         if not states[condition].met:
