@@ -13,7 +13,7 @@ from functools import cached_property
 
 from brickyard.advise.lifetime import HOURS_A_YEAR, data_loss_hours, rebuild_hours
 from brickyard.advise.parts import LEVELS, Part, Parts
-from brickyard.advise.simulate import Brick, rates, simulate
+from brickyard.advise.simulate import Brick, absorbs_writes, rates, simulate
 from brickyard.analysis.verdict import Finding, Verdict, verdict, verdict_document
 from brickyard.errors import BadInputError
 from brickyard.rulers import Ruler
@@ -25,7 +25,6 @@ MEMBERS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
 CONDITIONS = ("normal", "degraded", "rebuilding")
 ALL_CONDITIONS = (*CONDITIONS, "neighbour_rebuilding", "initializing", "scrubbing")
 MOST_CONTROLLERS = 4
-FILL = "300s"  # of random writes fill the largest cache modelled, 512 MB, at the pace of a few drives
 BATCH = 4  # the same on every machine, so that the same bricks are simulated whatever the number of cores
 
 
@@ -199,9 +198,7 @@ def evaluate(candidate: Candidate, wanted: Wanted) -> Trial:
     """Simulates one condition after the other until one fails."""
     brick = candidate.resolved["brick"]
     repair = rebuild_hours(brick, writes=wanted.writes)
-    fills = wanted.writes and any(
-        keeper and keeper["write_back"] and keeper["cache_bytes"] for keeper in (brick["controller"], brick["software"])
-    )
+    fills = wanted.writes and absorbs_writes(brick)
     states: dict[str, State] = {}
     for condition in wanted.conditions:
         record = simulate(wanted.filled_plan if fills else wanted.plan, candidate.brick, condition)

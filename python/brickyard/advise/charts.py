@@ -30,7 +30,7 @@ from functools import cache
 from importlib import resources
 
 from brickyard import profiles
-from brickyard.advise.simulate import Brick, rates, simulate
+from brickyard.advise.simulate import FILL_S, Brick, rates, simulate
 from brickyard.analysis.totals import totals
 from brickyard.store import Json
 from brickyard.units import three_digits
@@ -38,7 +38,6 @@ from brickyard.units import three_digits
 RATINGS = (("Best", 0.9), ("Good", 0.8), ("Moderate", 0.6), ("Poor", 0.0))
 DRIVE, KEEPER, MEMBERS = "cheetah-15k5-300", "intel-srcasj4", 8
 """The SAS drive and the controller with which Demartek measured in 2009, whose charts these are."""
-FILL_S = 300  # until the 512 MB of the controller are full and writes come at the pace of the drives
 AGREES_WITHIN = 0.25
 CLASSES = {
     "Enterprise": ("cheetah-15k4-300", "cheetah-15k5-300"),

@@ -39,6 +39,16 @@ class Brick:
         return found
 
 
+FILL_S = 300
+"""Warm-up before a write-back cache: random writes fill the largest modelled, 512 MB, at the pace of a few drives."""
+
+
+def absorbs_writes(brick: Json) -> bool:
+    """Whether a controller ends writes in a cache, which shows its own pace until it is full."""
+    keepers = (brick["controller"], brick["software"])
+    return any(bool(keeper and keeper["write_back"] and keeper["cache_bytes"]) for keeper in keepers)
+
+
 def simulate(plan: str, brick: Brick, condition: str = "normal", overrides: list[str] | None = None) -> Record:
     """Runs to the end of the plan in virtual time."""
     from brickyard import _core

@@ -1,4 +1,4 @@
-"""Duty: `brickyard advise`: buy and parts. Refusal: no figures are computed here."""
+"""Duty: `brickyard advise`: buy, charts and parts. Refusal: no figures are computed here."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from brickyard import bricks, profiles, rulers
 from brickyard.advise import buy as buying
 from brickyard.advise import parts as parts_of
 from brickyard.advise.lifetime import DEFAULT_MTTF_HOURS
+from brickyard.advise.simulate import FILL_S
 from brickyard.analysis.verdict_words import figure_text, threshold_text
 from brickyard.cli import options
 from brickyard.cli.judging import sold_capacity
@@ -143,7 +144,7 @@ def _wanted(
     )
     return buying.Wanted(
         plan=plan,
-        filled_plan=profiles.validate(profiles.read(profile), [*changes, f"warmup={buying.FILL}"]),
+        filled_plan=profiles.validate(profiles.read(profile), [*changes, f"warmup={FILL_S}s"]),
         rulers=tuple(rulers.read(word) for word in require),
         conditions=tuple(dict.fromkeys(conditions)) or buying.CONDITIONS,
         capacity_bytes=sold_capacity(capacity) or 0,

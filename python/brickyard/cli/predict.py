@@ -13,13 +13,13 @@ from cyclopts import Parameter
 
 from brickyard import bricks, profiles
 from brickyard.advise import predict as predicting
-from brickyard.advise.simulate import Brick, rates, simulate
+from brickyard.advise.simulate import FILL_S, Brick, absorbs_writes, rates, simulate
 from brickyard.cli import options
 from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.cli.progress import Terminal
 from brickyard.cli.target import aim, split_overrides
 from brickyard.errors import BadInputError, BrickyardError
-from brickyard.store import Record, Store
+from brickyard.store import Json, Record, Store
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Runner, RunSpec
 from brickyard.units import format_iops, format_ns
@@ -72,6 +72,8 @@ def predict(
         raise BadInputError("--duration: must be above 0")
     changes, of_brick = split_overrides((target,), list(overrides))
     plan = predicting.one_phase(jsonlib.loads(profiles.validate(profiles.read(profile), changes)), phase)
+    if modelled and _fills(plan, target, of_brick):
+        plan["phase"][0]["warmup"] = f"{FILL_S}s"
     console = stderr()
     with (
         _modelled(target, condition, of_brick)
@@ -97,6 +99,11 @@ def predict(
         carried = predicting.highest(attempt, max(1.0, rates(unlimited)[0] / 2))
     _answer(profile, target, condition or "normal", limit, carried, per_mailbox, per_page, as_json=json)
     return 0 if carried.best else 1
+
+
+def _fills(plan: Json, target: str, overrides: list[str]) -> bool:
+    writes = any(stream["operations"]["write"] > 0 for stream in plan["phase"][0]["stream"])
+    return writes and absorbs_writes(bricks.resolve(target, overrides)["brick"])
 
 
 @contextmanager
