@@ -17,6 +17,7 @@ from brickyard.advise.lifetime import data_loss_hours, rebuild_hours
 from brickyard.analysis.verdict import Finding, Verdict
 from brickyard.cli import main
 from brickyard.errors import BadInputError
+from brickyard.report import advice
 from brickyard.store import Json, Store
 
 RULER = rulers.read("iops>=100")
@@ -102,6 +103,15 @@ def test_a_search_stops_when_it_has_enough_and_is_the_same_on_any_number_of_core
     assert [t.candidate.usd for t in one.ranked] == [100, 200]
     assert len(one.trials) + one.left_out == 29
     assert one.left_out > 20
+
+
+def test_names_that_would_cover_each_other_become_one() -> None:
+    rows = [
+        {"usd": usd, "worst": worst, "best": 1000.0, "place": place, "label": str(place)}
+        for place, (usd, worst) in enumerate([(480.0, 391.0), (480.0, 335.0), (480.0, 333.0), (900.0, 333.0)], 1)
+    ]
+    advice._join_names(rows)
+    assert [row["label"] for row in rows] == ["1", "2, 3", "", "4"]
 
 
 def test_every_shipped_part_is_a_modelled_one_and_has_its_price_from_a_source() -> None:

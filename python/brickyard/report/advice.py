@@ -16,6 +16,7 @@ from brickyard.units import MIB
 
 NAMED = 4  # the best ones are named; more names would cover each other
 KINDS = ["meets the rulers", "does not"]
+NEAR = 0.04  # of an axis: the height of a name
 WIDTH, HEIGHT = 640, 360
 
 
@@ -26,6 +27,7 @@ def cost_against_rate(found: Found, *, throughput: bool) -> Picture | None:
         return None
     unit = "MiB/s" if throughput else "requests a second"
     rows = [_row(trial, found, throughput) for trial in priced]
+    _join_names(rows)
     base = alt.Chart(alt.InlineData(values=rows))
     x = alt.X("usd:Q", title="price in USD", scale=alt.Scale(zero=True, nice=True), axis=alt.Axis(format=",~r"))
     rate = alt.Y(
@@ -39,9 +41,9 @@ def cost_against_rate(found: Found, *, throughput: bool) -> Picture | None:
     spans = base.mark_rule(strokeWidth=1.2, opacity=1).encode(x=x, y=rate, y2="best:Q", color=met)
     marks = base.mark_point(size=80, filled=True, opacity=1).encode(x=x, y=rate, color=met, shape=shape)
     names = (
-        base.transform_filter("datum.place > 0")
+        base.transform_filter("datum.label != ''")
         .mark_text(align="left", dx=9, fontSize=12, fontWeight=600, color=theme.INK)
-        .encode(x=x, y=rate, text="place:N")
+        .encode(x=x, y=rate, text="label:N")
     )
     best = found.ranked[0].candidate.name if found.ranked else "none meets the rulers"
     named = [f"{number}: {trial.candidate.name}" for number, trial in enumerate(found.ranked[:NAMED], 1)]
@@ -59,4 +61,19 @@ def _row(trial: Trial, found: Found, throughput: bool) -> dict[str, Any]:
         "best": max(rates, default=0.0),
         "kind": KINDS[0 if trial.met else 1],
         "place": place,
+        "label": str(place) if place else "",
     }
+
+
+def _join_names(rows: list[dict[str, Any]]) -> None:
+    """Names that would lie on each other become one, at the first of their points."""
+    wide = max(row["usd"] for row in rows) * NEAR
+    high = max(row["best"] for row in rows) * NEAR
+    kept: list[dict[str, Any]] = []
+    for row in sorted((row for row in rows if row["place"]), key=lambda row: int(row["place"])):
+        near = [k for k in kept if abs(k["usd"] - row["usd"]) <= wide and abs(k["worst"] - row["worst"]) <= high]
+        if near:
+            near[0]["label"] += f", {row['place']}"
+            row["label"] = ""
+        else:
+            kept.append(row)
