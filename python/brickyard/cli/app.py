@@ -56,3 +56,10 @@ bricks_app = App(name="bricks", help="The modelled bricks there are.", group=MEA
 bricks_app.default(list_bricks)
 bricks_app.command(show_brick, name="show", help="What one modelled brick is made of.")
 app.command(bricks_app)
+
+advise_app = App(name="advise", help="Which brick to buy, and what load it carries.", group=MEASURE)
+advise_app.command("brickyard.cli.advise:buy", name="buy", help="The cheapest or fastest brick that meets the rulers.")
+advise_app.command("brickyard.cli.predict:predict", name="predict", help="What load a brick carries within a limit.")
+advise_app.command("brickyard.cli.advise:charts", name="charts", help="The rules of thumb of the studies, computed.")
+advise_app.command("brickyard.cli.advise:parts", name="parts", help="The drives and controllers there are; prices.")
+app.command(advise_app)

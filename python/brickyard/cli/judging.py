@@ -108,11 +108,11 @@ def judging(
         raise BadInputError(f"--price {usd:g}: must be above 0")
     if ports is not None and ports < 1:
         raise BadInputError(f"--ports {ports}: at least 1")
-    price = None if usd is None else Price(usd, _capacity(capacity), ports)
+    price = None if usd is None else Price(usd, sold_capacity(capacity), ports)
     return Judging(tuple(rulers.read(word) for word in words), check, price)
 
 
-def _capacity(text: str | None) -> int | None:
+def sold_capacity(text: str | None) -> int | None:
     if text is None:
         return None
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgtp]?)b?", text.strip().lower())

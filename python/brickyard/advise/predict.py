@@ -1,0 +1,139 @@
+"""Duty: how many requests a second a brick carries before its response time passes a limit.
+
+The load is offered in an open loop with Poisson arrivals, so that waiting counts; the highest rate that holds is found
+by doubling and halving, then by bisection to 1 %.
+
+Refusal: no queueing formula; each step is a run of the profile at that rate.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from brickyard import rulers
+from brickyard.analysis.latency import MIN_SAMPLES_BEYOND
+from brickyard.analysis.totals import totals
+from brickyard.analysis.verdict import verdict
+from brickyard.errors import BadInputError
+from brickyard.rulers import Ruler
+from brickyard.store import CHAIN, Json, Record
+
+TOLERANCE = 0.01
+MOST_STEPS = 40
+LEAST_SHARE = 1 / 64  # of the first rate: so little load that nothing waits, and less of it would change nothing
+OVERLOADED_SHARE = 0.01  # of what was due and was not sent: the limit from which a record says overloaded
+OUTSTANDING = 64  # requests in flight of each stream; later arrivals wait in front, and their waiting counts
+ENDS = ("requests", "bytes", "passes", "stop", "steady", "ramp")
+INTERVALS = 100  # of a step; histograms are merged anyway, and long virtual times need no second-by-second course
+
+
+@dataclass(frozen=True)
+class Step:
+    """One rate that was tried. `value_ns` is the limited figure, None where too few requests were seen."""
+
+    rate_per_s: float
+    value_ns: float | None
+    holds: bool
+
+    def document(self) -> Json:
+        return {"rate_per_s": self.rate_per_s, "value_ns": self.value_ns, "holds": self.holds}
+
+
+@dataclass(frozen=True)
+class Carried:
+    """The highest rate that holds, None where none does, and every step on the way."""
+
+    best: Step | None
+    steps: list[Step]
+
+
+def limit(text: str) -> Ruler:
+    """`mean:100ms`, `p99:20ms`, as a ruler of one requirement on the response time."""
+    figure, sign, value = text.partition(":")
+    if not sign or figure not in rulers.TIMES:
+        raise BadInputError(f"--limit {text}: write mean:100ms or p99:20ms; there are {', '.join(rulers.TIMES)}")
+    return rulers.read(f"{figure}<={value}")
+
+
+def one_phase(plan: Json, name: str | None) -> Json:
+    """The plan with the phase that is to be carried, and nothing that would end it before its time."""
+    names = [phase["name"] for phase in plan["phase"]]
+    if name is None and len(names) > 1:
+        raise BadInputError(f"the profile has the phases {', '.join(names)}; choose one with --phase")
+    if name is not None and name not in names:
+        raise BadInputError(f"--phase {name}: no such phase; there are {', '.join(names)}")
+    phase = next(phase for phase in plan["phase"] if name in (None, phase["name"]))
+    return {**plan, "phase": [{key: value for key, value in phase.items() if key not in ENDS}]}
+
+
+def for_time(plan: Json, length_s: float) -> str:
+    """The plan for a given time."""
+    length_ns = max(1, round(length_s * 1e9))
+    phase = {**plan["phase"][0], "duration": f"{length_ns}ns"}
+    interval_ns = max(1_000_000_000, length_ns // INTERVALS)
+    return json.dumps({**plan, "interval": f"{interval_ns}ns", "phase": [phase]})
+
+
+def shares(record: Record) -> dict[int, float]:
+    """Which part of the requests each stream sends when nothing holds it back."""
+    sent: dict[int, int] = {}
+    for row in totals(record):
+        if row.operation not in (CHAIN, "flush"):
+            sent[row.stream] = sent.get(row.stream, 0) + row.requests
+    whole = sum(sent.values())
+    return {stream: count / whole for stream, count in sent.items() if count}
+
+
+def at_rate(plan: Json, rate_per_s: float, parts: dict[int, float], figure: str, duration_s: float) -> str:
+    """The plan in an open loop, long enough for the percentile that is limited."""
+    phase = plan["phase"][0]
+    if any(stream.get("chain") for stream in phase["stream"]):
+        raise BadInputError("a chain waits for its own steps and has no rate of arrival; choose a profile without one")
+    streams = [
+        {
+            **stream,
+            "workers": 1,
+            "depth": max(OUTSTANDING, int(stream["workers"]) * int(stream["depth"])),
+            "pace": {"loop": "open", "rate": rate_per_s * parts[number], "arrivals": "poisson"},
+        }
+        for number, stream in enumerate(phase["stream"])
+        if number in parts
+    ]
+    length_s = max(duration_s, 2 * samples(figure) / rate_per_s)
+    return for_time({**plan, "phase": [{**phase, "stream": streams}]}, length_s)
+
+
+def samples(figure: str) -> float:
+    """How many requests a percentile needs."""
+    if not figure.startswith("p"):
+        return MIN_SAMPLES_BEYOND
+    return MIN_SAMPLES_BEYOND * 100 / (100 - float(figure[1:]))
+
+
+def step(record: Record, ruler: Ruler, rate_per_s: float) -> Step:
+    """Whether a rate holds: the limited figure within its limit, and no more unsent than 1 % of what was due."""
+    found = verdict(record, ruler)
+    ends = record.events_of("phase_end")
+    unsent = sum(int(end["unsent"]) for end in ends)
+    sent = sum(row.requests for row in totals(record) if row.operation != CHAIN)
+    kept_up = unsent <= OVERLOADED_SHARE * max(1, sent + unsent)
+    return Step(rate_per_s, found.decided.value, found.passed and kept_up)
+
+
+def highest(attempt: Callable[[float], Step], first_per_s: float) -> Carried:
+    """Brackets the limit by factors of two and bisects what is between."""
+    steps = [attempt(first_per_s)]
+    low = high = steps[0]
+    while low.holds == high.holds and len(steps) < MOST_STEPS and low.rate_per_s > first_per_s * LEAST_SHARE:
+        tried = attempt((high.rate_per_s * 2) if high.holds else (low.rate_per_s / 2))
+        steps.append(tried)
+        low, high = (high, tried) if high.holds else (tried, low)
+    if not low.holds:
+        return Carried(None, steps)
+    while high.rate_per_s > low.rate_per_s * (1 + TOLERANCE) and len(steps) < MOST_STEPS and not high.holds:
+        tried = attempt((low.rate_per_s + high.rate_per_s) / 2)
+        steps.append(tried)
+        low, high = (tried, high) if tried.holds else (low, tried)
+    return Carried(high if high.holds else low, steps)

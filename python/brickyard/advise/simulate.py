@@ -1,0 +1,100 @@
+"""Duty: one plan on one modelled brick in one condition, as a record that lives in memory.
+
+Refusal: no second way of running or of counting: the core runs, a store in memory keeps, `analysis` computes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from brickyard import bricks
+from brickyard.analysis.totals import totals
+from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.store import CHAIN, Json, Record, Store
+
+EVENT_WAIT_MS = 50
+
+
+@dataclass(frozen=True)
+class Brick:
+    """A modelled brick. `array` is the text of an array file, or None where `name` is one that ships."""
+
+    name: str
+    array: str | None = None
+
+    def texts(self) -> dict[str, str]:
+        known = bricks.texts()
+        return known if self.array is None else {**known, f"arrays/{self.name}": self.array}
+
+    def resolve(self, overrides: Sequence[str] = ()) -> Json:
+        """Parameters and capacity; what the core refuses is bad input."""
+        from brickyard import _core
+
+        try:
+            found: Json = json.loads(_core.brick(self.name, self.texts(), list(overrides)))
+        except ValueError as error:
+            raise BadInputError(one_line(error)) from error
+        return found
+
+
+FILL_S = 300
+"""Warm-up before a write-back cache: random writes fill the largest modelled, 512 MB, at the pace of a few drives."""
+
+
+def absorbs_writes(brick: Json) -> bool:
+    """Whether a controller ends writes in a cache, which shows its own pace until it is full."""
+    keepers = (brick["controller"], brick["software"])
+    return any(bool(keeper and keeper["write_back"] and keeper["cache_bytes"]) for keeper in keepers)
+
+
+def simulate(plan: str, brick: Brick, condition: str = "normal", overrides: list[str] | None = None) -> Record:
+    """Runs to the end of the plan in virtual time."""
+    from brickyard import _core
+
+    changes = [*(overrides or []), f"condition={condition}"]
+    options: Json = {"bricks": brick.texts(), "overrides": changes}
+    target = bricks.MODELLED + brick.name
+    try:
+        handle = _core.start(plan, [target], json.dumps(options))
+    except ValueError as error:
+        raise BadInputError(one_line(error)) from error
+    events: list[Json] = []
+    try:
+        while not handle.finished():
+            events += [json.loads(text) for text in handle.events(EVENT_WAIT_MS)]
+    except RuntimeError as error:
+        raise BrickyardError(f"{target}: {one_line(error)}") from error
+    finally:
+        if not handle.finished():
+            handle.abandon()
+    end = events[-1] if events else {"event": "end", "outcome": "failed", "message": "the core ended without a word"}
+    if end["event"] != "end" or end["outcome"] != "done":
+        raise BrickyardError(f"{target}: {one_line(end.get('message') or 'the simulation did not end')}")
+    with Store(":memory:") as store:
+        run = store.add_run(
+            profile="",
+            profile_hash="",
+            plan=json.loads(plan),
+            condition=condition,
+            targets=[target],
+            options={"overrides": changes},
+            software_version=_core.version(),
+            facts={},
+        )
+        store.add_events(run, [event for event in events if event["event"] != "end"])
+        return store.record(run)
+
+
+def rates(record: Record) -> tuple[float, float]:
+    """Requests/s and bytes/s of all streams, in the phase that did the least."""
+    rows = [row for row in totals(record) if row.operation not in (CHAIN, "flush")]
+    phases = sorted({row.phase for row in rows})
+    return min(
+        (
+            (sum(r.iops for r in rows if r.phase == phase), sum(r.bytes_per_s for r in rows if r.phase == phase))
+            for phase in phases
+        ),
+        default=(0.0, 0.0),
+    )

@@ -1,0 +1,279 @@
+"""Duty: `brickyard advise`: buy, charts and parts. Refusal: no figures are computed here."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from brickyard import bricks, profiles, rulers
+from brickyard.advise import buy as buying
+from brickyard.advise import parts as parts_of
+from brickyard.advise.lifetime import DEFAULT_MTTF_HOURS
+from brickyard.advise.simulate import FILL_S
+from brickyard.analysis.verdict_words import figure_text, threshold_text
+from brickyard.cli import options
+from brickyard.cli.judging import sold_capacity
+from brickyard.cli.output import emit, stderr, stdout, table
+from brickyard.errors import BadInputError
+from brickyard.report.pictures import Picture
+from brickyard.store import Json
+from brickyard.units import format_iops, format_mib_per_s, three_digits
+
+PartWords = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--parts",
+        negative="",
+        consume_multiple=True,
+        help="Drives and controllers by name, or a TOML file of them with prices; else all that ship with a price.",
+    ),
+]
+
+
+def buy(
+    profile: str,
+    /,
+    *,
+    require: Annotated[
+        tuple[str, ...], Parameter(negative="", consume_multiple=True, help="Rulers to meet: a name or 'p99<=20ms'.")
+    ],
+    parts: PartWords = (),
+    price: Annotated[tuple[str, ...], Parameter(negative="", help="NAME=USD of a part. May be repeated.")] = (),
+    capacity: Annotated[
+        str | None, Parameter(help="Usable capacity that is needed, such as 1TB of 10^12 bytes.")
+    ] = None,
+    budget: Annotated[float | None, Parameter(help="USD that may be spent.")] = None,
+    fastest: Annotated[bool, Parameter(negative="", help="The fastest instead of the cheapest.")] = False,
+    level: Annotated[
+        tuple[str, ...], Parameter(negative="", consume_multiple=True, help="RAID levels; else all with redundancy.")
+    ] = (),
+    members: Annotated[tuple[int, ...], Parameter(negative="", consume_multiple=True, help="Counts of drives.")] = (),
+    condition: Annotated[
+        tuple[str, ...],
+        Parameter(negative="", consume_multiple=True, help="Conditions; else normal, degraded and rebuilding."),
+    ] = (),
+    mttf: Annotated[float, Parameter(help="Mean time to failure of a drive in hours.")] = DEFAULT_MTTF_HOURS,
+    duration: Annotated[str, Parameter(help="Virtual time of each simulation.")] = "10s",
+    runners_up: Annotated[int, Parameter(help="How many more are looked for.")] = 3,
+    most: Annotated[int, Parameter(help="Bricks that are simulated at the most.")] = 120,
+    overrides: options.Overrides = (),
+    output: options.Output = None,
+    json: options.Json = False,
+) -> int:
+    """The cheapest (or fastest) modelled brick that meets the rulers in every condition.
+
+    Parameters
+    ----------
+    profile
+        The load: the name of a profile that ships with Brickyard, or the path of a TOML file.
+    """
+    wanted = _wanted(profile, require, condition, capacity, budget, mttf, [f"duration={duration}", *overrides])
+    if runners_up < 0 or most < 1 or any(count < 1 for count in members):
+        raise BadInputError("--runners-up must be 0 or more, --most and --members 1 or more")
+    if wrong := sorted(set(level) - set(parts_of.LEVELS)):
+        raise BadInputError(f"--level {wrong[0]}: there are {', '.join(parts_of.LEVELS)}")
+    chosen = parts_of.read(parts, price)
+    unpriced = [] if fastest and budget is None else chosen.unpriced()
+    levels = level or buying.default_levels(wanted.conditions)
+    among = buying.candidates(chosen, levels, members or buying.MEMBERS, wanted.conditions)
+    fitting = [c for c in among if (c.usd is not None or not unpriced) and buying.is_worth_it(c, wanted)]
+    if not fitting:
+        raise BadInputError(
+            f"none of {len(among)} bricks has a price, fits the budget and has the capacity; add parts or --price"
+        )
+    console = stderr()
+    with console.status("modelled bricks") as status:
+        found = buying.search(
+            fitting,
+            lambda candidate: buying.evaluate(candidate, wanted),
+            fastest=fastest,
+            throughput=wanted.throughput,
+            enough=1 + runners_up,
+            most=most,
+            cores=os.cpu_count() or 1,
+            progress=lambda done, total: status.update(f"{done} of at most {total} bricks simulated"),
+        )
+    from brickyard.report.advice import cost_against_rate
+
+    written = _write(cost_against_rate(found, throughput=wanted.throughput), output)
+    if json:
+        emit(
+            {
+                "profile": profile,
+                "rulers": [ruler.name for ruler in wanted.rulers],
+                "conditions": list(wanted.conditions),
+                "by": "rate" if fastest else "price",
+                "found": [trial.document() for trial in found.ranked],
+                "simulated": [trial.document() for trial in found.trials],
+                "not_simulated": found.left_out,
+                "without_price": unpriced,
+                "mttf_hours": mttf,
+                "pictures": written,
+            }
+        )
+    else:
+        _print_found(found, wanted, unpriced, written, mttf)
+    return 0 if found.ranked else 1
+
+
+def _wanted(
+    profile: str,
+    require: tuple[str, ...],
+    conditions: tuple[str, ...],
+    capacity: str | None,
+    budget: float | None,
+    mttf: float,
+    changes: list[str],
+) -> buying.Wanted:
+    if not require:
+        raise BadInputError("--require: at least one ruler, such as --require 'p99<=50ms'")
+    if not 0 < mttf < float("inf") or (budget is not None and not 0 <= budget < float("inf")):
+        raise BadInputError("--mttf must be above 0 hours, and --budget 0 USD or more")
+    if wrong := sorted(set(conditions) - set(buying.ALL_CONDITIONS)):
+        raise BadInputError(f"--condition {wrong[0]}: there are {', '.join(buying.ALL_CONDITIONS)}")
+    plan = profiles.validate(profiles.read(profile), changes)
+    writes = any(
+        stream["operations"]["write"] > 0 or "write" in stream.get("chain", [])
+        for phase in jsonlib.loads(plan)["phase"]
+        for stream in phase["stream"]
+    )
+    return buying.Wanted(
+        plan=plan,
+        filled_plan=profiles.validate(profiles.read(profile), [*changes, f"warmup={FILL_S}s"]),
+        rulers=tuple(rulers.read(word) for word in require),
+        conditions=tuple(dict.fromkeys(conditions)) or buying.CONDITIONS,
+        capacity_bytes=sold_capacity(capacity) or 0,
+        budget_usd=budget,
+        mttf_hours=mttf,
+        writes=writes,
+    )
+
+
+def _write(picture: Picture | None, output: Path | None) -> list[str]:
+    if picture is None or output is None:
+        return []
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        picture.write(output)
+    except OSError as error:
+        raise BadInputError(f"--output {output}: cannot be written: {error.strerror}") from error
+    return [str(output / f"{picture.name}.{ending}") for ending in ("png", "svg")]
+
+
+def _print_found(
+    found: buying.Found, wanted: buying.Wanted, unpriced: list[str], written: list[str], mttf: float
+) -> None:
+    out = stdout()
+    columns = [("brick", "left"), *((name, "right") for name in ("USD", "usable", "rebuild", "data loss"))]
+    columns += [(name, "right") for name in wanted.conditions] + [("decided by", "left")]
+    count = f"{len(found.trials)} bricks simulated, {found.left_out} not"
+    if found.ranked:
+        out.print(table(f"Meet the rulers ({count})", columns, [_row(t, wanted) for t in found.ranked]))
+    else:
+        out.print(f"None meets the rulers ({count}); the nearest:", markup=False)
+        near = sorted(found.trials, key=_nearness, reverse=True)[:4]
+        out.print(table("", columns, [_row(trial, wanted) for trial in near]))
+    out.print(
+        f"rates in {'MiB/s' if wanted.throughput else 'requests/s'}; rebuild: under this load all day; data loss: mean "
+        f"time, drives failing after {mttf:,.0f} h, independent of each other (Patterson, Gibson, Katz 1988; Chen et "
+        "al. 1994)",
+        markup=False,
+        soft_wrap=True,
+    )
+    if unpriced:
+        out.print(f"left out, no price: {', '.join(unpriced)}; --price NAME=USD gives one", markup=False)
+    for path in written[:1]:
+        out.print(f"picture: {path}", markup=False, soft_wrap=True)
+
+
+def _nearness(trial: buying.Trial) -> tuple[int, float]:
+    last = list(trial.states.values())[-1]
+    return len(trial.states), last.decided.head_room or 0.0
+
+
+def _row(trial: buying.Trial, wanted: buying.Wanted) -> list[str]:
+    rate: Callable[[buying.State], str] = lambda s: (  # noqa: E731
+        format_mib_per_s(s.bytes_per_s) if wanted.throughput else format_iops(s.iops)
+    )
+    usd, years, hours = trial.candidate.usd, trial.data_loss_years, trial.rebuild_hours
+    name, state = min(trial.states.items(), key=lambda item: (item[1].met, item[1].decided.head_room or 0.0))
+    decided = state.decided
+    value = "not measured" if decided.value is None else figure_text(decided.requirement, decided.value)
+    return [
+        trial.candidate.name,
+        "–" if usd is None else f"{usd:,.0f}",
+        f"{trial.capacity_bytes / 1e9:,.0f} GB",
+        "–" if hours is None else f"{three_digits(hours)} h",
+        "–" if years is None else f"{three_digits(years)} y",
+        *(rate(trial.states[c]) if c in trial.states else "–" for c in wanted.conditions),
+        f"{value}, {threshold_text(decided.requirement)} asked, {name.replace('_', ' ')}",
+    ]
+
+
+def parts(*, json: options.Json = False) -> int:
+    """The drives and controllers a search may use, what fits what, and the published prices."""
+    places = [place for place in bricks.texts() if not place.startswith("arrays/")]
+    known = parts_of.read([place.split("/", 1)[1] for place in places])
+    if json:
+        documents: dict[str, list[Json]] = {
+            kind: [
+                {
+                    "name": p.name,
+                    "usd": p.usd,
+                    "source": p.source or None,
+                    "fits": list(p.fits),
+                    "levels": list(p.levels),
+                }
+                for p in group
+            ]
+            for kind, group in (("drives", known.drives), ("controllers", known.controllers))
+        }
+        emit({**documents})
+        return 0
+    rows = [
+        [p.name, kind, ", ".join(p.fits) or "any", "–" if p.usd is None else f"{p.usd:,.0f}", p.source]
+        for kind, group in (("drive", known.drives), ("controller", known.controllers))
+        for p in group
+    ]
+    columns = [("part", "left"), ("kind", "left"), ("interface", "left"), ("USD", "right"), ("price from", "left")]
+    stdout().print(table("", columns, rows))
+    return 0
+
+
+def charts(*, json: options.Json = False) -> int:
+    """The rule-of-thumb charts of the studies, computed from the models, next to the published ratings."""
+    from brickyard.advise import charts as computing
+
+    console = stderr()
+    with console.status("rules of thumb") as status:
+        cells = computing.compute(lambda done, total: status.update(f"{done} of {total} published ratings"))
+    whole = computing.document(cells)
+    if json:
+        emit(whole)
+        return 0
+    out = stdout()
+    columns = [(name, "left") for name in ("", "criterion", "published", "computed", "agrees", "from")]
+    for study, chart in dict.fromkeys((cell.study, cell.chart) for cell in cells):
+        rows = [
+            [c.item, c.criterion, c.published, c.computed or "–", _AGREES[c.agrees], c.figure]
+            for c in cells
+            if (c.study, c.chart) == (study, chart)
+        ]
+        out.print(table(f"{chart} ({study})", columns, rows))
+        out.print()
+    steps = ", ".join(f"{name} from {least:.0%}" for name, least in computing.RATINGS[:-1])
+    out.print(
+        f"{whole['agree']} of {whole['compared']} agree. Ratings: share of the best level's figure, {steps}, else Poor."
+        f" Ranges agree when they touch, single figures within {computing.AGREES_WITHIN:.0%}.",
+        markup=False,
+        soft_wrap=True,
+    )
+    return 0
+
+
+_AGREES = {True: "yes", False: "no", None: "–"}

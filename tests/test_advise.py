@@ -1,0 +1,315 @@
+"""What to buy and what it carries: arithmetic by hand, searches among made-up figures, and small real simulations."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import support
+from brickyard import bricks, rulers
+from brickyard.advise import buy, charts, parts, predict
+from brickyard.advise.buy import Candidate, Trial
+from brickyard.advise.lifetime import data_loss_hours, rebuild_hours
+from brickyard.analysis.verdict import Finding, Verdict
+from brickyard.cli import main
+from brickyard.errors import BadInputError
+from brickyard.report import advice
+from brickyard.store import Json, Store
+
+RULER = rulers.read("iops>=100")
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Json:
+    capsys.readouterr()
+    assert main(["advise", *arguments, "--json"]) == code
+    document = json.loads(capsys.readouterr().out)
+    assert isinstance(document, dict)
+    return document
+
+
+@pytest.mark.parametrize(
+    ("level", "members", "hours"),
+    [
+        ("raid0", 8, 12_500),  # 100,000 / 8
+        ("raid1", 2, 500_000_000),  # 10^10 / (2 * 10)
+        ("raid10", 8, 125_000_000),  # 10^10 / (8 * 10)
+        ("raid5", 5, 50_000_000),  # 10^10 / (5 * 4 * 10)
+        ("raid6", 6, 10**15 / 12_000),  # 10^15 / (6 * 5 * 4 * 10^2)
+    ],
+)
+def test_mean_time_to_data_loss_by_hand(level: str, members: int, hours: float) -> None:
+    assert data_loss_hours(level, members, 100_000, 10) == pytest.approx(hours)
+
+
+def test_a_rebuild_takes_the_pace_beside_users_and_never_more_than_the_drive() -> None:
+    drive = {"kind": "rotating", "capacity_bytes": 36_000_000_000, "outer_mb_per_s": 60.0, "inner_mb_per_s": 40.0}
+    keeper = {"rebuild_min_mb_per_s": 10.0, "rebuild_writing_mb_per_s": 1.0}
+    brick: Json = {"level": "raid5", "drive": drive, "software": None, "controller": keeper}
+    assert rebuild_hours(brick, writes=False) == pytest.approx(1)
+    assert rebuild_hours(brick, writes=True) == pytest.approx(10)
+    unbounded = {**brick, "controller": {**keeper, "rebuild_min_mb_per_s": 500.0}}
+    assert rebuild_hours(unbounded, writes=False) == pytest.approx(0.2)  # 36 GB at 50 MB/s
+    assert rebuild_hours({**brick, "level": "raid0"}, writes=False) is None
+
+
+def candidate(usd: float | None, members: int = 2) -> Candidate:
+    return Candidate(parts.Part("d", None if usd is None else usd / members), parts.Part("c", 0.0), "raid1", members)
+
+
+def trial(made: Candidate, iops: dict[str, float]) -> Trial:
+    """A trial with given rates, judged against `iops>=100` as the search itself would."""
+    states = {}
+    for name, rate in iops.items():
+        finding = Finding(RULER.requirements[0], "measure", rate, rate / 100, 0, passed=rate >= 100)
+        states[name] = buy.State(rate, rate * 4096, (Verdict(RULER, (finding,)),))
+    return Trial(made, 10**9, 1.0, 1.0, states, all(state.met for state in states.values()))
+
+
+def found(figures: dict[Candidate, dict[str, float]], *, fastest: bool, enough: int = 1, cores: int = 2) -> buy.Found:
+    return buy.search(
+        list(figures),
+        lambda made: trial(made, figures[made]),
+        fastest=fastest,
+        throughput=False,
+        enough=enough,
+        most=100,
+        cores=cores,
+        progress=lambda *_: None,
+    )
+
+
+def test_the_cheapest_that_meets_the_rulers_in_every_condition_wins() -> None:
+    figures = {
+        candidate(900): {"normal": 900.0, "rebuilding": 500.0},
+        candidate(100): {"normal": 90.0},
+        candidate(200): {"normal": 300.0, "rebuilding": 50.0},  # enough on a good day only
+        candidate(300): {"normal": 200.0, "rebuilding": 120.0},
+        candidate(400): {"normal": 190.0, "rebuilding": 180.0},
+    }
+    assert [t.candidate.usd for t in found(figures, fastest=False).ranked] == [300]
+    assert [t.candidate.usd for t in found(figures, fastest=True, enough=2).ranked] == [900, 400]
+    both = found(figures, fastest=False, enough=9)
+    assert [t.candidate.usd for t in both.ranked] == [300, 400, 900]
+
+
+def test_a_search_stops_when_it_has_enough_and_is_the_same_on_any_number_of_cores() -> None:
+    figures = {candidate(100.0 * n): {"normal": 100.0 + n} for n in range(1, 30)}
+    one, four = (found(figures, fastest=False, enough=2, cores=cores) for cores in (1, 4))
+    assert one == four
+    assert [t.candidate.usd for t in one.ranked] == [100, 200]
+    assert len(one.trials) + one.left_out == 29
+    assert one.left_out > 20
+
+
+def test_names_that_would_cover_each_other_become_one() -> None:
+    rows = [
+        {"usd": usd, "worst": worst, "best": 1000.0, "place": place, "label": str(place)}
+        for place, (usd, worst) in enumerate([(480.0, 391.0), (480.0, 335.0), (480.0, 333.0), (900.0, 333.0)], 1)
+    ]
+    advice._join_names(rows)
+    assert [row["label"] for row in rows] == ["1", "2, 3", "", "4"]
+
+
+def test_every_shipped_part_is_a_modelled_one_and_has_its_price_from_a_source() -> None:
+    names = [place.split("/", 1)[1] for place in bricks.texts() if not place.startswith("arrays/")]
+    known = parts.read(names)
+    assert len(known.drives) + len(known.controllers) == len(names)
+    assert all(part.fits for part in (*known.drives, *known.controllers))
+    priced = [part for part in (*known.drives, *known.controllers) if part.usd is not None]
+    assert len(priced) > 5
+    assert all(part.source for part in priced)
+
+
+def test_parts_of_ones_own(tmp_path: Path) -> None:
+    place = tmp_path / "mine.toml"
+    place.write_text("[drives.nearline-20tb]\nusd = 400\n[controllers.linux-md]\n")
+    read = parts.read([str(place)])
+    assert [(p.name, p.usd, p.fits) for p in read.drives] == [("nearline-20tb", 400.0, ("sata",))]
+    assert read.controllers[0].usd == 0
+    assert parts.read([str(place)], ["nearline-20tb=350"]).drives[0].usd == 350
+    place.write_text("[drives.nothing]\nusd = 1\n")
+    with pytest.raises(BadInputError, match="nothing"):
+        parts.read([str(place)])
+    with pytest.raises(BadInputError, match="--parts"):
+        parts.read(["wd2500jd"], ["cheetah-x15=100"])
+
+
+def test_what_does_not_fit_is_no_candidate() -> None:
+    chosen = parts.read(["wd2500jd", "cheetah-x15", "3ware-8506-8"])
+    made = buy.candidates(chosen, buy.REDUNDANT, (2, 4, 10, 16), buy.CONDITIONS)
+    assert {c.drive.name for c in made} == {"wd2500jd"}  # no SCSI drive on a SATA controller
+    assert {c.level for c in made} == {"raid1", "raid5", "raid10"}  # the product has no RAID-6
+    by_count = {(c.level, c.members): c.controllers for c in made}
+    assert by_count["raid10", 16] == 2  # mirrors are striped over two controllers
+    assert ("raid5", 10) not in by_count  # one controller keeps parity, and has 8 ports
+    with pytest.raises(BadInputError, match="no drive"):  # without redundancy nothing can be rebuilt
+        buy.candidates(chosen, ("raid0",), (2,), buy.CONDITIONS)
+
+
+def test_a_brick_without_a_price_is_in_no_ranking_by_price() -> None:
+    assert candidate(None).usd is None
+    assert replace(candidate(None), drive=parts.Part("d", 10.0)).usd == 20
+
+
+BUY = ["buy", "sqlio-random-read-4", "--parts", "wd2500jd", "--parts", "3ware-8506-8", "--members", "2"]
+BUY += ["--members", "4", "--members", "8", "--duration", "5s"]
+
+
+def test_a_small_search_from_end_to_end(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    document = answer(capsys, *BUY, "--require", "iops>=150", "--output", str(tmp_path))
+    best = document["found"][0]
+    # A mirror does 138 random reads a second (MSR TR-2003-70, table 1), so two drives are too few.
+    assert best["members"] > 2
+    assert best["usd"] == 580 + 250 * best["members"]
+    assert all(state["iops"] >= 150 for state in best["conditions"].values())
+    assert best["conditions"]["rebuilding"]["iops"] < best["conditions"]["normal"]["iops"]
+    cheaper = [item for item in document["simulated"] if item["usd"] < best["usd"]]
+    assert cheaper
+    assert not any(item["met"] for item in cheaper)
+    assert (tmp_path / "cost-against-rate.png").read_bytes().startswith(b"\x89PNG")
+    assert answer(capsys, *BUY, "--require", "iops>=150") == {**document, "pictures": []}
+
+
+def test_when_nothing_is_enough_the_nearest_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["advise", *BUY, "--require", "iops>=100000"]) == 1
+    said = capsys.readouterr().out
+    assert "None meets the rulers" in said
+    assert "≥ 100,000 IOPS asked" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cause"),
+    [
+        (["predict", "sqlio-random-read-4", "sim:wd2500jd", "--limit", "p98:1ms"], "p98"),
+        (["predict", "sqlio-random-read-4", "sim:wd2500jd", "--limit", "p99:1ms", "--phase", "x"], "--phase x"),
+        (["predict", "sqlio-random-read-4", "sim:wd2500jd", "--limit", "p99:1ms", "--per-page", "0"], "--per-page"),
+        (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--parts", "floppy"], "floppy"),
+        (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--level", "raid7"], "raid7"),
+        (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--condition", "sleepy"], "sleepy"),
+        (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--capacity", "900PB"], "capacity"),
+        (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--parts", "io2", "--parts", "linux-md"], "--price"),
+    ],
+)
+def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], cause: str) -> None:
+    assert main(["advise", *arguments]) == 2
+    said = capsys.readouterr().err.strip()
+    assert cause in said
+    assert len(said.splitlines()) == 1
+
+
+def test_the_highest_rate_of_a_queue_that_is_known() -> None:
+    """M/M/1 with a mean service time of 5 ms: the mean response is 20 ms at 150 requests a second."""
+
+    def attempt(rate: float) -> predict.Step:
+        mean_ns = 5e6 / (1 - rate * 0.005) if rate < 200 else float("inf")
+        return predict.Step(rate, mean_ns, mean_ns <= 20e6)
+
+    for first in (3.0, 150.0, 9000.0):
+        best = predict.highest(attempt, first).best
+        assert best is not None
+        assert 150 / 1.01 <= best.rate_per_s <= 150
+
+
+def test_no_rate_is_invented_where_a_single_request_is_too_slow() -> None:
+    carried = predict.highest(lambda rate: predict.Step(rate, 9e6, False), 100)
+    assert carried.best is None
+    assert 5 <= len(carried.steps) <= 10
+
+
+PREDICT = ["predict", "sqlio-random-read-4"]
+
+
+def test_a_brick_carries_less_within_a_tighter_limit_and_while_it_is_rebuilt(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    target = "sim:msr-2003-wd-hardware-mirror"
+    loose = answer(capsys, *PREDICT, target, "--limit", "mean:50ms", "--per-mailbox", "0.5", "--per-page", "4")
+    # 138 random reads a second is all that it does with four in flight (MSR TR-2003-70, table 1).
+    assert 100 < loose["rate_per_s"] < 150
+    assert loose["value_ns"] <= 50e6
+    assert loose["mailboxes"] == int(loose["rate_per_s"] / 0.5)
+    assert loose["pages_per_s"] == pytest.approx(loose["rate_per_s"] / 4)
+    failed = [step["rate_per_s"] for step in loose["steps"] if not step["holds"]]
+    assert min(failed) <= loose["rate_per_s"] * 1.01
+    tight = answer(capsys, *PREDICT, target, "--limit", "mean:20ms")
+    assert tight["rate_per_s"] < loose["rate_per_s"]
+    rebuilding = answer(capsys, *PREDICT, target, "--limit", "mean:50ms", "--condition", "rebuilding")
+    assert rebuilding["rate_per_s"] < loose["rate_per_s"]
+    assert answer(capsys, *PREDICT, "sim:wd2500jd", "--limit", "mean:1ms", code=1)["rate_per_s"] is None
+
+
+def test_the_mix_of_streams_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = predict.one_phase(support.plan(support.stream(name="a"), support.stream(name="b"), requests=9), None)
+    streams = json.loads(predict.at_rate(plan, 100.0, {0: 0.75, 1: 0.25}, "p99", 1.0))["phase"][0]
+    assert [stream["pace"]["rate"] for stream in streams["stream"]] == [75.0, 25.0]
+    assert "requests" not in streams
+    assert streams["duration"] == "20000000000ns"  # 1,000 requests have ten beyond p99; twice that at 100 a second
+
+
+def test_a_real_file_is_predicted_from_runs_that_are_kept(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    place = tmp_path / "data"
+    place.write_bytes(bytes(8 << 20))
+    document = answer(
+        capsys, *PREDICT, str(place), "--limit", "mean:1s", "--duration", "200ms", "--set", "warmup=0s", code=0
+    )
+    assert document["rate_per_s"] > 0
+    with Store() as store:
+        assert len(store.runs()) == len(document["steps"]) + 1
+
+
+def test_published_charts_are_the_ones_of_the_reference() -> None:
+    ours = Path(buy.__file__).with_name("advice_charts.csv").read_text("utf-8")
+    reference = Path(__file__).parent.parent / "reference" / "advice_charts.csv"
+    assert ours == reference.read_text("utf-8")
+    assert charts.published() == list(csv.DictReader(ours.splitlines()))
+
+
+def test_a_share_of_the_best_is_a_rating() -> None:
+    # The usable shares of eight drives at RAID-0, 5, 6 and 10 and their published ratings.
+    assert [charts.rating(share) for share in (1.0, 7 / 8, 6 / 8, 4 / 8)] == ["Best", "Good", "Moderate", "Poor"]
+    assert charts.agrees(3.4, 3.5, "3-5")
+    assert not charts.agrees(5.1, 6, "3-5")
+    assert charts.agrees(104, 104, "130")
+    assert not charts.agrees(76, 77, "50")
+
+
+def test_rules_of_thumb_are_computed_beside_the_published_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    document = answer(capsys, "charts")
+    cells = {(cell["item"], cell["criterion"]): cell for cell in document["cells"]}
+    assert len(document["cells"]) == len(charts.published())
+    assert all(cells[f"RAID {n}", "capacity"]["agrees"] for n in (0, 1, 5, 6, 10))
+
+    def figure(level: int, criterion: str) -> float:
+        return float(cells[f"RAID {level}", criterion]["figure"].split()[0])
+
+    # Each write costs two on mirrors, four on RAID-5 and six on RAID-6.
+    by_level = [figure(level, "transactional I/O") for level in (0, 10, 5, 6)]
+    assert by_level == sorted(by_level, reverse=True)
+    assert by_level[1] > 1.2 * by_level[2]
+    assert figure(0, "failure and rebuild") == 0
+    assert cells["Enterprise", "average seek ms"]["agrees"]
+    assert cells["Notebook", "average seek ms"]["computed"] is None
+    assert document["agree"] <= document["compared"] < len(document["cells"])
+
+
+def test_a_cache_flatters_nobody(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["buy", "sqlio-random-write-4", "--require", "iops>=1", "--parts", "cheetah-15k5-300"]
+    arguments += [
+        "--parts",
+        "intel-srcasj4",
+        "--fastest",
+        "--condition",
+        "normal",
+        "--members",
+        "4",
+        "--level",
+        "raid5",
+    ]
+    arguments += ["--duration", "10s"]
+    iops = answer(capsys, *arguments)["found"][0]["conditions"]["normal"]["iops"]
+    # Four arms, four accesses a write: a rate of a single drive. A cache that is not full would show thousands.
+    assert iops < 1000
