@@ -127,13 +127,25 @@ def figures_of(output: str, cpu_ns: float) -> Figures:
     return Figures(values)
 
 
+def give_back_zram() -> None:
+    """The kernel lets go of a ring's files a moment after its process has ended, and refuses the reset until then."""
+    for _ in range(50):
+        try:
+            Path("/sys/block/zram0/reset").write_text("1")
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    print("zram0 could not be reset; echo 1 > /sys/block/zram0/reset", file=sys.stderr)
+
+
 def ram_disk(stack: ExitStack) -> tuple[Path, str]:
     """A RAM-backed block device full of data that does not compress: zram where one is free, else a loop on tmpfs."""
     zram = Path("/sys/block/zram0/disksize")
     if zram.exists() and zram.read_text().strip() == "0":
         zram.write_text(str(SIZE_BYTES))
         device, kind = Path("/dev/zram0"), "zram"
-        stack.callback(lambda: Path("/sys/block/zram0/reset").write_text("1"))
+        stack.callback(give_back_zram)
     else:
         backing = Path(tempfile.mkdtemp(dir="/dev/shm")) / "disk"
         backing.touch()
