@@ -13,8 +13,8 @@ use crate::memory::Buffers;
 use crate::psync::{Beacon, Handle, Psync};
 use crate::uring::{Features, Uring, build_ring, ring_entries};
 
-/// Loops are pinned only where kernel workers, interrupts and the rest of the host keep so many cores for each of them:
-/// on two cores a pinned loop halved the rate of a device that the kernel serves by workers.
+/// Loops are pinned only where kernel workers, interrupts and the rest of the host keep so many cores for each of them.
+/// On two noisy cores, pinned loops reached about half of the rate on a device that the kernel serves by workers.
 const CORES_A_LOOP: usize = 4;
 
 /// An open target.
