@@ -16,8 +16,28 @@ pub enum Failure {
 
 #[derive(Debug, Clone)]
 pub enum Note {
-    Failed { at_ns: u64, stream: u16, operation: Operation, offset_bytes: u64, request_bytes: u32, failure: Failure },
-    Hangs { at_ns: u64, stream: u16, operation: Operation, offset_bytes: u64, request_bytes: u32, outstanding_ns: u64 },
+    Failed {
+        at_ns: u64,
+        stream: u16,
+        operation: Operation,
+        offset_bytes: u64,
+        request_bytes: u32,
+        failure: Failure,
+    },
+    /// A frame was missing when its buffer ran out.
+    Dropped {
+        stream: u16,
+        worker: u32,
+        missed: crate::frames::MissedFrame,
+    },
+    Hangs {
+        at_ns: u64,
+        stream: u16,
+        operation: Operation,
+        offset_bytes: u64,
+        request_bytes: u32,
+        outstanding_ns: u64,
+    },
 }
 
 /// Failed requests, each in one kind; failed calls by errno as well.

@@ -3,11 +3,16 @@
 //!
 //! Refusal: it knows no device, no clock and no thread. Whether a target can carry the plan is for the engine to say.
 
+mod frames;
+mod limit;
 mod overrides;
 mod profile;
+mod spread;
 mod units;
 mod validate;
 
+pub use frames::{Buffer, FRAME_ALIGN_BYTES, Frames, VIDEO_FORMATS, VideoFormat};
+pub use limit::{Limit, LimitFigure, Threshold, TimeKind};
 pub use overrides::Override;
 pub use profile::*;
 pub use units::{Bytes, Duration, Percent, Position, Span, format_bytes, parse_bytes, parse_duration_ns};

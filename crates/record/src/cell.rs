@@ -2,10 +2,13 @@
 
 use crate::histogram::Histogram;
 
-/// Read, write, flush, trim, in this order everywhere; then chains, whose requests are counted by operation as well.
-pub const OPERATIONS: usize = 5;
+/// Read, write, flush, trim, in this order everywhere; then chains and frames, whose requests are counted by operation
+/// as well.
+pub const OPERATIONS: usize = 6;
 /// Where chains are counted: whole ones, from the due instant of the first step to the end of the last.
 pub const CHAINS: usize = 4;
+/// Where frames of video are counted: whole ones, from their due instant to the end of the last of their requests.
+pub const FRAMES: usize = 5;
 
 /// Counts and times of one stream and operation. `requests` and `bytes` are successes; failures are `errors` alone.
 #[derive(Clone, Default)]
@@ -13,6 +16,8 @@ pub struct Cell {
     pub requests: u64,
     pub bytes: u64,
     pub errors: u64,
+    /// Frames whose response time exceeded their buffer, in time for nobody; late ones are among `requests` once they end.
+    pub dropped: u64,
     /// Requests of the stream in flight at the most.
     pub depth_max: u32,
     pub service: Histogram,
@@ -26,6 +31,7 @@ impl Cell {
         self.requests += other.requests;
         self.bytes += other.bytes;
         self.errors += other.errors;
+        self.dropped += other.dropped;
         // Cells of one stream come from its loops, which run at the same time: their depths add up.
         self.depth_max += other.depth_max;
         self.service.merge(&other.service);
@@ -36,7 +42,7 @@ impl Cell {
     }
 
     pub fn clear(&mut self) {
-        (self.requests, self.bytes, self.errors, self.depth_max) = (0, 0, 0, 0);
+        (self.requests, self.bytes, self.errors, self.dropped, self.depth_max) = (0, 0, 0, 0, 0);
         self.service.clear();
         self.response.clear();
         if let Some(h) = &mut self.lateness {
@@ -45,7 +51,7 @@ impl Cell {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.requests == 0 && self.errors == 0
+        self.requests == 0 && self.errors == 0 && self.dropped == 0
     }
 }
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from brickyard import _core
 from brickyard.analysis import cells
 from brickyard.analysis.latency import Latency, latency_of, with_max
-from brickyard.analysis.totals import phase_name, whole_intervals
-from brickyard.store import CHAIN, IntervalCost, Json, Record
+from brickyard.analysis.totals import phase_name, phase_plan, whole_intervals
+from brickyard.store import WHOLES, IntervalCost, Json, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, three_digits
 
-COLUMNS = ("knob", "value", "IOPS", "MiB/s", "mean", "p50", "p99", "errors")
+COLUMNS = ("knob", "value", "IOPS", "MiB/s", "mean", "p50", "p99", "errors", "limit")
 KNOBS = {"depth": "depth", "workers": "workers", "rate_per_s": "rate"}
 
 
@@ -26,6 +27,9 @@ class Step:
     bytes_per_s: float
     errors: int
     response: Latency | None
+    within: bool | None = None
+    """Whether the limit was kept; None where there is none."""
+    overloaded: bool = False
 
 
 def steps(record: Record) -> list[Step]:
@@ -34,7 +38,14 @@ def steps(record: Record) -> list[Step]:
     for cost in whole_intervals(record):
         if not cost.warmup and not cost.drain and (knob := _knob(cost.knob)):
             spans.setdefault((cost.phase, *knob), []).append(cost)
-    return [_step(record, *key, costs) for key, costs in spans.items()]
+    judged = {
+        (int(told["phase"]), str(told["knob"]), float(told["value"])): told for told in record.events_of("ramp_step")
+    }
+    made = [(key, _step(record, *key, costs)) for key, costs in spans.items()]
+    return [
+        replace(step, within=told["within"], overloaded=told["overloaded"]) if (told := judged.get(key)) else step
+        for key, step in made
+    ]
 
 
 def _knob(told: Json | None) -> tuple[str, float] | None:
@@ -45,7 +56,7 @@ def _knob(told: Json | None) -> tuple[str, float] | None:
 
 def _step(record: Record, phase: int, knob: str, value: float, costs: list[IntervalCost]) -> Step:
     starts, length_ns = {cost.start_ns for cost in costs}, sum(cost.end_ns - cost.start_ns for cost in costs)
-    items = [i for i in record.intervals if i.phase == phase and i.start_ns in starts and i.operation != CHAIN]
+    items = [i for i in record.intervals if i.phase == phase and i.start_ns in starts and i.operation not in WHOLES]
     once = [item for item in items if item.measure == "service"]
     answers = [item for item in items if item.measure == "response"]
     return Step(
@@ -65,15 +76,62 @@ def step_rows(found: list[Step]) -> list[list[str]]:
     return [
         [
             step.knob,
-            f"{step.value:,.0f}" if step.value == int(step.value) else three_digits(step.value),
+            _value(step.value),
             format_iops(step.iops),
             format_mib_per_s(step.bytes_per_s),
             format_ns(step.response.mean_ns) if step.response else cells.DASH,
             *(format_ns(step.response.percentiles[name]) if step.response else cells.DASH for name in ("p50", "p99")),
             format_count(step.errors),
+            _limit_word(step),
         ]
         for step in found
     ]
+
+
+def _limit_word(step: Step) -> str:
+    if step.overloaded:
+        return "overloaded"
+    return {None: "", True: "within", False: "beyond"}[step.within]
+
+
+def found_words(record: Record) -> list[str]:
+    """What the search of each ramp came to: one line each."""
+    said = []
+    for end in record.events_of("ramp_end"):
+        phase = int(end["phase"])
+        rule = phase_plan(record, phase)["ramp"]
+        limit, knob = rule["limit"], str(end["knob"])
+        is_rate = limit["when"] in ("iops", "throughput")
+        asked = f"{'below' if is_rate else 'above'}"
+        said_limit = f"{limit['when']} {'at least' if is_rate else 'within'} {limit_text(limit[asked], limit['when'])}"
+        found, beyond = end["found"], end["beyond"]
+        if found is None:
+            said.append(f"{phase_name(record, phase)}: {said_limit} at no {knob} that was tried")
+            continue
+        least = "least" if is_rate else "highest"
+        rest = f"; {_value(beyond)} {'misses it' if is_rate else 'does not keep it'}" if beyond is not None else ""
+        rest = rest or ("; nothing that was tried missed it" if is_rate else "; no value that was tried broke it")
+        said.append(
+            f"{phase_name(record, phase)}: {said_limit}: {least} {knob} {_value(found['value'])}, which does"
+            f" {format_iops(found['rate_per_s'])} IOPS and {format_mib_per_s(found['bytes_per_s'])} MiB/s{rest}"
+        )
+    return said
+
+
+def _value(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else three_digits(value)
+
+
+def limit_text(threshold: float | str, figure: str) -> str:
+    """The threshold of a limit as a person writes it: 20 ms, 5,000 IOPS, 200 MiB/s, 0 frames."""
+    if figure == "iops":
+        return f"{format_iops(float(threshold))} IOPS"
+    if figure == "throughput":
+        moved = float(threshold) if not isinstance(threshold, str) else _core.parse_bytes(threshold.removesuffix("/s"))
+        return f"{format_mib_per_s(moved)} MiB/s"
+    if figure == "dropped":
+        return f"{float(threshold):g} frames"
+    return format_ns(_core.parse_duration_ns(str(threshold)))
 
 
 def step_document(step: Step) -> Json:
@@ -84,6 +142,8 @@ def step_document(step: Step) -> Json:
         "iops": step.iops,
         "bytes_per_s": step.bytes_per_s,
         "errors": step.errors,
+        "within": step.within,
+        "overloaded": step.overloaded,
         "response_mean_ns": step.response.mean_ns if step.response else None,
         **{f"response_{n}_ns": step.response.percentiles[n] if step.response else None for n in ("p50", "p99")},
     }

@@ -10,10 +10,10 @@ from collections import Counter
 from datetime import datetime
 from typing import Any
 
+from brickyard.analysis.further import further_document
 from brickyard.analysis.latency import Latency
-from brickyard.analysis.ramp import step_document, steps
 from brickyard.analysis.totals import Totals, totals, whole_intervals
-from brickyard.store import CHAIN, Json, Record, RunInfo
+from brickyard.store import WHOLES, Json, Record, RunInfo
 from brickyard.units import format_count, format_ns, format_percent, format_size
 
 SLOWEST_SHOWN = 10
@@ -45,7 +45,7 @@ def run_document(record: Record) -> Json:
         "watch": info.watch,
         "warnings": info.warnings,
         "totals": [totals_document(row) for row in totals(record)],
-        "ramp": [step_document(step) for step in steps(record)],
+        **further_document(record),
         "verified": verified(record),
         "generator": [generator_document(end) for end in record.events_of("phase_end")],
         "errors": record.errors,
@@ -129,7 +129,7 @@ def slowest(record: Record) -> list[Json]:
 
 def cpu_per_request_ns(record: Record) -> tuple[float, float] | None:
     """User and system CPU that the generator used for one request, warm-up left out."""
-    requests = sum(row.requests + row.errors for row in totals(record) if row.operation != CHAIN)
+    requests = sum(row.requests + row.errors for row in totals(record) if row.operation not in WHOLES)
     spans = [cost for cost in record.costs if not cost.warmup]
     if not requests or not spans:
         return None
@@ -315,7 +315,7 @@ def interval_documents(record: Record) -> list[Json]:
     requests: Counter[tuple[int, int]] = Counter()
     errors: Counter[tuple[int, int]] = Counter()
     for item in record.intervals:
-        if item.measure == "service" and item.operation != CHAIN:
+        if item.measure == "service" and item.operation not in WHOLES:
             requests[item.phase, item.start_ns] += item.requests
             errors[item.phase, item.start_ns] += item.errors
     return [

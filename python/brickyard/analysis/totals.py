@@ -13,7 +13,7 @@ from statistics import fmean, median, pstdev
 
 from brickyard import _core
 from brickyard.analysis.latency import Latency, latency_of
-from brickyard.store import CHAIN, Interval, IntervalCost, Json, Record
+from brickyard.store import WHOLES, Interval, IntervalCost, Json, Record
 
 STUB_SHARE = 0.1  # what an interruption left of a phase tells no rate below this share of an interval
 FULL_INTERVAL_SHARE = 0.9  # the last interval of a phase may be a stub; its rate says little
@@ -192,7 +192,7 @@ class PhaseRate:
 
 def phase_rates(record: Record) -> list[PhaseRate]:
     """One for each phase that measured anything, without reading a histogram."""
-    counted = [i for i in record.intervals if not i.warmup and i.measure == "service" and i.operation != CHAIN]
+    counted = [i for i in record.intervals if not i.warmup and i.measure == "service" and i.operation not in WHOLES]
     found = []
     for phase in sorted({item.phase for item in counted}):
         spans = rated_intervals(record, phase)

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from brickyard import _core
 from brickyard.analysis import PhaseRate
 from brickyard.cli.output import stderr
-from brickyard.store import CHAIN, Json
+from brickyard.store import WHOLES, Json
 from brickyard.study.runner import RunResult, RunSpec
 from brickyard.units import format_iops, format_mib_per_s, format_ns, format_size
 
@@ -38,7 +38,7 @@ def figures(events: list[Json]) -> str:
     """Rates over some intervals; of a single one also the worst p99 of its operations."""
     span_ns = max(event["end_ns"] for event in events) - min(event["start_ns"] for event in events)
     seconds = max(span_ns / 1e9, 1e-9)
-    cells = [cell for event in events for cell in event["cells"] if cell["operation"] != CHAIN]
+    cells = [cell for event in events for cell in event["cells"] if cell["operation"] not in WHOLES]
     requests, moved, errors = (sum(cell[key] for cell in cells) for key in ("requests", "bytes", "errors"))
     text = f"{format_iops(requests / seconds)} IOPS  {format_mib_per_s(moved / seconds)} MiB/s"
     measures = [cell["measures"] for cell in cells if "measures" in cell]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json as jsonlib
 import os
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from rich.console import Console
 
-from brickyard import bricks, profiles
+from brickyard import _core, bricks, profiles
 from brickyard.analysis.summary import run_document
 from brickyard.cli import judging as judges
 from brickyard.cli import options
@@ -18,7 +19,7 @@ from brickyard.cli.output import emit, stderr, stdout
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_run
 from brickyard.cli.target import Aim, aim, aim_modelled, missing_targets, parse_size, size_of, split_overrides
-from brickyard.errors import BAD_INPUT, BadInputError
+from brickyard.errors import BAD_INPUT, BadInputError, one_line
 from brickyard.formats.fio_export import export_fio
 from brickyard.store import Json, Store
 from brickyard.study.fit import fitted, own_size
@@ -39,6 +40,9 @@ def run(
     dry_run: Annotated[bool, Parameter(negative="", help="Validate and show the plan; touch nothing.")] = False,
     stop_on_error: Annotated[
         bool, Parameter(negative="", help="End the run at the first failed request instead of counting it.")
+    ] = False,
+    each: Annotated[
+        bool, Parameter(negative="", help="Run every stream of the profile on each of the targets, all at once.")
     ] = False,
     engine: Annotated[
         Literal["auto", "io_uring", "psync", "fio"] | None,
@@ -72,6 +76,7 @@ def run(
     judge = judges.judging(ruler, check, price, capacity, ports)
     changes = [*overrides, "stop_on_error=true"] if stop_on_error else list(overrides)
     changes += [f"engine={engine}"] if engine not in (None, "fio") else []
+    changes += ["each=true"] if each else []
     modelled = any(bricks.is_modelled(target) for target in targets)
     if condition is not None and not modelled:
         raise BadInputError("--condition: only a modelled brick (sim:NAME) can be put into a condition here")
@@ -90,7 +95,7 @@ def run(
         return _dry_run(text, changes, targets, size, as_json=json)
     if modelled:
         aimed = aim_modelled(targets, brick_changes)
-        plan = _fitted_to(text, changes, aimed.capacity_bytes, is_new=True)  # no header
+        plan = spread(_fitted_to(text, changes, aimed.capacity_bytes, is_new=True), aimed.targets)  # no header
         with Store(store) as kept:
             return _measure(kept, text.name, plan, aimed, repeat, judge, as_json=json)
     if not targets and _target_count(plan) > 1:
@@ -101,7 +106,7 @@ def run(
             targets, size=size, scratch=scratch, keep=keep, overwrite=overwrite, destroys_data=i_know_this_destroys_data
         ) as aimed,
     ):
-        plan = _fitted(text, changes, aimed.targets, aimed.options["create_bytes"])
+        plan = spread(_fitted(text, changes, aimed.targets, aimed.options["create_bytes"]), aimed.targets)
         _announce(stderr(), plan, aimed)
         by = "fio" if engine == "fio" else "brickyard"
         return _measure(kept, text.name, plan, aimed, repeat, judge, by, as_json=json)
@@ -146,6 +151,16 @@ def _fitted_to(text: profiles.ProfileText, changes: list[str], size_bytes: int |
     return profiles.validate(text, [*fitted(text, plan, size_bytes, is_new=is_new), *changes])
 
 
+def spread(plan: str, targets: Sequence[str]) -> str:
+    """Every stream on each target, where the profile or the user asks for it."""
+    if len(targets) < 2 or not jsonlib.loads(plan).get("each"):
+        return plan
+    try:
+        return _core.spread(plan, list(targets))
+    except ValueError as error:
+        raise BadInputError(one_line(error)) from error
+
+
 def _target_count(plan: str) -> int:
     parsed: Json = jsonlib.loads(plan)
     return 1 + max(int(stream.get("target", 0)) for phase in parsed["phase"] for stream in phase["stream"])
@@ -173,7 +188,7 @@ def _dry_run(
 ) -> int:
     if targets and not any(bricks.is_modelled(target) for target in targets):
         missing_targets(targets, parse_size(size))
-    parsed: Json = jsonlib.loads(_fitted(text, changes, list(targets) or [""], parse_size(size)))
+    parsed: Json = jsonlib.loads(spread(_fitted(text, changes, list(targets) or [""], parse_size(size)), targets))
     wanted = max(stream["target"] for phase in parsed["phase"] for stream in phase["stream"]) + 1
     if targets and len(targets) != wanted:
         raise BadInputError(f"{text.name}: speaks of {_targets(wanted)}, and {len(targets)} were named")

@@ -10,7 +10,9 @@ from typing import Any
 
 Json = dict[str, Any]
 
-CHAIN = "chain"  # counts whole chains; their requests are counted by operation as well, so sums leave it out
+WHOLES = ("chain", "frame")
+"""Made of requests that are counted by operation as well, so sums leave them out."""
+CHAIN, FRAME = WHOLES
 
 
 @dataclass(frozen=True, slots=True)
