@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from brickyard.databases.ephemeral import Server, ephemeral_postgres
 
 # Those in the guest need md, and disks that may be written over; `tests/guest/run` makes both.
 collect_ignore = [] if os.environ.get("BRICKYARD_GUEST") else ["guest"]
@@ -25,3 +28,10 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.delenv("BRICKYARD_DEBUG", raising=False)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A real server that the tests of a session share; each makes a database of its own in it."""
+    with ephemeral_postgres(settings={"fsync": "off", "shared_buffers": "64MB"}) as server:
+        yield server
