@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use pace::Schedule;
 
 use crate::address::Region;
-use crate::device::{Completion, Operation};
+use crate::device::{Completion, Entry, Operation};
 use crate::source::{Next, Request, Source};
 
 /// Requests of a worker's frames, one frame behind the other through its part of the region, and again from its start.
@@ -64,6 +64,7 @@ impl Source for FrameSource {
             offset_bytes: self.start_bytes + self.frame * self.frame_bytes + self.within_bytes,
             request_bytes: request_bytes as u32,
             pass: self.pass,
+            entry: Entry::default(),
         };
         self.within_bytes += request_bytes;
         if self.within_bytes == self.frame_bytes {

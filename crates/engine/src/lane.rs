@@ -6,10 +6,10 @@ use pace::Schedule;
 use plan::{FlushCall, FlushEvery, Lockstep, SyncMode};
 
 use crate::control::Knobs;
-use crate::device::Operation;
+use crate::device::{Entry, Operation};
 use crate::frames::FrameJudge;
 use crate::payload::Payload;
-use crate::source::{Part, Source};
+use crate::source::{ChainKind, Part, Source};
 use crate::verify::Verifier;
 
 /// When a lane's operations are due.
@@ -81,6 +81,9 @@ pub(crate) struct Slot {
     pub in_flight: bool,
     pub hang_named: bool,
     pub part: Part,
+    pub entry: Entry,
+    /// What this slot's chain is counted as.
+    pub chain: ChainKind,
     /// A step of this slot's chain has failed.
     pub chain_failed: bool,
     /// When the first step of this slot's chain was due and submitted.

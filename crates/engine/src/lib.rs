@@ -16,6 +16,7 @@ pub mod measuring;
 pub mod note;
 pub mod pattern;
 pub mod payload;
+pub mod program;
 pub mod ramp;
 pub mod referee;
 pub mod rng;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::device::Operation;
+use crate::device::{Entry, Operation};
 use crate::verify::{Damage, DamageKind};
 
 /// Why a request is no success.
@@ -22,6 +22,7 @@ pub enum Note {
         operation: Operation,
         offset_bytes: u64,
         request_bytes: u32,
+        entry: Entry,
         failure: Failure,
     },
     /// A frame was missing when its buffer ran out.

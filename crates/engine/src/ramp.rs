@@ -150,7 +150,7 @@ impl RampJudge {
                     .map(|(_, _, c)| c.requests + c.errors)
                     .sum()
             };
-            let chains = of(&|operation| operation == CHAINS);
+            let chains = of(&|operation| (CHAINS..FRAMES).contains(&operation));
             units += if chains > 0 { chains } else { of(&|operation| operation < CHAINS) };
         }
         units as f64

@@ -7,6 +7,7 @@ mod frames;
 mod limit;
 mod overrides;
 mod profile;
+mod program;
 mod spread;
 mod units;
 mod validate;
@@ -15,7 +16,8 @@ pub use frames::{Buffer, FRAME_ALIGN_BYTES, Frames, VIDEO_FORMATS, VideoFormat};
 pub use limit::{Limit, LimitFigure, Threshold, TimeKind};
 pub use overrides::Override;
 pub use profile::*;
-pub use units::{Bytes, Duration, Percent, Position, Span, format_bytes, parse_bytes, parse_duration_ns};
+pub use program::{DirectoryChoice, Program, SizeRange, Unit};
+pub use units::{Bytes, Duration, Passes, Percent, Position, Span, format_bytes, parse_bytes, parse_duration_ns};
 pub use validate::{MAX_DEPTH, MAX_REQUEST_BYTES, MAX_WORKERS};
 
 /// What is wrong with a profile: one line that names the key and the remedy.

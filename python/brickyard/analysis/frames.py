@@ -52,6 +52,7 @@ def players(record: Record) -> list[Player]:
         )
         for end in record.events_of("phase_end")
         for told in end.get("frames", [])
+        if told["frames"] or told["unjudged"]
     ]
 
 

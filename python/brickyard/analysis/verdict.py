@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 from brickyard.analysis.frames import players
 from brickyard.analysis.latency import latency, merge, with_max
-from brickyard.analysis.totals import Totals, totals
+from brickyard.analysis.totals import Totals, phase_plan, totals
 from brickyard.rulers import Requirement, Ruler
 from brickyard.store import WHOLES, Json, Record
 
@@ -88,8 +88,19 @@ def all_pass(verdicts: list[Verdict]) -> bool:
     return bool(verdicts)
 
 
+def _searches_drops(record: Record, end: Json) -> bool:
+    limit = (phase_plan(record, int(end["phase"])).get("ramp") or {}).get("limit") or {}
+    return end["knob"] == "workers" and limit.get("when") == "dropped"
+
+
 def _dropped(record: Record, requirement: Requirement) -> Finding:
     """Dropped frames of all players; the slowest frame against the buffer is the head room."""
+    ends = [end for end in record.events_of("ramp_end") if _searches_drops(record, end)]
+    if ends:
+        # The last step without a drop is the answer; those beyond were tried on purpose.
+        found = min((float(end["found"]["value"]) if end["found"] else 0.0 for end in ends), default=0.0)
+        note = f"{found:.0f} at once without a drop" if found else "already the first step dropped frames"
+        return Finding(requirement, "", 0.0 if found else 1.0, found or None, 0, passed=found > 0, note=note)
     asked = [p for p in players(record) if requirement.stream is None or fnmatchcase(p.stream_name, requirement.stream)]
     if not sum(p.frames for p in asked):
         return Finding(requirement, "", None, None, 0, passed=False)

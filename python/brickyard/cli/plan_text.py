@@ -30,7 +30,7 @@ def _limits(phase: Json) -> str:
     parts = [f"ends after {_time(phase['duration'])}"] if phase.get("duration") else []
     parts += [f"{phase['requests']:,} requests"] if phase.get("requests") else []
     parts += [format_size(phase["bytes"])] if phase.get("bytes") else []
-    parts += [f"{phase['passes']:,} passes"] if phase.get("passes") else []
+    parts += [_passes(phase["passes"])] if phase.get("passes") else []
     text = " or ".join(parts) or "ends with its ramp"
     if phase.get("warmup") and _core.parse_duration_ns(phase["warmup"]):
         text += f", warm-up {_time(phase['warmup'])}"
@@ -49,6 +49,10 @@ def _limits(phase: Json) -> str:
         each = format_size(lockstep["bytes"]) if lockstep.get("bytes") else f"{lockstep['requests']:,} requests"
         text += f", in lockstep after every {each}"
     return text
+
+
+def _passes(passes: float) -> str:
+    return f"{passes:,g} passes" if passes >= 1 else f"{passes:.4g} of a pass"
 
 
 def _step(step: str | Json) -> str:

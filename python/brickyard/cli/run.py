@@ -12,8 +12,8 @@ from rich.console import Console
 
 from brickyard import _core, bricks, profiles
 from brickyard.analysis.summary import run_document
+from brickyard.cli import conditioning, options
 from brickyard.cli import judging as judges
-from brickyard.cli import options
 from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stderr, stdout
 from brickyard.cli.progress import Terminal
@@ -22,7 +22,7 @@ from brickyard.cli.target import Aim, aim, aim_modelled, missing_targets, parse_
 from brickyard.errors import BAD_INPUT, BadInputError, one_line
 from brickyard.formats.fio_export import export_fio
 from brickyard.store import Json, Store
-from brickyard.study.fit import fitted, own_size
+from brickyard.study.fit import own_size
 from brickyard.study.forecast import forecast, forecast_lines
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.repeat import repeat
@@ -36,6 +36,10 @@ def run(
     *targets: str,
     overrides: options.Overrides = (),
     condition: options.Condition = None,
+    manage: options.Manage = False,
+    rebuild_rate: options.RebuildRate = None,
+    neighbour: options.Neighbour = None,
+    array: options.ArrayAddress = None,
     repeat: Annotated[int, Parameter(help="How often the profile is run.")] = 1,
     dry_run: Annotated[bool, Parameter(negative="", help="Validate and show the plan; touch nothing.")] = False,
     stop_on_error: Annotated[
@@ -78,15 +82,16 @@ def run(
     changes += [f"engine={engine}"] if engine not in (None, "fio") else []
     changes += ["each=true"] if each else []
     modelled = any(bricks.is_modelled(target) for target in targets)
-    if condition is not None and not modelled:
-        raise BadInputError("--condition: only a modelled brick (sim:NAME) can be put into a condition here")
+    wish = conditioning.wish(targets, condition, manage, rebuild_rate, neighbour, array, modelled=modelled)
+    if engine == "fio" and wish.is_asked:
+        raise BadInputError("--engine fio: conditions are held around our own engine; leave --engine out")
     changes, brick_changes = split_overrides(targets, changes)
     text = profiles.read(profile)
-    plan = profiles.validate(text, changes)
+    plan = spread(profiles.validate(text, changes), targets)
     if condition is not None:
-        brick_changes.append(f"condition={condition}")
+        brick_changes.append(f"condition={condition.replace('-', '_')}")
     if size is None and not modelled and not any(os.path.lexists(path) for path in targets):
-        size = own_size(text)
+        size = own_size(jsonlib.loads(plan))
     if engine == "fio" and modelled:
         raise BadInputError("--engine fio: fio knows no modelled brick; name a file or a device")
     if engine == "fio":
@@ -95,7 +100,6 @@ def run(
         return _dry_run(text, changes, targets, size, as_json=json)
     if modelled:
         aimed = aim_modelled(targets, brick_changes)
-        plan = spread(_fitted_to(text, changes, aimed.capacity_bytes, is_new=True), aimed.targets)  # no header
         with Store(store) as kept:
             return _measure(kept, text.name, plan, aimed, repeat, judge, as_json=json)
     if not targets and _target_count(plan) > 1:
@@ -106,10 +110,9 @@ def run(
             targets, size=size, scratch=scratch, keep=keep, overwrite=overwrite, destroys_data=i_know_this_destroys_data
         ) as aimed,
     ):
-        plan = spread(_fitted(text, changes, aimed.targets, aimed.options["create_bytes"]), aimed.targets)
         _announce(stderr(), plan, aimed)
         by = "fio" if engine == "fio" else "brickyard"
-        return _measure(kept, text.name, plan, aimed, repeat, judge, by, as_json=json)
+        return _measure(kept, text.name, plan, aimed, repeat, judge, by, wish, as_json=json)
 
 
 def _measure(
@@ -120,14 +123,18 @@ def _measure(
     times: int,
     judge: judges.Judging,
     by: str = "brickyard",
+    wish: conditioning.Wish = conditioning.NONE,
     *,
     as_json: bool,
 ) -> int:
     with Interrupt() as interrupt, Terminal() as terminal:
         for note in aimed.notes:
             terminal.note(note)
-        condition = aimed.condition
-        results = repeat(store, terminal, interrupt, name, plan, aimed.targets, aimed.options, times, condition, by)
+        condition = wish.condition if wish.is_asked else aimed.condition
+        holding = wish.holding(terminal.note)
+        results = repeat(
+            store, terminal, interrupt, name, plan, aimed.targets, aimed.options, times, condition, by, holding
+        )
     records = [store.record(result.run) for result in results]
     if as_json:
         documents = [{**run_document(record), **judge.document(record)} for record in records]
@@ -139,16 +146,6 @@ def _measure(
             judge.print(console, record)
             console.print()
     return judge.exit_code(records, EXIT_CODES.get(results[-1].outcome, BAD_INPUT))
-
-
-def _fitted(text: profiles.ProfileText, changes: list[str], targets: list[str], create_bytes: int | None) -> str:
-    """The plan once its first target's size is known; what the user has set comes last and stays."""
-    return _fitted_to(text, changes, _sizes(targets, create_bytes)[0], is_new=not os.path.lexists(targets[0]))
-
-
-def _fitted_to(text: profiles.ProfileText, changes: list[str], size_bytes: int | None, *, is_new: bool) -> str:
-    plan: Json = jsonlib.loads(profiles.validate(text, changes))
-    return profiles.validate(text, [*fitted(text, plan, size_bytes, is_new=is_new), *changes])
 
 
 def spread(plan: str, targets: Sequence[str]) -> str:
@@ -188,7 +185,7 @@ def _dry_run(
 ) -> int:
     if targets and not any(bricks.is_modelled(target) for target in targets):
         missing_targets(targets, parse_size(size))
-    parsed: Json = jsonlib.loads(spread(_fitted(text, changes, list(targets) or [""], parse_size(size)), targets))
+    parsed: Json = jsonlib.loads(spread(profiles.validate(text, changes), targets))
     wanted = max(stream["target"] for phase in parsed["phase"] for stream in phase["stream"]) + 1
     if targets and len(targets) != wanted:
         raise BadInputError(f"{text.name}: speaks of {_targets(wanted)}, and {len(targets)} were named")
