@@ -37,5 +37,5 @@ def further_document(record: Record) -> Json:
         "frames": [player.document() for player in frames.players(record)],
         "dropped_frames": record.events_of("drop"),
         "ramp": [ramp.step_document(step) for step in ramp.steps(record)],
-        "ramp_found": [end for end in record.events_of("ramp_end")],
+        "ramp_found": list(record.events_of("ramp_end")),
     }

@@ -78,7 +78,7 @@ def _stream(stream: Json, index: int) -> str:
         f"{stream['workers']} × {stream['depth']} in flight",
         f"target {stream['target']}",
     ]
-    if stream.get("region") not in (None, "0..100%", "0%..100%", ".."):
+    if stream.get("region") not in (None, "0..100%", "0%..100%", "0B..100%", ".."):
         parts.append(f"region {stream['region']}")
     if pace["loop"] == "open":
         parts.append(f"open loop, {pace['rate']:,g} requests/s, {pace.get('arrivals', 'constant')} arrivals")

@@ -52,7 +52,7 @@ def _global(plan: Json) -> list[str]:
 
 
 def _refuse_phase(phase: Json) -> None:
-    for key in ("stop", "ramp", "steady", "requests"):
+    for key in ("stop", "ramp", "steady", "requests", "lockstep"):
         if phase.get(key):
             raise _refuse(key)
     if phase.get("bytes") and len(phase["stream"]) > 1:
@@ -62,8 +62,9 @@ def _refuse_phase(phase: Json) -> None:
 
 
 def _job(phase: Json, stream: Json, targets: list[str] | None, data_bytes: list[tuple[int, int]] | None) -> list[str]:
-    if stream.get("chain"):
-        raise _refuse("chain")
+    for key in ("chain", "frames"):
+        if stream.get(key):
+            raise _refuse(key)
     address = stream["address"]
     workers = stream["workers"]
     lines = [
