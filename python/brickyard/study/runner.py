@@ -18,6 +18,7 @@ from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json, Store
 from brickyard.store.process import own_process
 from brickyard.study import circumstances
+from brickyard.study.holding import Sampling
 from brickyard.study.interrupt import Interrupt
 
 EVENT_WAIT_MS = 50
@@ -43,6 +44,7 @@ class RunResult:
     message: str
     start: Json
     rates: tuple[PhaseRate, ...] = ()
+    invalid: str = ""
 
 
 class Listener(Protocol):
@@ -74,8 +76,11 @@ class Runner:
         self.interrupt = interrupt
         self._facts: dict[tuple[str, ...], Json] = {}
 
-    def run(self, spec: RunSpec, study: Callable[[], int] | None = None) -> RunResult:
-        """Carries one run out. What the core refuses is bad input; what fails later is an outcome."""
+    def run(self, spec: RunSpec, study: Callable[[], int] | None = None, sampling: Sampling | None = None) -> RunResult:
+        """Carries one run out. What the core refuses is bad input; what fails later is an outcome.
+
+        `sampling` watches the condition of an array meanwhile; what it says of it is kept as an event.
+        """
         from brickyard import _core
 
         if not _core.is_release_build():
@@ -101,31 +106,41 @@ class Runner:
                 labels=spec.labels,
             )
             self.listener.run_begins(spec, plan)
-            start, end = self._followed(handle, run, watch)
+            start, end = self._followed(handle, run, watch, sampling)
         finally:
             self.interrupt.attach(None)
             watch.stop()
             if not handle.finished():
                 handle.abandon()
+        told = sampling.event(spec.condition) if sampling else None
+        if told is not None:
+            self.store.add_events(run, [told])
         record = self.store.record(run)
         watched = watch.results(record)
-        self.store.end_run(run, end, {"targets": watched}, circumstances.warnings(self.store, record, watched))
+        warned = [*_invalid(record.info.invalid), *circumstances.warnings(self.store, record, watched)]
+        self.store.end_run(run, end, {"targets": watched}, warned)
         ended = replace(record, info=replace(record.info, outcome=end["outcome"]))
-        result = RunResult(run, end["outcome"], end.get("message", ""), start, tuple(phase_rates(ended)))
+        result = RunResult(
+            run, end["outcome"], end.get("message", ""), start, tuple(phase_rates(ended)), record.info.invalid
+        )
         self.listener.run_ended(result)
         return result
 
-    def _followed(self, handle: Any, run: int, watch: circumstances.Watching) -> tuple[Json, Json]:
+    def _followed(
+        self, handle: Any, run: int, watch: circumstances.Watching, sampling: Sampling | None
+    ) -> tuple[Json, Json]:
         """A store that takes no more ends the run as failed, as far as there is room left to say so."""
         try:
-            return self._follow(handle, run, watch)
+            return self._follow(handle, run, watch, sampling)
         except sqlite3.Error as error:
             with suppress(sqlite3.Error):
                 end = {"end_ns": 0, "outcome": "failed", "message": f"the store: {one_line(error)}"}
                 self.store.end_run(run, end, {}, [])
             raise
 
-    def _follow(self, handle: Any, run: int, watch: circumstances.Watching) -> tuple[Json, Json]:
+    def _follow(
+        self, handle: Any, run: int, watch: circumstances.Watching, sampling: Sampling | None
+    ) -> tuple[Json, Json]:
         """Stores and passes on every event until the end; gives back the first and the last."""
         start: Json = {}
         end: Json | None = None
@@ -136,6 +151,8 @@ class Runner:
                 return start, {"event": "end", "end_ns": 0, "outcome": "failed", "message": one_line(error)}
             end = next((event for event in events if event["event"] == "end"), None)
             kept = [event for event in events if event["event"] != "end"]
+            if sampling is not None:
+                sampling.turn()
             if kept:
                 self.store.add_events(run, kept)
             if end is not None:
@@ -148,6 +165,13 @@ class Runner:
             if end is None and handle.finished():
                 end = {"event": "end", "end_ns": 0, "outcome": "failed", "message": "the core ended without a word"}
         return start, end
+
+
+def _invalid(reason: str) -> list[Json]:
+    if not reason:
+        return []
+    remedy = "repeat it; a study leaves it out of its tables"
+    return [{"id": "condition", "severity": "error", "text": f"The run is invalid: {reason}.", "remedy": remedy}]
 
 
 def _start(spec: RunSpec) -> Any:
