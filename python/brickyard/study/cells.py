@@ -22,10 +22,9 @@ from brickyard.analysis.pivot import Where
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json
 from brickyard.study.design import CONDITIONS, PLACE, Design, Level, Recipe
-from brickyard.study.fit import fitted, own_size
+from brickyard.study.fit import own_size
 from brickyard.study.keys import nearest
 from brickyard.study.runner import RunSpec
-from brickyard.study.sizes import size_of
 
 MODELLED_WORDS = {"checking": "scrubbing"}  # what the models call a condition by another name
 CACHE_WORDS = {"write_cache_on": "write_cache=true", "write_cache_off": "write_cache=false"}
@@ -253,24 +252,12 @@ class Specs:
     def _spec(self, cell: StudyCell, repetition: int) -> RunSpec:
         text = self._profile(str(cell.recipe.profile))
         changes = [f"seed={self._design.seed + repetition - 1}", *cell.recipe.changes]
-        size_bytes: int | None
-        if cell.is_modelled:
-            options, size_bytes = self._modelled(cell)
-            keys = bricks.override_keys()
-            changes += cell.recipe.modelled_changes
-            changes += [c for c in self._wishes.changes if _key(c) not in keys]
-        else:
-            size_bytes = self._size(cell, text)
-            options = {
-                "create_bytes": size_bytes if any(not os.path.lexists(t) for t in cell.targets) else None,
-                "overwrite": [path for path in self._wishes.overwrite if path in cell.targets],
-                "destroys_data": self._wishes.destroys_data,
-            }
-            changes += self._wishes.changes
-        plan: Json = json.loads(profiles.validate(text, changes))
-        is_new = cell.is_modelled or not os.path.lexists(cell.targets[0])
-        made = profiles.validate(text, [*fitted(text, plan, size_bytes, is_new=is_new), *changes])
-        spec = RunSpec(text.name, made, list(cell.targets), options, condition=cell.condition)
+        keys = bricks.override_keys() if cell.is_modelled else []
+        changes += cell.recipe.modelled_changes if cell.is_modelled else ()
+        changes += [change for change in self._wishes.changes if _key(change) not in keys]
+        plan = profiles.validate(text, changes)
+        options = self._modelled(cell) if cell.is_modelled else self._real(cell, json.loads(plan))
+        spec = RunSpec(text.name, plan, list(cell.targets), options, condition=cell.condition)
         labels: Json = {"levels": dict(cell.levels), "repetition": repetition, "study": self._design.name}
         labels |= {"label": self._wishes.label} if self._wishes.label else {}
         labels |= {"usd": cell.usd} if cell.usd is not None else {}
@@ -284,8 +271,8 @@ class Specs:
             self._texts[name] = profiles.read(str(beside) if beside and beside.is_file() else name)
         return self._texts[name]
 
-    def _modelled(self, cell: StudyCell) -> tuple[Json, int]:
-        """Options and capacity. The condition is one of the model's own."""
+    def _modelled(self, cell: StudyCell) -> Json:
+        """The condition is one of the model's own."""
         if not all(bricks.is_modelled(target) for target in cell.targets):
             raise BadInputError("real and modelled targets have different clocks; name only the ones or the others")
         keys = bricks.override_keys()
@@ -295,7 +282,7 @@ class Specs:
         texts = {key: text for item in found for key, text in item["texts"].items()}
         if cell.recipe.rebuild_rate:
             texts = _paced(texts, rate_bytes_per_s(cell.recipe.rebuild_rate))
-        return {"bricks": texts, "overrides": list(overrides)}, int(found[0]["capacity_bytes"])
+        return {"bricks": texts, "overrides": list(overrides)}
 
     def _resolved(self, target: str, overrides: tuple[str, ...]) -> Json:
         key = target, overrides
@@ -303,13 +290,14 @@ class Specs:
             self._bricks[key] = bricks.resolve(target, list(overrides))
         return self._bricks[key]
 
-    def _size(self, cell: StudyCell, text: profiles.ProfileText) -> int | None:
-        """Of the first target, or what it will be made with."""
-        known = size_of(cell.targets[0])
-        if known is not None:
-            return known
-        own = own_size(text)
-        return self._wishes.create_bytes or (int(own) if own else None)
+    def _real(self, cell: StudyCell, plan: Json) -> Json:
+        missing = any(not os.path.lexists(target) for target in cell.targets)
+        own = own_size(plan) if missing and self._wishes.create_bytes is None else None
+        return {
+            "create_bytes": (int(own) if own else self._wishes.create_bytes) if missing else None,
+            "overwrite": [path for path in self._wishes.overwrite if path in cell.targets],
+            "destroys_data": self._wishes.destroys_data,
+        }
 
     def _identity(self, spec: RunSpec, labels: Json) -> str:
         named = {key: value for key, value in labels.items() if key != "usd"}
