@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from brickyard.analysis.latency import Latency, latency, merge, with_max
 from brickyard.analysis.ramp import steps
 from brickyard.analysis.totals import Totals, totals
-from brickyard.store import CHAIN, Json, Record
+from brickyard.store import CHAIN, Record
 from brickyard.units import MIB, format_iops, format_ns, format_seconds, three_digits
 
 UNCOUNTED = ("flush", "trim")  # they move nothing, so that they are in no rate unless asked for
@@ -79,7 +79,6 @@ _FIGURES = (
     Figure("usd_per_mib_per_s", "price", "USD per MiB/s", more_is_better=False, kind="mib_price", per_usd=True),
     Figure("usd_per_iops_within", "price", "USD per IOPS within the limit", False, kind="within_price", per_usd=True),
     Figure("time_to_redundancy", "time to redundancy", "", more_is_better=False, kind="span"),
-    Figure("rebuild_mib_per_s", "pace of the rebuild", "MiB/s", more_is_better=True, kind="rebuild"),
 )
 FIGURES: dict[str, Figure] = {figure.name: figure for figure in _FIGURES}
 
@@ -115,8 +114,8 @@ def measured(
     usd: float | None = None,
 ) -> list[Measured]:
     """The figure for each part that `split` tells apart (phase, stream, operation), of what `where` lets through."""
-    if figure.kind in ("span", "rebuild"):
-        return [Measured(Part(), _of_rebuild(record, figure))]
+    if figure.kind == "span":
+        return [Measured(Part(), _redundancy_s(record))]
     chosen = [row for row in totals(record) if _is_asked(row, figure, where or {})]
     groups: dict[Part, list[Totals]] = {}
     for row in chosen:
@@ -199,13 +198,13 @@ def _merged(found: list[Latency]) -> Latency | None:
     return with_max(latency(merge(item.histogram for item in found)), max(item.max_ns for item in found))
 
 
-def _of_rebuild(record: Record, figure: Figure) -> float | None:
-    """What the condition's own event tells; nothing where nothing is rebuilt."""
-    told: list[Json] = record.events_of("condition")
-    if not told:
+def _redundancy_s(record: Record) -> float | None:
+    """From nothing to whole: as the model says, or at the pace seen between the first and the last look at an array."""
+    modelled = record.info.labels.get("redundancy_s")
+    if modelled is not None:
+        return float(modelled)
+    samples = [sample for event in record.events_of("condition") for sample in event["samples"]]
+    told = [(int(s["unix_ns"]), float(s["progress_share"])) for s in samples if s["progress_share"] is not None]
+    if len(told) < 2 or told[-1][0] <= told[0][0] or told[-1][1] <= told[0][1]:
         return None
-    if figure.kind == "span":
-        value = told[-1].get("time_to_redundancy_s")
-        return None if value is None else float(value)
-    value = told[-1].get("rebuild_bytes_per_s")
-    return None if value is None else float(value) / MIB
+    return (told[-1][0] - told[0][0]) / 1e9 / (told[-1][1] - told[0][1])

@@ -38,6 +38,7 @@ for _verb, _place, _help, _group in (
     ("show", "show:show", "Everything about a run: circumstances, warnings, figures, errors.", LOOK),
     ("report", "report:report", "An HTML report with pictures, of runs or a study.", LOOK),
     ("export", "export:export", "Runs as CSV, JSON or Parquet.", LOOK),
+    ("array", "array:app", "Arrays: states, members, rebuilds, and what is done to them.", HOST),
     ("doctor", "doctor:doctor", "What this host can and cannot measure, and why.", HOST),
 ):
     app.command(f"brickyard.cli.{_place}", name=_verb, help=_help, group=_group)

@@ -23,6 +23,7 @@ from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json
 from brickyard.study.design import CONDITIONS, PLACE, Design, Level, Recipe
 from brickyard.study.fit import own_size
+from brickyard.study.holding import modelled_redundancy_s
 from brickyard.study.keys import nearest
 from brickyard.study.runner import RunSpec
 
@@ -154,6 +155,7 @@ def _replaced(recipe: Recipe, values: Mapping[str, str]) -> Recipe:
         targets=None if recipe.targets is None else tuple(put(target) for target in recipe.targets),
         condition=one(recipe.condition),
         neighbour=one(recipe.neighbour),
+        array=one(recipe.array),
         rebuild_rate=one(recipe.rebuild_rate),
         changes=tuple(put(change) for change in recipe.changes),
         modelled_changes=tuple(put(change) for change in recipe.modelled_changes),
@@ -262,7 +264,9 @@ class Specs:
         labels |= {"label": self._wishes.label} if self._wishes.label else {}
         labels |= {"usd": cell.usd} if cell.usd is not None else {}
         labels |= {"rebuild_rate": cell.recipe.rebuild_rate} if cell.recipe.rebuild_rate else {}
-        return replace(spec, labels={**labels, "cell": self._identity(spec, labels)})
+        redundancy_s = modelled_redundancy_s(spec)
+        told = {"cell": self._identity(spec, labels)}
+        return replace(spec, labels=labels | told | ({"redundancy_s": redundancy_s} if redundancy_s else {}))
 
     def _profile(self, name: str) -> profiles.ProfileText:
         """A profile of the user's own may stand beside the study's file."""

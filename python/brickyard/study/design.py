@@ -12,20 +12,12 @@ from dataclasses import dataclass
 
 from brickyard.analysis.figures import FIGURES
 from brickyard.analysis.pivot import PARTS, Axis, TableSpec, Where
+from brickyard.conditions.verdict import STATE_OF
 from brickyard.errors import BadInputError
 from brickyard.study.keys import Keys, nearest
 from brickyard.study.texts import StudyText
 
-CONDITIONS = (
-    "normal",
-    "degraded",
-    "rebuilding",
-    "neighbour_rebuilding",
-    "checking",
-    "initializing",
-    "write_cache_on",
-    "write_cache_off",
-)
+CONDITIONS = tuple(STATE_OF)
 SHOWN = ("value", "percent_of_best", "difference", "penalty", "rank")
 RESERVED = (*PARTS, "value", "repetition")
 NAME = re.compile(r"[A-Za-z][\w-]*")
@@ -41,6 +33,7 @@ class Recipe:
     targets: tuple[str, ...] | None = None
     condition: str | None = None
     neighbour: str | None = None
+    array: str | None = None
     rebuild_rate: str | None = None
     changes: tuple[str, ...] = ()
     modelled_changes: tuple[str, ...] = ()
@@ -52,6 +45,7 @@ class Recipe:
             targets=other.targets or self.targets,
             condition=other.condition or self.condition,
             neighbour=other.neighbour or self.neighbour,
+            array=other.array or self.array,
             rebuild_rate=other.rebuild_rate or self.rebuild_rate,
             changes=(*self.changes, *other.changes),
             modelled_changes=(*self.modelled_changes, *other.modelled_changes),
@@ -194,6 +188,7 @@ def _recipe(keys: Keys, *, closed: bool = False) -> Recipe:
         targets=tuple(targets) or None,
         condition=condition,
         neighbour=keys.text("neighbour", "") or None,
+        array=keys.text("array", "") or None,
         rebuild_rate=keys.text("rebuild_rate", "") or None,
         changes=tuple(keys.changes("set")),
         modelled_changes=tuple(keys.changes("set_on_models")),
@@ -325,7 +320,14 @@ def _check_places(place: str, base: Recipe, factors: tuple[Factor, ...], overrid
         said += [(f"{place}: factor.{factor.name}.levels.{i.name}", i.recipe, [*names, "value"]) for i in factor.levels]
     said += [(f"{place}: override {n}", o.recipe, names) for n, o in enumerate(overrides, 1)]
     for where, recipe, known in said:
-        texts = [recipe.profile, recipe.condition, recipe.rebuild_rate, *(recipe.targets or ())]
+        texts = [
+            recipe.profile,
+            recipe.condition,
+            recipe.rebuild_rate,
+            recipe.neighbour,
+            recipe.array,
+            *(recipe.targets or ()),
+        ]
         for text in (*texts, *recipe.changes, *recipe.modelled_changes):
             for name in PLACE.findall(text or ""):
                 if name not in known:

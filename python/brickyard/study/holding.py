@@ -1,96 +1,58 @@
-"""Duty: keep a real target in its condition while a run is measured, and put down whether it stayed there.
+"""Duty: which condition is held around a cell's run, and how long a modelled brick takes to be whole again.
 
-What `brickyard.conditions` gives is described here by its shape, since a model has no array to be held.
-
-Refusal: nothing is changed on an array here, and a model is never held: its condition is part of it.
+Refusal: a model is never held, since its condition is part of it; arrays are the business of `brickyard.conditions`.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+import json
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
 
-from brickyard import bricks
+from brickyard import arrays, bricks, conditions
 from brickyard.errors import BadInputError
 from brickyard.store import Json
-
-SAMPLE_EVERY_S = 1.0
-
-
-class Validity(Protocol):
-    @property
-    def valid(self) -> bool: ...
-    @property
-    def reason(self) -> str: ...
-    @property
-    def samples(self) -> Sequence[tuple[int, str, float | None]]: ...
+from brickyard.study.runner import RunSpec
 
 
-class Held(Protocol):
-    def sample(self) -> Any: ...
-    def verdict(self) -> Validity: ...
-
-
-class Unheld:
-    """A target that is in no condition that could end: a file, a disk by itself, a model."""
-
-    def sample(self) -> None: ...
-    def verdict(self) -> Validity | None:
-        return None
-
-
-def hold(
-    targets: Sequence[str], condition: str, *, manage: bool, rate_bytes_per_s: int | None, neighbour: str | None
-) -> AbstractContextManager[Any]:
-    if any(bricks.is_modelled(target) for target in targets):
-        return nullcontext(Unheld())
-    try:
-        from brickyard import conditions  # type: ignore[attr-defined,unused-ignore]
-    except ImportError:
-        if condition == "normal":
-            return nullcontext(Unheld())
-        raise BadInputError(f"{targets[0]}: only a modelled brick (sim:NAME) can be put into a condition") from None
-    if condition == "normal" and not conditions.is_array(targets[0]):
-        return nullcontext(Unheld())
-    held: AbstractContextManager[Any] = conditions.hold(
-        targets[0], condition, manage=manage, rate_bytes_per_s=rate_bytes_per_s, neighbour=neighbour
+def holding(
+    spec: RunSpec,
+    *,
+    manage: bool,
+    rate_bytes_per_s: int | None,
+    neighbour: str | None,
+    array: str | None,
+    say: Callable[[str], None],
+) -> AbstractContextManager[conditions.Held | None]:
+    """A real array is watched in normal condition too: one at work is not normal."""
+    if any(bricks.is_modelled(target) for target in spec.targets):
+        return nullcontext()
+    asked = spec.condition != "normal"
+    if not asked and (len(spec.targets) != 1 or (array is None and arrays.find(spec.targets[0]) is None)):
+        return nullcontext()
+    if len(spec.targets) != 1:
+        raise BadInputError("a condition is that of one array; name one target")
+    return conditions.hold(
+        spec.targets[0],
+        spec.condition,
+        manage=manage,
+        rate_bytes_per_s=rate_bytes_per_s,
+        neighbour=neighbour,
+        array=array,
+        say=say,
     )
-    return held
 
 
-class Sampling:
-    """Asks the array about once a second while the run goes on."""
+def modelled_redundancy_s(spec: RunSpec) -> float | None:
+    """The time until a failed member is whole again at the model's pace beside this load; a real array is watched."""
+    from brickyard import _core
+    from brickyard.advise.lifetime import rebuild_hours
 
-    def __init__(self, held: Held | Unheld) -> None:
-        self._held = held
-        self._asked_s = float("-inf")
-
-    def turn(self) -> None:
-        if time.monotonic() - self._asked_s >= SAMPLE_EVERY_S:
-            self._asked_s = time.monotonic()
-            self._held.sample()
-
-    def event(self, condition: str) -> Json | None:
-        """What the record keeps: state and progress against time, the verdict, and the pace that follows from them."""
-        verdict = self._held.verdict()
-        if verdict is None:
-            return None
-        samples = [[at_ns, str(state), share] for at_ns, state, share in verdict.samples]
-        return {
-            "event": "condition",
-            "condition": condition,
-            "valid": verdict.valid,
-            "reason": verdict.reason,
-            "samples": samples,
-            **pace(samples),
-        }
-
-
-def pace(samples: Sequence[Sequence[Any]]) -> Json:
-    """The time from nothing to whole at the pace seen between the first and the last sample of a running rebuild."""
-    told = [(int(at_ns), float(share)) for at_ns, _, share in samples if share is not None]
-    if len(told) < 2 or told[-1][0] <= told[0][0] or told[-1][1] <= told[0][1]:
-        return {}
-    return {"time_to_redundancy_s": (told[-1][0] - told[0][0]) / 1e9 / (told[-1][1] - told[0][1])}
+    if spec.condition != "rebuilding" or "bricks" not in spec.options:
+        return None
+    texts = {**bricks.texts(), **spec.options["bricks"]}
+    name = spec.targets[0].removeprefix(bricks.MODELLED)
+    found: Json = json.loads(_core.brick(name, texts, spec.options["overrides"]))
+    writes = any(float(s["operations"]["write"]) > 0 for p in json.loads(spec.plan)["phase"] for s in p["stream"])
+    hours = rebuild_hours(found["brick"], writes=writes)
+    return None if hours is None else hours * 3600

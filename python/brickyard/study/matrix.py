@@ -20,9 +20,8 @@ from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json, RunInfo, Store
 from brickyard.study.cells import Layout, Specs, StudyCell, Wishes, rate_bytes_per_s
 from brickyard.study.design import Design
-from brickyard.study.holding import Sampling, hold
+from brickyard.study.holding import holding
 from brickyard.study.interrupt import Interrupt
-from brickyard.study.rebuilds import modelled_pace
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
 
 SETTLE_STEP_S = 0.1  # how soon Ctrl-C is seen while storage settles
@@ -152,15 +151,15 @@ class Matrix:
     def _one(self, step: Step) -> RunResult:
         recipe = step.cell.recipe
         rate = rate_bytes_per_s(recipe.rebuild_rate) if recipe.rebuild_rate else None
-        with hold(
-            step.cell.targets,
-            step.cell.condition,
+        with holding(
+            step.spec,
             manage=self.wishes.manage,
             rate_bytes_per_s=rate,
             neighbour=recipe.neighbour,
+            array=recipe.array,
+            say=self.listener.note,
         ) as held:
-            modelled = modelled_pace(step.spec) if step.cell.is_modelled else None
-            return self.runner.run(step.spec, self._study, modelled or Sampling(held))
+            return self.runner.run(step.spec, self._study, held)
 
     def _counted(self, step: Step, last: RunResult) -> bool:
         errors = sum(rate.errors for rate in last.rates)
