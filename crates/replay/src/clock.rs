@@ -59,7 +59,10 @@ impl Timer {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the descriptor is new and ours alone.
-        Ok(Timer(AsyncFd::new(unsafe { OwnedFd::from_raw_fd(fd) })?))
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        // SAFETY: it is owned by the timer, open and the same until the timer is dropped.
+        let registered = unsafe { AsyncFd::register(fd) };
+        Ok(Timer(registered.map_err(|e| io::Error::other(e.to_string()))?))
     }
 
     pub async fn until(&self, at_ns: u64) -> io::Result<()> {

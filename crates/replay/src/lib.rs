@@ -3,12 +3,20 @@
 //!
 //! Refusal: it writes no SQL of its own, pastes no value into a statement, and keeps no log in memory.
 
+pub mod clock;
 pub mod counts;
+pub mod database;
+pub mod drive;
+pub mod event;
 pub mod explain;
 pub mod feed;
 pub mod format;
 pub mod lines;
 pub mod mapping;
+pub mod postgres;
+pub mod serve;
+pub mod spec;
 pub mod sql;
+pub mod tally;
 pub mod time;
 pub mod values;

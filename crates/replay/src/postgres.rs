@@ -65,8 +65,7 @@ impl Postgres {
         facts.version = one("show server_version").await.unwrap_or_default();
         facts.data_directory = one("show data_directory").await;
         facts.server_address = one("select host(inet_server_addr())").await;
-        facts.database_bytes =
-            one("select pg_database_size(current_database())").await.and_then(|t| t.parse().ok());
+        facts.database_bytes = one("select pg_database_size(current_database())").await.and_then(|t| t.parse().ok());
         for name in SETTINGS {
             if let Some(value) = one(&format!("show {name}")).await {
                 facts.settings.push((name.to_string(), value));

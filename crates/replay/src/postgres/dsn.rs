@@ -29,10 +29,15 @@ impl Dsn {
         let mut config = Config::from_str(&plain).map_err(|e| reason(&e))?;
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             let host = std::env::var("PGHOST").unwrap_or_else(|_| "localhost".into());
-            if host.starts_with('/') { config.host_path(host) } else { config.host(host) };
+            if host.starts_with('/') {
+                config.host_path(host)
+            } else {
+                config.host(host)
+            };
         }
         if config.get_user().is_none() {
-            config.user(std::env::var("PGUSER").or_else(|_| std::env::var("USER")).unwrap_or_else(|_| "postgres".into()));
+            config
+                .user(std::env::var("PGUSER").or_else(|_| std::env::var("USER")).unwrap_or_else(|_| "postgres".into()));
         }
         if config.get_dbname().is_none()
             && let Ok(name) = std::env::var("PGDATABASE")
@@ -201,7 +206,8 @@ mod tests {
 
     #[test]
     fn a_refusal_quotes_nothing_of_it() {
-        for text in ["postgresql://bob:s3cret@h:port/x", "host=h s3cret=1", "postgresql://bob:s3?cret=1@h/x", "s3cret"] {
+        for text in ["postgresql://bob:s3cret@h:port/x", "host=h s3cret=1", "postgresql://bob:s3?cret=1@h/x", "s3cret"]
+        {
             let error = Dsn::parse(text).err().unwrap_or_default();
             assert!(!error.contains("s3") && !error.contains("cret"), "{error}");
         }

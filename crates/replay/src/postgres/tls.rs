@@ -41,7 +41,8 @@ fn roots(dsn: &Dsn, provider: &Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVe
         Some(place) => place.clone(),
         None => format!("{}/.postgresql/root.crt", std::env::var("HOME").unwrap_or_default()),
     };
-    let wrong = |e: String| format!("{place}: {e}; sslrootcert names the certificate that the server's is checked against");
+    let wrong =
+        |e: String| format!("{place}: {e}; sslrootcert names the certificate that the server's is checked against");
     let mut store = RootCertStore::empty();
     for item in CertificateDer::pem_file_iter(&place).map_err(|e| wrong(e.to_string()))? {
         store.add(item.map_err(|e| wrong(e.to_string()))?).map_err(|e| wrong(e.to_string()))?;

@@ -1,0 +1,124 @@
+//! Replay of logs, for Python: plans down, documents and events up.
+
+use std::collections::BTreeMap;
+use std::io::BufReader;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+
+use ::replay::mapping::Mapping;
+use ::replay::postgres::Dsn;
+use ::replay::spec::Spec;
+
+/// How often signals are looked after while logs are read.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// What logs would do, as JSON; Ctrl-C ends it with what was read so far.
+#[pyfunction]
+fn replay_explain(py: Python<'_>, spec_json: &str, bricks: usize) -> PyResult<String> {
+    let spec = Spec::from_json(spec_json).map_err(PyValueError::new_err)?;
+    let options = spec.feed_options().map_err(PyValueError::new_err)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let (send, receive) = channel();
+    let theirs = stop.clone();
+    std::thread::Builder::new()
+        .name("brickyard-explain".into())
+        .spawn(move || drop(send.send(::replay::explain::explain(&spec.mapping, bricks, options, &theirs))))
+        .map_err(|e| PyRuntimeError::new_err(format!("no thread could be started: {e}")))?;
+    let mut signalled = false;
+    let receive = std::sync::Mutex::new(receive);
+    loop {
+        let found = py.detach(|| receive.lock().map(|r| r.recv_timeout(LOOK_EVERY)));
+        match found {
+            Ok(Ok(Ok(document))) => {
+                let told = serde_json::json!({ "interrupted": signalled, "document": document });
+                return Ok(told.to_string());
+            }
+            Ok(Ok(Err(message))) => return Err(PyValueError::new_err(message)),
+            Ok(Err(std::sync::mpsc::RecvTimeoutError::Timeout)) => {
+                if py.check_signals().is_err() {
+                    signalled = true;
+                    stop.store(true, Ordering::Relaxed);
+                }
+            }
+            _ => return Err(PyRuntimeError::new_err("the core stopped unexpectedly; please report this")),
+        }
+    }
+}
+
+/// Checks a plan without connecting: mapping, logs, pace; gives back pages, bricks and the first stamp as JSON.
+#[pyfunction]
+fn replay_check(py: Python<'_>, spec_json: &str) -> PyResult<String> {
+    py.detach(|| {
+        let spec = Spec::from_json(spec_json)?;
+        spec.check()?;
+        spec.pace()?;
+        let options = spec.feed_options()?;
+        let mapping = Mapping::from_toml(&spec.mapping, spec.to.len().max(1)).map_err(|e| format!("mapping: {e}"))?;
+        let mut shown = Vec::new();
+        for (number, text) in spec.to.iter().enumerate() {
+            shown.push(Dsn::parse(text).map_err(|e| format!("--to, database {number}: {e}"))?.shown);
+        }
+        let probe = ::replay::feed::probe(&options)?;
+        Ok(serde_json::json!({
+            "title": mapping.title,
+            "source": mapping.source,
+            "pages": mapping.pages,
+            "databases": shown,
+            "first_ns": probe.first_ns.map(|f| f.max(options.from_ns.unwrap_or(i64::MIN))),
+            "formats": probe.formats,
+        })
+        .to_string())
+    })
+    .map_err(|e: String| PyValueError::new_err(e))
+}
+
+/// A driver on this process's standard input and output; gives back its exit code.
+#[pyfunction]
+fn replay_serve(py: Python<'_>) -> i32 {
+    py.detach(|| ::replay::serve::serve(BufReader::new(std::io::stdin()), std::io::stdout()))
+}
+
+/// Intervals of several drivers as one.
+#[pyfunction]
+fn replay_merge(py: Python<'_>, intervals: Vec<String>) -> PyResult<String> {
+    py.detach(|| ::replay::event::merge_json(&intervals)).map_err(PyValueError::new_err)
+}
+
+/// The brick of a call, for whoever distributes data over bricks.
+#[pyfunction]
+fn replay_route(mapping: &str, page: &str, parameters: BTreeMap<String, String>, bricks: usize) -> PyResult<u16> {
+    let mapping = Mapping::from_toml(mapping, bricks).map_err(|e| PyValueError::new_err(format!("mapping: {e}")))?;
+    mapping.route(page, &parameters).map_err(PyValueError::new_err)
+}
+
+/// Overwrites the passwords of connection strings in this process's own arguments.
+#[pyfunction]
+fn replay_hide_passwords(dsns: Vec<String>) {
+    for text in dsns {
+        let found = Dsn::parse(&text).ok();
+        let password = found.as_ref().and_then(|dsn| dsn.config.get_password()).map(<[u8]>::to_vec);
+        if let Some(password) = password.and_then(|p| String::from_utf8(p).ok()) {
+            ::replay::postgres::hide_in_own_arguments(&password);
+        }
+        // Within a URI it stands percent-encoded.
+        let authority = text.split_once("://").map(|(_, rest)| rest.split(['/', '?']).next().unwrap_or(rest));
+        let encoded = authority.and_then(|a| a.rsplit_once('@')).and_then(|(user, _)| user.split_once(':'));
+        if let Some((_, encoded)) = encoded {
+            ::replay::postgres::hide_in_own_arguments(encoded);
+        }
+    }
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(replay_explain, module)?)?;
+    module.add_function(wrap_pyfunction!(replay_check, module)?)?;
+    module.add_function(wrap_pyfunction!(replay_serve, module)?)?;
+    module.add_function(wrap_pyfunction!(replay_merge, module)?)?;
+    module.add_function(wrap_pyfunction!(replay_route, module)?)?;
+    module.add_function(wrap_pyfunction!(replay_hide_passwords, module)?)
+}
