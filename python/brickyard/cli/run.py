@@ -21,7 +21,7 @@ from brickyard.cli.target import Aim, aim, aim_modelled, missing_targets, parse_
 from brickyard.errors import BAD_INPUT, BadInputError
 from brickyard.formats.fio_export import export_fio
 from brickyard.store import Json, Store
-from brickyard.study.fit import fitted, own_size
+from brickyard.study.fit import own_size
 from brickyard.study.forecast import forecast, forecast_lines
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.repeat import repeat
@@ -81,7 +81,7 @@ def run(
     if condition is not None:
         brick_changes.append(f"condition={condition}")
     if size is None and not modelled and not any(os.path.lexists(path) for path in targets):
-        size = own_size(text)
+        size = own_size(jsonlib.loads(plan))
     if engine == "fio" and modelled:
         raise BadInputError("--engine fio: fio knows no modelled brick; name a file or a device")
     if engine == "fio":
@@ -90,7 +90,6 @@ def run(
         return _dry_run(text, changes, targets, size, as_json=json)
     if modelled:
         aimed = aim_modelled(targets, brick_changes)
-        plan = _fitted_to(text, changes, aimed.capacity_bytes, is_new=True)  # no header
         with Store(store) as kept:
             return _measure(kept, text.name, plan, aimed, repeat, judge, as_json=json)
     if not targets and _target_count(plan) > 1:
@@ -101,7 +100,6 @@ def run(
             targets, size=size, scratch=scratch, keep=keep, overwrite=overwrite, destroys_data=i_know_this_destroys_data
         ) as aimed,
     ):
-        plan = _fitted(text, changes, aimed.targets, aimed.options["create_bytes"])
         _announce(stderr(), plan, aimed)
         by = "fio" if engine == "fio" else "brickyard"
         return _measure(kept, text.name, plan, aimed, repeat, judge, by, as_json=json)
@@ -136,16 +134,6 @@ def _measure(
     return judge.exit_code(records, EXIT_CODES.get(results[-1].outcome, BAD_INPUT))
 
 
-def _fitted(text: profiles.ProfileText, changes: list[str], targets: list[str], create_bytes: int | None) -> str:
-    """The plan once its first target's size is known; what the user has set comes last and stays."""
-    return _fitted_to(text, changes, _sizes(targets, create_bytes)[0], is_new=not os.path.lexists(targets[0]))
-
-
-def _fitted_to(text: profiles.ProfileText, changes: list[str], size_bytes: int | None, *, is_new: bool) -> str:
-    plan: Json = jsonlib.loads(profiles.validate(text, changes))
-    return profiles.validate(text, [*fitted(text, plan, size_bytes, is_new=is_new), *changes])
-
-
 def _target_count(plan: str) -> int:
     parsed: Json = jsonlib.loads(plan)
     return 1 + max(int(stream.get("target", 0)) for phase in parsed["phase"] for stream in phase["stream"])
@@ -173,7 +161,7 @@ def _dry_run(
 ) -> int:
     if targets and not any(bricks.is_modelled(target) for target in targets):
         missing_targets(targets, parse_size(size))
-    parsed: Json = jsonlib.loads(_fitted(text, changes, list(targets) or [""], parse_size(size)))
+    parsed: Json = jsonlib.loads(profiles.validate(text, changes))
     wanted = max(stream["target"] for phase in parsed["phase"] for stream in phase["stream"]) + 1
     if targets and len(targets) != wanted:
         raise BadInputError(f"{text.name}: speaks of {_targets(wanted)}, and {len(targets)} were named")
