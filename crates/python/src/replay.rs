@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::io::BufReader;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -15,7 +14,7 @@ use ::replay::postgres::Dsn;
 use ::replay::spec::Spec;
 
 /// How often signals are looked after while logs are read.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// What logs would do, as JSON; Ctrl-C ends it with what was read so far.
 #[pyfunction]
@@ -23,30 +22,23 @@ fn replay_explain(py: Python<'_>, spec_json: &str, bricks: usize) -> PyResult<St
     let spec = Spec::from_json(spec_json).map_err(PyValueError::new_err)?;
     let options = spec.feed_options().map_err(PyValueError::new_err)?;
     let stop = Arc::new(AtomicBool::new(false));
-    let (send, receive) = channel();
     let theirs = stop.clone();
-    std::thread::Builder::new()
+    let reading = std::thread::Builder::new()
         .name("brickyard-explain".into())
-        .spawn(move || drop(send.send(::replay::explain::explain(&spec.mapping, bricks, options, &theirs))))
+        .spawn(move || ::replay::explain::explain(&spec.mapping, bricks, options, &theirs))
         .map_err(|e| PyRuntimeError::new_err(format!("no thread could be started: {e}")))?;
-    let mut signalled = false;
-    let receive = std::sync::Mutex::new(receive);
-    loop {
-        let found = py.detach(|| receive.lock().map(|r| r.recv_timeout(LOOK_EVERY)));
-        match found {
-            Ok(Ok(Ok(document))) => {
-                let told = serde_json::json!({ "interrupted": signalled, "document": document });
-                return Ok(told.to_string());
-            }
-            Ok(Ok(Err(message))) => return Err(PyValueError::new_err(message)),
-            Ok(Err(std::sync::mpsc::RecvTimeoutError::Timeout)) => {
-                if py.check_signals().is_err() {
-                    signalled = true;
-                    stop.store(true, Ordering::Relaxed);
-                }
-            }
-            _ => return Err(PyRuntimeError::new_err("the core stopped unexpectedly; please report this")),
+    let mut interrupted = false;
+    while !reading.is_finished() {
+        py.detach(|| std::thread::sleep(LOOK_EVERY));
+        if py.check_signals().is_err() {
+            interrupted = true;
+            stop.store(true, Ordering::Relaxed);
         }
+    }
+    match reading.join() {
+        Ok(Ok(document)) => Ok(serde_json::json!({ "interrupted": interrupted, "document": document }).to_string()),
+        Ok(Err(message)) => Err(PyValueError::new_err(message)),
+        Err(_) => Err(PyRuntimeError::new_err("the core stopped unexpectedly; please report this")),
     }
 }
 
