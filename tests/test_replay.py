@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,7 @@ _names = itertools.count()
 
 def execute(dsn: str, sql: str) -> list[tuple[Any, ...]]:
     with psycopg.connect(dsn, autocommit=True) as connection:
-        cursor = connection.execute(sql)  # type: ignore[call-overload]
+        cursor = connection.execute(sql)
         return cursor.fetchall() if cursor.description else []
 
 
@@ -78,7 +78,7 @@ def mapping(tmp_path: Path) -> Path:
     return place
 
 
-def w3c(requests: list[tuple[float, str]], clients: int = 7) -> str:
+def w3c(requests: Sequence[tuple[float, str]], clients: int = 7) -> str:
     """A log as IIS writes it: (second, target)."""
     lines = ["#Fields: date time c-ip cs-method cs-uri-stem cs-uri-query sc-status"]
     for number, (at_s, target) in enumerate(requests):
@@ -161,7 +161,7 @@ def test_a_fire_hose_keeps_to_its_sessions_and_rates_to_their_rate(
 ) -> None:
     log, place = tmp_path / "a.log", tmp_path / "s.db"
     log.write_text(w3c([(36_000 + n / 10, "/sleep?s=0.02") for n in range(40)]))
-    common = [log, "--map", mapping, "--to", shop]
+    common: list[str | Path] = [log, "--map", mapping, "--to", shop]
     document, _ = replayed(capsys, *common, "--pace", "fire-hose", "--sessions", "4", store=place)
     row = next(r for r in document["runs"][0]["totals"] if r["stream"] == "sleep")
     assert row["depth_max"] == 4
@@ -179,7 +179,7 @@ def test_both_paces_give_the_head_room_of_the_study(
 ) -> None:
     log, place = tmp_path / "a.log", tmp_path / "s.db"
     log.write_text(w3c(items(60, 1.5)))
-    arguments = [log, "--map", mapping, "--to", shop, "--pace", "both", "--repeat", "2"]
+    arguments: list[str | Path] = [log, "--map", mapping, "--to", shop, "--pace", "both", "--repeat", "2"]
     document, _ = replayed(capsys, *arguments, store=place)
     room = document["replay"]["head_room"]
     assert room["factor"] == pytest.approx(room["fire_hose_per_s"] / room["normal_per_s"])
@@ -261,7 +261,7 @@ def test_sessions_keep_their_order_where_asked(shop: str, tmp_path: Path, capsys
     )
     log = tmp_path / "a.log"
     log.write_text(w3c([(36_000.0, f"/v?c={n % 3}&n={n}") for n in range(90)], clients=3))
-    common = [log, "--map", mapping, "--to", shop, "--pace", "fire-hose", "--in-order", "client"]
+    common: list[str | Path] = [log, "--map", mapping, "--to", shop, "--pace", "fire-hose", "--in-order", "client"]
     replayed(capsys, *common, store=tmp_path / "s.db")
     rows = execute(shop, "select client, n, busy from seen order by at")
     for client in range(3):

@@ -250,13 +250,26 @@ class HeadRoom:
 
 
 def head_room(records: list[Record]) -> HeadRoom | None:
-    """Fire-hose rate over time-synchronized rate at the log's own speed, as the study reckoned."""
-    groups = by_pace([record for record in records if record.info.outcome == "done"])
-    fire = calls_per_s(groups.get("fire hose", [])) if "fire hose" in groups else None
-    normal = calls_per_s(groups.get("time synchronized", [])) if "time synchronized" in groups else None
-    if not fire or not normal:
+    """Fire-hose rate over time-synchronized rate, as the study reckoned; a constant speed is taken out again."""
+    done = [record for record in records if record.info.outcome == "done"]
+    fire = calls_per_s([record for record in done if _kind(record) == "fire_hose"])
+    speeds = {speed: [r for r in done if _constant_speed(r) == speed] for speed in map(_constant_speed, done) if speed}
+    if not fire or not speeds:
         return None
-    return HeadRoom(fire, normal, fire / normal)
+    speed = min(speeds, key=lambda s: abs(s - 1))
+    normal = (calls_per_s(speeds[speed]) or 0.0) / speed
+    return HeadRoom(fire, normal, fire / normal) if normal else None
+
+
+def _kind(record: Record) -> str:
+    return str(record.info.plan["replay"]["pace"]["kind"])
+
+
+def _constant_speed(record: Record) -> float | None:
+    if _kind(record) != "time_synchronized":
+        return None
+    text = str(record.info.plan["replay"]["pace"]["speed"]).strip().rstrip("xX×").strip()
+    return float(text) if " " not in text else None
 
 
 def offered_points(records: list[Record]) -> list[CurvePoint]:
@@ -561,12 +574,17 @@ def _bytes_per_s(event: Json) -> float:
     return sum(d["bytes"] for d in event["drivers"]) / span_ns * 1e9 if span_ns > 0.5e9 else 0.0
 
 
+def factor_words(factor: float) -> str:
+    """As the study put it, "400 % of"; beyond a hundred times per cent are hard to read."""
+    return f"{format_percent(factor)} of" if factor < 100 else f"{factor:,.0f} times"
+
+
 def verdict_lines(records: list[Record], limit: Limit | None = None) -> list[str]:
     lines = []
     room = head_room(records)
     if room is not None:
         lines.append(
-            f"Head room: the databases can serve {format_percent(room.factor)} of the recorded load"
+            f"Head room: the databases can serve {factor_words(room.factor)} the recorded load"
             f" ({format_iops(room.fire_hose_per_s)} calls/s as fast as possible, {format_iops(room.normal_per_s)} in"
             " the log's time)."
         )

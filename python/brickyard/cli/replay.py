@@ -132,7 +132,7 @@ def _run(store: Store, terminal: Terminal, interrupt: Interrupt, specs: list[Rep
     study: int | None = None
     if len(specs) > 1:
         about: Json = {"verb": "replay", "paces": list(dict.fromkeys(spec.pace for spec in specs))}
-        study = store.add_study("replay", about)
+        study = store.add_study(f"Replay of {specs[0].title()}", about)
     results: list[RunResult] = []
     try:
         for number, spec in enumerate(specs):

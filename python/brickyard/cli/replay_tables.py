@@ -166,8 +166,7 @@ def _print_left_out(console: Console, told: Json) -> None:
         rows = [[item["path"], format_count(item["requests"])] for item in told["unmatched_paths"]]
         least = ", at least" if told["unmatched_paths_are_lower_bounds"] else ""
         console.print()
-        title = f"Not mapped: {format_count(told['unmatched'])} requests; the most frequent"
-        console.print(table(title, _columns(["path", f"requests{least}"]), rows))
+        console.print(table("Not mapped, the most frequent", _columns(["path", f"requests{least}"]), rows))
     if told["unusable"]:
         rows = [[i["page"], i["parameter"], format_count(i["requests"])] for i in told["unusable"]]
         console.print()

@@ -12,6 +12,11 @@ from brickyard.analysis import replay, summary
 from brickyard.analysis.totals import stream_plan
 from brickyard.store import Json, Record, Store
 
+NOT_OF_REPLAYS = {
+    *("short", "not_steady", "left_steady", "noisy"),
+    *("cache_unknown", "smaller_than_cache", "unwritten", "unwritten_unknown", "foreign_unknown"),
+    "volatile_write_cache",
+}
 SAMPLE_EVERY_S = 1.0  # a sample reads a few open files; more often would tell no more
 
 
@@ -93,5 +98,7 @@ def warnings(store: Store, record: Record, watched: list[Json]) -> list[Json]:
         }
     )
     if replay.is_replay(record):
+        # A log's load is not meant to be steady, and what the server's cache takes off its disks is the server's merit.
+        found = [item for item in found if item["id"] not in NOT_OF_REPLAYS]
         return sorted([*replay.replay_warnings(record), *found], key=lambda item: item["severity"] != "warning")
     return found

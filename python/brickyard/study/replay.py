@@ -54,6 +54,11 @@ class ReplaySpec:
     again: bool = False
     patience_ns: int = 30_000_000_000
 
+    def title(self) -> str:
+        """The log's name, or how many there are."""
+        first = "standard input" if self.logs[0] == STDIN else os.path.basename(self.logs[0])
+        return first if len(self.logs) == 1 else f"{first} and {len(self.logs) - 1} more"
+
     def pace_order(self) -> Json:
         """The pace as the core reads it."""
         kind, _, rate = self.pace.replace("_", "-").partition(":")
@@ -177,7 +182,7 @@ def replay_plan(spec: ReplaySpec, known: Json) -> Json:
         phase["duration"] = f"{spec.duration_ns}ns"
     return {
         "kind": "replay",
-        "title": known["title"] or f"Replay of {os.path.basename(logs[0])}",
+        "title": known["title"] or f"Replay of {spec.title()}",
         "source": known["source"],
         "seed": spec.seed,
         "interval": f"{INTERVAL_NS}ns",
