@@ -11,13 +11,13 @@ from rich.console import Console
 
 from brickyard import bricks, profiles
 from brickyard.analysis.summary import run_document
+from brickyard.cli import conditioning, options
 from brickyard.cli import judging as judges
-from brickyard.cli import options
 from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stderr, stdout
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_run
-from brickyard.cli.target import Aim, aim, aim_modelled, missing_targets, parse_size, size_of, split_overrides
+from brickyard.cli.target import Aim, aim, aim_modelled, missing_targets, parse_size, split_overrides
 from brickyard.errors import BAD_INPUT, BadInputError
 from brickyard.formats.fio_export import export_fio
 from brickyard.store import Json, Store
@@ -25,6 +25,7 @@ from brickyard.study.fit import own_size
 from brickyard.study.forecast import forecast, forecast_lines
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.repeat import repeat
+from brickyard.study.sizes import size_of
 
 LONG_WRITE_S = 60  # from here on it is said beforehand how much will be written
 
@@ -35,6 +36,10 @@ def run(
     *targets: str,
     overrides: options.Overrides = (),
     condition: options.Condition = None,
+    manage: options.Manage = False,
+    rebuild_rate: options.RebuildRate = None,
+    neighbour: options.Neighbour = None,
+    array: options.ArrayAddress = None,
     repeat: Annotated[int, Parameter(help="How often the profile is run.")] = 1,
     dry_run: Annotated[bool, Parameter(negative="", help="Validate and show the plan; touch nothing.")] = False,
     stop_on_error: Annotated[
@@ -73,13 +78,14 @@ def run(
     changes = [*overrides, "stop_on_error=true"] if stop_on_error else list(overrides)
     changes += [f"engine={engine}"] if engine not in (None, "fio") else []
     modelled = any(bricks.is_modelled(target) for target in targets)
-    if condition is not None and not modelled:
-        raise BadInputError("--condition: only a modelled brick (sim:NAME) can be put into a condition here")
+    wish = conditioning.wish(targets, condition, manage, rebuild_rate, neighbour, array, modelled=modelled)
+    if engine == "fio" and wish.is_asked:
+        raise BadInputError("--engine fio: conditions are held around our own engine; leave --engine out")
     changes, brick_changes = split_overrides(targets, changes)
     text = profiles.read(profile)
     plan = profiles.validate(text, changes)
     if condition is not None:
-        brick_changes.append(f"condition={condition}")
+        brick_changes.append(f"condition={condition.replace('-', '_')}")
     if size is None and not modelled and not any(os.path.lexists(path) for path in targets):
         size = own_size(jsonlib.loads(plan))
     if engine == "fio" and modelled:
@@ -102,7 +108,7 @@ def run(
     ):
         _announce(stderr(), plan, aimed)
         by = "fio" if engine == "fio" else "brickyard"
-        return _measure(kept, text.name, plan, aimed, repeat, judge, by, as_json=json)
+        return _measure(kept, text.name, plan, aimed, repeat, judge, by, wish, as_json=json)
 
 
 def _measure(
@@ -113,14 +119,18 @@ def _measure(
     times: int,
     judge: judges.Judging,
     by: str = "brickyard",
+    wish: conditioning.Wish = conditioning.NONE,
     *,
     as_json: bool,
 ) -> int:
     with Interrupt() as interrupt, Terminal() as terminal:
         for note in aimed.notes:
             terminal.note(note)
-        condition = aimed.condition
-        results = repeat(store, terminal, interrupt, name, plan, aimed.targets, aimed.options, times, condition, by)
+        condition = wish.condition if wish.is_asked else aimed.condition
+        holding = wish.holding(terminal.note)
+        results = repeat(
+            store, terminal, interrupt, name, plan, aimed.targets, aimed.options, times, condition, by, holding
+        )
     records = [store.record(result.run) for result in results]
     if as_json:
         documents = [{**run_document(record), **judge.document(record)} for record in records]
