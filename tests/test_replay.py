@@ -515,7 +515,7 @@ def test_a_full_store_ends_the_run_and_leaves_no_driver(shop: str, mapping: Path
     """A file-size limit stands for the full disk: the store takes no more in mid-run."""
     log = tmp_path / "a.log"
     log.write_text(w3c(items(6000, 60.0)))
-    command = f"ulimit -f 400; exec {sys.executable} -m brickyard replay {log} --map {mapping} --to '{shop}'"
+    command = f"ulimit -f 200; exec {sys.executable} -m brickyard replay {log} --map {mapping} --to '{shop}'"
     done = subprocess.run(
         ["bash", "-c", f"trap '' XFSZ; {command} --store {tmp_path / 's.db'}"],
         capture_output=True,

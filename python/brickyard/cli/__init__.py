@@ -63,7 +63,7 @@ def _run(given: list[str]) -> int:
 
     try:
         result = app(
-            spread_check(given),
+            _with_stdin(spread_check(given)),
             exit_on_error=False,
             print_error=False,
             help_on_error=False,
@@ -72,6 +72,11 @@ def _run(given: list[str]) -> int:
     except cyclopts.CycloptsError as error:
         return _complain(given, f"{one_line(error)} See brickyard --help.", BAD_INPUT, error)
     return result if isinstance(result, int) else 0
+
+
+def _with_stdin(given: list[str]) -> list[str]:
+    """A lone hyphen is standard input; the parser of options takes it for one."""
+    return ["/dev/stdin" if word == "-" else word for word in given] if given[:1] == ["replay"] else given
 
 
 def _system_words(error: OSError) -> str:

@@ -21,7 +21,7 @@ from brickyard.cli.tables import print_circumstances, print_warnings
 from brickyard.errors import BAD_INPUT, INTERRUPTED, BadInputError, one_line
 from brickyard.store import Json, Store
 from brickyard.study.interrupt import Interrupt
-from brickyard.study.replay import ReplaySpec, check, split_dsns, with_pace
+from brickyard.study.replay import STDIN, ReplaySpec, check, split_dsns, with_pace
 from brickyard.study.replay import replay as replay_once
 from brickyard.study.runner import RunResult
 
@@ -75,6 +75,7 @@ def replay(
     logs
         W3C extended (IIS), common or combined (Apache, nginx), JSON lines; plain, gzip or zstd; - is standard input.
     """
+    logs = tuple(STDIN if log == "/dev/stdin" else log for log in logs)
     databases = split_dsns(to)
     _core.replay_hide_passwords(databases)
     spec = ReplaySpec(
@@ -102,7 +103,7 @@ def replay(
         raise BadInputError(f"--repeat {repeat}: at least 1")
     asked = parse_limit(limit)
     specs = with_pace(spec, pace)
-    if len(specs) * repeat > 1 and "-" in logs:
+    if len(specs) * repeat > 1 and STDIN in logs:
         raise BadInputError("standard input can be read once; a pace that runs several times needs files")
     for one in specs:
         one.orders(None)
@@ -151,7 +152,7 @@ def _run(store: Store, terminal: Terminal, interrupt: Interrupt, specs: list[Rep
 
 def _explain(spec: ReplaySpec, *, as_json: bool) -> int:
     bricks = max(len(spec.to), 1)
-    if "-" not in spec.logs:
+    if STDIN not in spec.logs:
         stderr().print("reading", ", ".join(spec.logs), markup=False, soft_wrap=True)
     try:
         told: Json = jsonlib.loads(_core.replay_explain(jsonlib.dumps(spec.order()), bricks))
