@@ -146,10 +146,9 @@ impl Driver {
             let theirs = shared.clone();
             let conducting =
                 std::thread::Builder::new().name("brickyard-driver".into()).spawn_scoped(scope, move || {
-                    let end = runtime.block_on(conduct(&spec, pace, feed, theirs, sessions, start_ns, control));
+                    runtime.block_on(conduct(&spec, pace, feed, theirs, sessions, start_ns, control));
                     // Sessions that were abandoned hang in the kernel or at the server; nothing waits for them.
                     runtime.shutdown_background();
-                    end
                 });
             let conducting = match conducting {
                 Ok(thread) => thread,

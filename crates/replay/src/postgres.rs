@@ -5,7 +5,6 @@ mod dsn;
 mod tls;
 
 use std::error::Error as _;
-use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,20 +103,18 @@ pub struct ServerFacts {
 impl Database for Postgres {
     type Session = PostgresSession;
 
-    fn connect(&self, brick: usize) -> impl Future<Output = Result<PostgresSession, Failure>> + Send {
-        async move {
-            let client = self.client(brick).await?;
-            let mut statements = Vec::with_capacity(self.statements.len());
-            for statement in self.statements.iter() {
-                let types: Vec<Type> = statement.kinds.iter().map(|kind| type_of(*kind)).collect();
-                let prepared = client.prepare_typed(&statement.sql, &types).await;
-                statements.push(prepared.map_err(|e| {
-                    let Failure { sqlstate, text } = failure(&e, Failure::LOST);
-                    Failure { sqlstate, text: format!("page {}: {text}", statement.page) }
-                })?);
-            }
-            Ok(PostgresSession { client, statements })
+    async fn connect(&self, brick: usize) -> Result<PostgresSession, Failure> {
+        let client = self.client(brick).await?;
+        let mut statements = Vec::with_capacity(self.statements.len());
+        for statement in self.statements.iter() {
+            let types: Vec<Type> = statement.kinds.iter().map(|kind| type_of(*kind)).collect();
+            let prepared = client.prepare_typed(&statement.sql, &types).await;
+            statements.push(prepared.map_err(|e| {
+                let Failure { sqlstate, text } = failure(&e, Failure::LOST);
+                Failure { sqlstate, text: format!("page {}: {text}", statement.page) }
+            })?);
         }
+        Ok(PostgresSession { client, statements })
     }
 }
 

@@ -42,16 +42,9 @@ pub fn serve(orders: impl BufRead + Send + 'static, mut out: impl Write) -> i32 
     };
     say(&mut out, &driver.ready());
     let control = Arc::new(Control::default());
-    let start_ns = loop {
-        line.clear();
-        if orders.read_line(&mut line).unwrap_or(0) == 0 {
-            return 1;
-        }
-        match line.trim().strip_prefix("go ").map(str::parse) {
-            Some(Ok(start_ns)) => break start_ns,
-            _ => return 1,
-        }
-    };
+    line.clear();
+    let _ = orders.read_line(&mut line);
+    let Some(Ok(start_ns)) = line.trim().strip_prefix("go ").map(str::parse) else { return 1 };
     let theirs = control.clone();
     let listening = std::thread::Builder::new().name("brickyard-orders".into());
     let _ = listening.spawn(move || {

@@ -219,7 +219,10 @@ fn after<'a>(line: &'a [u8], prefix: &[u8]) -> Option<&'a [u8]> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Vec<Result<(i64, String, String, String), &'static str>> {
+    /// Second, path, query, client.
+    type Row = (i64, String, String, String);
+
+    fn read(text: &str) -> Vec<Result<Row, &'static str>> {
         let mut parser = W3c::new(&FieldNames::new());
         let string = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
         let mut found = Vec::new();
