@@ -88,21 +88,11 @@ fn replay_route(mapping: &str, page: &str, parameters: BTreeMap<String, String>,
     mapping.route(page, &parameters).map_err(PyValueError::new_err)
 }
 
-/// Overwrites the passwords of connection strings in this process's own arguments.
+/// Overwrites the passwords of connection strings, or of several with commas between, in this process's own arguments.
 #[pyfunction]
-fn replay_hide_passwords(dsns: Vec<String>) {
-    for text in dsns {
-        let found = Dsn::parse(&text).ok();
-        let password = found.as_ref().and_then(|dsn| dsn.config.get_password()).map(<[u8]>::to_vec);
-        if let Some(password) = password.and_then(|p| String::from_utf8(p).ok()) {
-            ::replay::postgres::hide_in_own_arguments(&password);
-        }
-        // Within a URI it stands percent-encoded.
-        let authority = text.split_once("://").map(|(_, rest)| rest.split(['/', '?']).next().unwrap_or(rest));
-        let encoded = authority.and_then(|a| a.rsplit_once('@')).and_then(|(user, _)| user.split_once(':'));
-        if let Some((_, encoded)) = encoded {
-            ::replay::postgres::hide_in_own_arguments(encoded);
-        }
+fn replay_hide_passwords(texts: Vec<String>) {
+    for text in texts {
+        ::replay::postgres::passwords_in(&text).iter().for_each(|p| ::replay::postgres::hide_in_own_arguments(p));
     }
 }
 

@@ -19,7 +19,7 @@ use crate::database::{Answer, Database, Failure, Session};
 use crate::mapping;
 use crate::values::{Kind, Value};
 
-pub use dsn::{Dsn, hide_in_own_arguments};
+pub use dsn::{Dsn, hide_in_own_arguments, passwords_in};
 
 pub struct Postgres {
     dsns: Vec<Dsn>,

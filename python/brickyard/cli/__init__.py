@@ -31,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; gives back the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        _hide_passwords(given)
         code = _run(given)
         sys.stdout.flush()
         return code
@@ -72,6 +73,15 @@ def _run(given: list[str]) -> int:
     except cyclopts.CycloptsError as error:
         return _complain(given, f"{one_line(error)} See brickyard --help.", BAD_INPUT, error)
     return result if isinstance(result, int) else 0
+
+
+def _hide_passwords(given: list[str]) -> None:
+    """First of all: everybody on the host can read the arguments of a process."""
+    dsns = [word for word in given if "://" in word or "password=" in word]
+    if dsns:
+        from brickyard import _core
+
+        _core.replay_hide_passwords([text.removeprefix("--to=") for text in dsns])
 
 
 def _with_stdin(given: list[str]) -> list[str]:

@@ -77,7 +77,6 @@ def replay(
     """
     logs = tuple(STDIN if log == "/dev/stdin" else log for log in logs)
     databases = split_dsns(to)
-    _core.replay_hide_passwords(databases)
     spec = ReplaySpec(
         logs=list(logs),
         mapping_text=_read(mapping),

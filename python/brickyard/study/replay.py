@@ -140,7 +140,6 @@ def replay(
     study: int | None = None,
 ) -> RunResult:
     """One run: all drivers, one pace, once."""
-    _core.replay_hide_passwords(spec.to)
     known = check(spec)
     start: Json = {}
     drivers = Drivers(spec.orders(known["first_ns"]), start)

@@ -163,6 +163,28 @@ fn unescaped(line: &str) -> Vec<String> {
     fields
 }
 
+/// What stands where passwords do, as it is written there, in one or several connection strings.
+pub fn passwords_in(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, mark) in text.match_indices("://") {
+        let rest = &text[at + mark.len()..];
+        let authority = &rest[..rest.find(['/', '?']).unwrap_or(rest.len())];
+        if let Some((_, password)) = authority.rsplit_once('@').and_then(|(user, _)| user.split_once(':')) {
+            found.push(password.to_string());
+        }
+    }
+    for (at, mark) in text.match_indices("password=") {
+        let rest = &text[at + mark.len()..];
+        let length = match rest.strip_prefix('\'') {
+            Some(quoted) => quoted.find('\'').map_or(rest.len(), |end| end + 2),
+            None => rest.find(|c: char| c.is_whitespace() || c == '&').unwrap_or(rest.len()),
+        };
+        found.push(rest[..length].trim_matches('\'').to_string());
+    }
+    found.retain(|password| !password.is_empty());
+    found
+}
+
 /// Overwrites a secret in this process's own arguments, which everybody on the host can read, as `ps` does.
 pub fn hide_in_own_arguments(secret: &str) {
     let Ok(stat) = std::fs::read_to_string("/proc/self/stat") else { return };
@@ -211,6 +233,12 @@ mod tests {
             let error = Dsn::parse(text).err().unwrap_or_default();
             assert!(!error.contains("s3") && !error.contains("cret"), "{error}");
         }
+    }
+
+    #[test]
+    fn passwords_are_found_as_they_are_written() {
+        let text = "postgresql://a:p%40w@h/x,postgresql://b@h/x?password=q&port=1,host=h password='r s' user=c";
+        assert_eq!(passwords_in(text), ["p%40w", "q", "r s"]);
     }
 
     #[test]
