@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from brickyard.databases.ephemeral import Server, ephemeral_postgres
+
+# Those in the guest need md, and disks that may be written over; `tests/guest/run` makes both.
+collect_ignore = [] if os.environ.get("BRICKYARD_GUEST") else ["guest"]
 
 # No deadline: this machine may be shared, and how long a check takes is not what is checked.
 settings.register_profile("brickyard", deadline=None, max_examples=60, derandomize=True)
@@ -21,3 +28,10 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.delenv("BRICKYARD_DEBUG", raising=False)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A real server that the tests of a session share; each makes a database of its own in it."""
+    with ephemeral_postgres(settings={"fsync": "off", "shared_buffers": "64MB"}) as server:
+        yield server

@@ -1,0 +1,329 @@
+"""Duty: a PostgreSQL server of our own, with its own data directory, for as long as a context lasts.
+
+It listens on a socket that nobody else can reach, or with `tcp` on 127.0.0.1 with a password. It is gone afterwards:
+the kernel tells it to end when we die, and what a killed one has left is removed by the next start in the same place.
+
+Refusal: no server that is running is touched, no directory removed that does not carry our marker.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.parse import quote
+
+from brickyard.databases.programs import (
+    Account,
+    Programs,
+    brought_within_reach,
+    find_programs,
+    helper_account,
+    reachable,
+)
+from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.store import Json
+
+PREFIX = "brickyard-postgres-"
+MARKER = "brickyard-owner.json"
+# On a disk, other than /tmp may be; every account may enter it; the room in it is made by mkdtemp.
+DEFAULT_PLACE = Path("/var/tmp")  # noqa: S108
+USER = "brickyard"
+DATABASE = "postgres"
+START_S, STOP_S, POLL_S = 60.0, 20.0, 0.02
+SOCKET_PATH_BYTES = 107  # sun_path of unix(7), less its NUL
+LOG_LINES = 200  # of the server's log that are looked through for why it did not start
+
+
+class Server:
+    """A server of our own. `stop` and `start` keep its data; `kill` ends it as a crash would."""
+
+    def __init__(
+        self, room: Path, programs: Programs, account: Account | None, settings: Mapping[str, str], password: str | None
+    ) -> None:
+        self.room = room
+        self.data = room / "data"
+        self.programs = programs
+        self.settings = dict(settings)
+        self.password = password
+        self.user, self.database = USER, DATABASE
+        self.notes: list[str] = []
+        self.version = programs.version()
+        self._account = account
+        self._process: subprocess.Popen[bytes] | None = None
+        self._sockets = _socket_directory(room, account)
+        self.host = str(self._sockets) if password is None else "127.0.0.1"
+        self.port = 5432 if password is None else _free_port()
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None and self._process.poll() is None else None
+
+    @property
+    def dsn(self) -> str:
+        """As a URI that libpq and tokio-postgres both take; with `tcp` it holds the password."""
+        if self.password is None:
+            return f"postgresql://{USER}@/{DATABASE}?host={quote(self.host, safe='')}&port={self.port}"
+        return f"postgresql://{USER}:{self.password}@{self.host}:{self.port}/{DATABASE}"
+
+    def facts(self) -> Json:
+        """What a record says of it; never a password."""
+        return {
+            "version": self.version,
+            "programs": self.programs.origin,
+            "data_directory": str(self.data),
+            "listens": "unix socket" if self.password is None else "127.0.0.1",
+            "account": self._account.name if self._account else None,
+            "settings": self.settings,
+        }
+
+    def initialize(self) -> None:
+        """Makes the data directory; its place on the volume is where measured data will lie."""
+        command = [str(self.programs.path("initdb")), "-D", str(self.data), "-U", USER, "--encoding=UTF8"]
+        command += ["--locale=C", "--auth-local=trust", "--no-sync", "--no-instructions"]
+        if self.password is None:
+            self._call([*command, "--auth-host=reject"])
+        else:
+            file = self.room / "password"
+            file.touch(0o600)
+            file.write_text(self.password + "\n", "utf-8")
+            self._give(file)
+            self._call([*command, "--auth-host=scram-sha-256", f"--pwfile={file}"])
+            file.unlink()
+        listen = "" if self.password is None else self.host
+        own = {"listen_addresses": listen, "port": str(self.port), "unix_socket_directories": str(self._sockets)}
+        with (self.data / "postgresql.conf").open("a", encoding="utf-8") as file_:
+            for name, value in {**self.settings, **own}.items():
+                quoted = value.replace("\\", "\\\\").replace("'", "''")
+                file_.write(f"{name} = '{quoted}'\n")
+
+    def start(self) -> None:
+        """Starts the server and waits until it answers. It dies with the thread that called this."""
+        if self.pid is not None:
+            return
+        log = self.room / "server.log"
+        with log.open("wb") as sink:
+            self._process = subprocess.Popen(
+                [*self._as_account("INT"), str(self.programs.path("postgres")), "-D", str(self.data)],
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                cwd=self.room,
+                env=_environment(),
+                start_new_session=True,  # Ctrl-C at the terminal is ours to handle
+            )
+        deadline = time.monotonic() + START_S
+        while not self._is_ready():
+            if self._process.poll() is not None:
+                raise BadInputError(f"PostgreSQL {self.version} did not start: {_reason(log)}")
+            if time.monotonic() > deadline:
+                self._end(signal.SIGQUIT)
+                raise BrickyardError(
+                    f"PostgreSQL {self.version} was not ready within {START_S:.0f} s; see the host's load"
+                )
+            time.sleep(POLL_S)
+
+    def stop(self) -> None:
+        """A clean shutdown, with everything in its files."""
+        self._end(signal.SIGINT)
+
+    def kill(self) -> None:
+        """At once and without a word to its clients; the next start recovers from the log."""
+        self._end(signal.SIGQUIT)
+
+    def remove(self) -> None:
+        """Ends it and takes its files away."""
+        self.kill()
+        _remove(self.room)
+        if self._sockets.parent != self.room:
+            shutil.rmtree(self._sockets, ignore_errors=True)
+
+    def _end(self, first: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        for number in (first, signal.SIGQUIT, signal.SIGKILL):
+            process.send_signal(number)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_S)
+                return
+
+    def _is_ready(self) -> bool:
+        with suppress(OSError):
+            # The eighth line of postmaster.pid is the server's own word; older files do not have its number in line 1.
+            lines = (self.data / "postmaster.pid").read_text("utf-8", "replace").splitlines()
+            return len(lines) > 7 and lines[0] == str(self.pid) and lines[7].strip() == "ready"
+        return False
+
+    def _as_account(self, death_signal: str) -> list[str]:
+        command = ["setpriv", "--pdeathsig", death_signal]
+        if self._account is not None:
+            command += ["--reuid", str(self._account.uid), "--regid", str(self._account.gid), "--clear-groups"]
+        return command
+
+    def _give(self, path: Path) -> None:
+        if self._account is not None:
+            os.chown(path, self._account.uid, self._account.gid)
+
+    def _call(self, command: list[str]) -> None:
+        done = subprocess.run(
+            [*self._as_account("KILL"), *command],
+            capture_output=True,
+            text=True,
+            cwd=self.room,
+            env=_environment(),
+            start_new_session=True,
+            check=False,
+        )
+        if done.returncode:
+            said = one_line(done.stderr or done.stdout) or f"exit code {done.returncode}"
+            raise BadInputError(f"{self.room.parent}: no database can be made here: {said}")
+
+
+@contextmanager
+def ephemeral_postgres(
+    place: Path | None = None,
+    *,
+    settings: Mapping[str, str] | None = None,
+    tcp: bool = False,
+    programs: Path | None = None,
+) -> Iterator[Server]:
+    """A running server whose data lie in `place`, the directory of the volume to measure; without one, in /var/tmp."""
+    home = (place or DEFAULT_PLACE).resolve()
+    if not home.is_dir():
+        raise BadInputError(f"{home}: no such directory; make it first")
+    if shutil.which("setpriv") is None:
+        raise BadInputError("setpriv is missing, without which a server would outlive us; apt-get install util-linux")
+    found, account = find_programs(programs), helper_account()
+    notes = remove_leftovers(home)
+    room = _make_room(home, account)
+    with (room / MARKER).open("w+", encoding="utf-8") as marker:
+        # Whoever owns a room holds this lock; a process of another container can't be seen, its lock can.
+        fcntl.flock(marker, fcntl.LOCK_EX)
+        server = None
+        try:
+            server = Server(
+                room,
+                brought_within_reach(found, account, room),
+                account,
+                settings or {},
+                secrets.token_urlsafe(18) if tcp else None,
+            )
+            server.notes += notes
+            json.dump({"brickyard": "postgres", "pid": os.getpid(), "sockets": str(server._sockets)}, marker)
+            marker.flush()
+            server.initialize()
+            server.start()
+            yield server
+        finally:
+            if server is not None:
+                server.remove()
+            else:
+                _remove(room)
+
+
+def remove_leftovers(home: Path) -> list[str]:
+    """Takes away rooms in `home` whose owners were killed, and ends servers that still run in them."""
+    notes = []
+    for room in sorted(home.glob(PREFIX + "*")):
+        try:
+            handle = os.open(room / MARKER, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            continue
+        with os.fdopen(handle, "r", encoding="utf-8") as marker:
+            try:
+                fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                told = json.load(marker)
+            except (OSError, ValueError):
+                continue
+            if not isinstance(told, dict) or told.get("brickyard") != "postgres":
+                continue
+            _end_orphan(room)
+            sockets = Path(str(told.get("sockets", "")))
+            if sockets.name.startswith(PREFIX) and sockets.parent == Path(tempfile.gettempdir()):
+                shutil.rmtree(sockets, ignore_errors=True)
+            _remove(room)
+            notes.append(f"removed {room}, the database of a run that was killed")
+    return notes
+
+
+def _end_orphan(room: Path) -> None:
+    """Ends the server of a room if it is alive: the process must itself name this very data directory."""
+    data = room / "data"
+    try:
+        pid = int((data / "postmaster.pid").read_text("utf-8").split("\n", 1)[0])
+        words = Path("/proc", str(pid), "cmdline").read_bytes().split(b"\0")
+    except (OSError, ValueError):
+        return
+    if os.fsencode(data) not in words:
+        return
+    deadline = time.monotonic() + STOP_S
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGQUIT)
+        while Path("/proc", str(pid)).exists() and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+
+
+def _make_room(home: Path, account: Account | None) -> Path:
+    try:
+        room = Path(tempfile.mkdtemp(prefix=PREFIX, dir=home))
+    except OSError as error:
+        raise BadInputError(f"{home}: no database can be made here: {error.strerror}; name another place") from error
+    if account is not None:
+        os.chown(room, account.uid, account.gid)
+    if not reachable(room, account, "w"):
+        room.rmdir()
+        name = account.name if account else "that runs this"
+        raise BadInputError(
+            f"{home}: the account {name} may not enter; chmod o+x it and what is above, or name another"
+        )
+    return room
+
+
+def _socket_directory(room: Path, account: Account | None) -> Path:
+    """In the room, where its path is short enough for a socket."""
+    inside = room / "socket"
+    if len(os.fsencode(inside / ".s.PGSQL.65535.lock")) <= SOCKET_PATH_BYTES:
+        inside.mkdir(0o700)
+    else:
+        inside = Path(tempfile.mkdtemp(prefix=PREFIX, dir=tempfile.gettempdir()))
+    if account is not None:
+        os.chown(inside, account.uid, account.gid)
+    return inside
+
+
+def _remove(room: Path) -> None:
+    """The marker goes last: what is half removed still is known for ours."""
+    for path in room.iterdir():
+        if path.name != MARKER:
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+    shutil.rmtree(room, ignore_errors=True)
+
+
+def _free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _environment() -> dict[str, str]:
+    """Nothing of ours: PGDATA, PGPASSWORD and their like would reach the server."""
+    return {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C", "TZ": "UTC"}
+
+
+def _reason(log: Path) -> str:
+    """Why it ended. Where its settings are at fault, the fatal line only counts them, and the first one names one."""
+    lines = [line for line in log.read_text("utf-8", "replace").splitlines()[:LOG_LINES] if ":  " in line]
+    fatal = [line for line in lines if "FATAL:" in line and "configuration file" not in line]
+    told = (fatal or lines or ["it:  said nothing"])[0]
+    return one_line(told.split(":  ", 1)[1]) + "; check its settings"
