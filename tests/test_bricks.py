@@ -59,7 +59,7 @@ def test_a_brick_is_changed_by_key_in_either_place(capsys: pytest.CaptureFixture
         (["sim:wd2500jd", "--condition", "degraded"], "without redundancy"),
         (["sim:wd2500jd", "--condition", "sleepy"], "sleepy"),
         (["sim:wd2500jd", "--set", "members=many"], "many"),
-        (["/dev/null", "--condition", "degraded"], "only a modelled brick"),
+        (["/dev/null", "--condition", "degraded"], "neither a file nor a block device"),
     ],
 )
 def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], cause: str) -> None:
