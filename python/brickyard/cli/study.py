@@ -137,7 +137,8 @@ def print_table(console: Console, made: Table) -> None:
     named = [f"{head}\n{name}" if many else name for head, name in zip(heads, made.columns, strict=True)]
     title = made.title if many or not told else f"{made.title} ({told[0]})"
     sides = ["left"] * made.text_columns + ["right"] * (len(named) - made.text_columns)
-    console.print(table(title, list(zip(named, sides, strict=True)), made.rows))
+    console.print(title, markup=False, soft_wrap=True, style="bold")
+    console.print(table("", list(zip(named, sides, strict=True)), made.rows))
 
 
 def _closing(planned: list[Step], result: MatrixResult, counted: int) -> list[str]:
