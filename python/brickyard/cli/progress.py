@@ -18,7 +18,7 @@ from brickyard.analysis import PhaseRate
 from brickyard.cli.output import stderr
 from brickyard.store import WHOLES, Json
 from brickyard.study.runner import RunResult, RunSpec
-from brickyard.units import format_iops, format_mib_per_s, format_ns, format_size
+from brickyard.units import format_iops, format_mib_per_s, format_ns, format_seconds, format_size
 
 PLAIN_EVERY_S = 5.0  # plain lines go to logs; one every few seconds is enough to see that it lives
 
@@ -26,6 +26,8 @@ PLAIN_EVERY_S = 5.0  # plain lines go to logs; one every few seconds is enough t
 def describe(spec: RunSpec) -> str:
     """`random read 4 KiB` for a cell of a study, the profile's name for any other run."""
     labels = spec.labels
+    if "levels" in labels:
+        return ", ".join(labels["levels"].values()) + (f" #{labels['repetition']}" if labels["repetition"] > 1 else "")
     if "request_bytes" in labels:
         return f"{labels['address']} {labels['operation']} {format_size(labels['request_bytes'])}"
     if "offered_per_s" in labels:
@@ -34,13 +36,16 @@ def describe(spec: RunSpec) -> str:
     return spec.profile + number
 
 
-def figures(events: list[Json]) -> str:
+IOPS, CALLS = "IOPS", "calls/s"
+
+
+def figures(events: list[Json], words: str = IOPS) -> str:
     """Rates over some intervals; of a single one also the worst p99 of its operations."""
     span_ns = max(event["end_ns"] for event in events) - min(event["start_ns"] for event in events)
     seconds = max(span_ns / 1e9, 1e-9)
     cells = [cell for event in events for cell in event["cells"] if cell["operation"] not in WHOLES]
     requests, moved, errors = (sum(cell[key] for cell in cells) for key in ("requests", "bytes", "errors"))
-    text = f"{format_iops(requests / seconds)} IOPS  {format_mib_per_s(moved / seconds)} MiB/s"
+    text = f"{format_iops(requests / seconds)} {words}  {format_mib_per_s(moved / seconds)} MiB/s"
     measures = [cell["measures"] for cell in cells if "measures" in cell]
     p99 = [measure["response"]["p99_ns"] for measure in measures if "response" in measure]
     if len(events) == 1 and any(p99):
@@ -48,11 +53,11 @@ def figures(events: list[Json]) -> str:
     return f"{text}  {errors:,} errors" if errors else text
 
 
-def closing(rates: Sequence[PhaseRate]) -> str:
+def closing(rates: Sequence[PhaseRate], words: str = IOPS) -> str:
     """The rates of a finished run as its table has them, phase by phase."""
     said = []
     for rate in rates:
-        text = f"{format_iops(rate.iops)} IOPS  {format_mib_per_s(rate.bytes_per_s)} MiB/s" if rate.is_rated else "–"
+        text = f"{format_iops(rate.iops)} {words}  {format_mib_per_s(rate.bytes_per_s)} MiB/s" if rate.is_rated else "–"
         text += f"  {rate.errors:,} errors" if rate.errors else ""
         said.append(f"{rate.phase_name}: {text}" if len(rates) > 1 else text)
     return "; ".join(said)
@@ -71,8 +76,9 @@ def planned_ns(plan: Json) -> int | None:
 class Terminal:
     """A listener for a person."""
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: Console | None = None, words: str = IOPS) -> None:
         self.console = console or stderr()
+        self._words = words
         self._live = self.console.is_terminal
         self._progress = Progress(
             TextColumn("{task.description}"),
@@ -85,6 +91,7 @@ class Terminal:
         self._task: TaskID | None = None
         self._expected: int | None = None
         self._ended = 0
+        self._counted_from_s = time.monotonic()
         self._planned_ns: int | None = None
         self._began_ns: int | None = None
         self._spoke_s = time.monotonic()
@@ -105,6 +112,7 @@ class Terminal:
     def expect(self, runs: int) -> None:
         """How many runs there are in all; until then, and for a single run, the bar is that of the run itself."""
         self._expected = runs
+        self._counted_from_s = time.monotonic()
         if self._task is not None and runs > 1:
             self._progress.update(self._task, total=runs * 1000)
 
@@ -135,7 +143,7 @@ class Terminal:
         elif kind == "phase" and self._began_ns is None:
             self._began_ns = event["start_ns"]
         elif kind == "interval":
-            self._last = figures([event])
+            self._last = figures([event], self._words)
             spent_ns = event["end_ns"] - (self._began_ns or 0)
             done = min(spent_ns / self._planned_ns, 1.0) if self._planned_ns else None
             self._say(("warm-up: " if event["warmup"] else "") + self._last, done)
@@ -153,10 +161,16 @@ class Terminal:
         if self._live and self._task is not None and self._many:
             self._progress.update(self._task, completed=self._ended * 1000)
         elif not self._live:
-            said = f": {closing(result.rates)}" if result.rates else ""
+            said = f": {closing(result.rates, self._words)}" if result.rates else ""
             why = f" ({result.outcome}{': ' + result.message if result.message else ''})"
             count = f"{self._ended}/{self._expected} " if self._many else ""
-            self._line(f"{count}{self._name}{said}{why if result.outcome != 'done' else ''}")
+            self._line(f"{count}{self._name}{said}{why if result.outcome != 'done' else self._left()}")
+
+    def _left(self) -> str:
+        """How long the other runs will take, if they take as long as those before; only where that is worth a word."""
+        runs = (self._expected or 1) - self._ended
+        left_s = (time.monotonic() - self._counted_from_s) / self._ended * runs
+        return f"  (about {format_seconds(left_s)} left)" if runs > 0 and left_s >= PLAIN_EVERY_S else ""
 
     def note(self, text: str) -> None:
         if self._live:
