@@ -117,9 +117,8 @@ def _written_out(word: str) -> Ruler:
     figure, sign, limit = match.groups()
     _check_figure(word, figure)
     if (sign[0] == ">") != (figure in RATES):
-        raise BadInputError(
-            f"{word}: {'a rate must be reached (>=)' if figure in RATES else 'a time is a limit (<=)' if figure in TIMES else 'a count is a limit (<=)'}"
-        )
+        rule = "a rate must be reached (>=)" if figure in RATES else "a time is a limit (<=)"
+        raise BadInputError(f"{word}: {'a count is a limit (<=)' if figure in COUNTS else rule}")
     requirement = Requirement(f"{figure} {sign} {limit}", figure, _threshold(word, figure, limit))
     return Ruler(word, requirement.name, "as asked", "", (requirement,))
 
