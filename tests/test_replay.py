@@ -9,6 +9,7 @@ import os
 import random
 import re
 import select
+import signal
 import socket
 import ssl
 import subprocess
@@ -16,7 +17,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +109,17 @@ def replayed(
     document: Json = json.loads(out)
     with Store(store, must_exist=True) as kept:
         return document, replays.ends(kept.record(document["runs"][0]["run"]))
+
+
+def measured(place: Path) -> None:
+    """Waits until the run in a store has told its first interval: it is under way."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        with suppress(Exception), Store(place, must_exist=True) as kept:
+            if kept.runs() and kept.record(1).intervals:
+                return
+        time.sleep(0.2)
+    raise AssertionError("nothing was measured within 60 s")
 
 
 def pages(document: Json, pace: str) -> dict[str, Json]:
@@ -286,12 +299,7 @@ def test_a_server_that_is_killed_is_found_again(
     with ephemeral_postgres(settings={"fsync": "off"}) as server:
         fill(server.dsn)
         log = tmp_path / "a.log"
-        log.write_text(w3c(items(1000, 4.0)))
-
-        def disturb() -> None:
-            time.sleep(1.5)
-            server.kill()
-            server.start()
+        log.write_text(w3c(items(1000, 5.0)))
 
         # The server dies with the thread that starts it, so the replay goes into another one.
         result: dict[str, Any] = {}
@@ -300,7 +308,9 @@ def test_a_server_that_is_killed_is_found_again(
             [sys.executable, "-m", "brickyard", *command, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
         try:
-            disturb()
+            measured(tmp_path / "s.db")
+            server.kill()
+            server.start()
             out, _ = process.communicate(timeout=60)
             result = json.loads(out)
         finally:
@@ -326,10 +336,18 @@ def test_a_server_that_stays_away_ends_the_run_and_keeps_what_was_measured(
     log.write_text(w3c(items(4000, 40.0)))
     with ephemeral_postgres(settings={"fsync": "off"}) as server:
         fill(server.dsn)
-        threading.Timer(1.2, server.kill).start()
+        place = tmp_path / "s.db"
+
+        def kill() -> None:
+            measured(place)
+            server.kill()
+
+        killing = threading.Thread(target=kill)
+        killing.start()
         document, _ = replayed(
-            capsys, log, "--map", mapping, "--to", server.dsn, "--patience", "1s", store=tmp_path / "s.db", code=1
+            capsys, log, "--map", mapping, "--to", server.dsn, "--patience", "1s", store=place, code=1
         )
+        killing.join()
     run = document["runs"][0]
     assert run["outcome"] == "failed"
     assert "no database could be reached for 1 s" in run["message"]
@@ -411,16 +429,6 @@ def _command_lines() -> Iterator[tuple[int, bytes]]:
                 yield int(entry.name), (entry / "cmdline").read_bytes()
 
 
-@contextmanager
-def _interrupted_after(process: subprocess.Popen[bytes], seconds: float) -> Iterator[None]:
-    timer = threading.Timer(seconds, process.send_signal, [2])
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
 def test_ctrl_c_keeps_what_was_measured_and_leaves_no_driver(shop: str, mapping: Path, tmp_path: Path) -> None:
     log, place = tmp_path / "a.log", tmp_path / "s.db"
     log.write_text(w3c(items(6000, 60.0)))
@@ -428,8 +436,14 @@ def test_ctrl_c_keeps_what_was_measured_and_leaves_no_driver(shop: str, mapping:
     process = subprocess.Popen(
         [sys.executable, "-m", "brickyard", *command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
-    with _interrupted_after(process, 4.0):
+    try:
+        measured(place)
+        process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
     assert process.returncode == 130
     with Store(place, must_exist=True) as kept:
         record = kept.record(1)
@@ -528,7 +542,7 @@ def test_a_full_store_ends_the_run_and_leaves_no_driver(shop: str, mapping: Path
     """A file-size limit stands for the full disk: the store takes no more in mid-run."""
     log = tmp_path / "a.log"
     log.write_text(w3c(items(6000, 60.0)))
-    command = f"ulimit -f 200; exec {sys.executable} -m brickyard replay {log} --map {mapping} --to '{shop}'"
+    command = f"ulimit -f 150; exec {sys.executable} -m brickyard replay {log} --map {mapping} --to '{shop}'"
     done = subprocess.run(
         ["bash", "-c", f"trap '' XFSZ; {command} --store {tmp_path / 's.db'}"],
         capture_output=True,
@@ -665,14 +679,11 @@ def test_what_spoils_a_replay_is_said(tmp_path: Path, changes: Json, megabytes: 
     target = {"path": "postgresql://a@h:1/b", "kind": "postgresql", "size_bytes": 0, "link": link, "unreachable": None}
     share = {"driver": 0, "requests": 10, "errors": 0, "bytes": megabytes * 10**6, "drain": False}
     told = {"event": "drivers", "phase": 0, "start_ns": 0, "end_ns": 10**9, "drivers": [share]}
-    events = [
-        support.start_event(targets=[target]),
-        told,
-        support.phase_end(replay={"drivers": [driver_end(**changes)], "by_stream": []}),
-    ]
+    events = [told, support.phase_end(replay={"drivers": [driver_end(**changes)], "by_stream": []})]
     plan = {**support.plan(), "kind": "replay", "replay": {"pace": {"kind": "fire_hose"}}}
     with Store(tmp_path / "s.db") as store:
         record = store.record(support.add_run(store, events, plan_=plan))
+    record = replace(record, info=replace(record.info, engine=support.start_event(targets=[target])))
     texts = [warning["text"] for warning in replays.replay_warnings(record)]
     assert len(texts) == (said is not None)
     assert said is None or said in texts[0]
