@@ -27,7 +27,6 @@ pub struct Dispatch<D> {
     shared: Arc<Shared<D>>,
     timer: Timer,
     until_ns: u64,
-    again: bool,
 }
 
 enum When {
@@ -57,7 +56,7 @@ impl<D: Database> Dispatch<D> {
             ))),
         };
         let until_ns = spec.duration_ns.map_or(u64::MAX, |d| start_ns.saturating_add(d));
-        Dispatch { batches, when, shared, timer, until_ns, again: spec.again }
+        Dispatch { batches, when, shared, timer, until_ns }
     }
 
     pub async fn run(mut self) {
@@ -85,7 +84,6 @@ impl<D: Database> Dispatch<D> {
                 self.shared.push(Job { call, due_ns, ready_ns: due_ns });
             }
         }
-        debug_assert!(!self.again || self.until_ns < u64::MAX);
         self.shared.dispatched(now_ns());
     }
 
