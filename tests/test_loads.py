@@ -291,8 +291,10 @@ def test_iowork_asks_for_twice_the_memory(capsys: Any) -> None:
     assert main(["run", "iowork", "--dry-run", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     memory = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal"))
-    blocks = 2 * int(memory.split()[1]) * KIB // (8 * KIB)
-    assert document["plan"]["phase"][2]["requests"] == blocks // 10
+    bytes_asked = 2 * int(memory.split()[1]) * KIB
+    assert document["forecast"]["fill_bytes"] == bytes_asked
+    assert document["forecast"]["written_bytes"] == pytest.approx(1.1 * bytes_asked)
+    assert [phase["passes"] for phase in document["plan"]["phase"]] == [1, 1, 0.1, 0.1]
 
 
 def test_iowork_places_are_random(brick: Path) -> None:

@@ -7,12 +7,16 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use engine::device::{Completion, Device, Operation, Order, Setup, Until};
+use engine::device::{Completion, Device, Entry, Operation, Order, Setup, Until};
 use plan::{FlushCall, SyncMode};
 
 use crate::clock::Clock;
 use crate::memory::Buffers;
 use crate::punctual::Punctual;
+
+/// Enough for the number of any operation.
+const OPERATION_BITS: u32 = 4;
+const _: () = assert!(Operation::ALL.len() <= 1 << OPERATION_BITS);
 
 /// What a thread is blocked in, for whoever watches it.
 #[derive(Default)]
@@ -24,15 +28,15 @@ pub struct Beacon {
 
 impl Beacon {
     #[inline(always)]
-    fn light(&self, order: &Order, now_ns: u64) {
+    pub fn light(&self, order: &Order, now_ns: u64) {
         self.offset_bytes.store(order.offset_bytes, Relaxed);
-        self.request.store(u64::from(order.request_bytes) << 2 | order.operation as u64, Relaxed);
+        self.request.store(u64::from(order.request_bytes) << OPERATION_BITS | order.operation as u64, Relaxed);
         // 0 means dark; the first ns of a run is rounded up.
         self.since_ns.store(now_ns.max(1), Relaxed);
     }
 
     #[inline(always)]
-    fn dark(&self) {
+    pub fn dark(&self) {
         self.since_ns.store(0, Relaxed);
     }
 
@@ -43,12 +47,32 @@ impl Beacon {
         (since_ns != 0 && since_ns < before_ns).then(|| Order {
             slot,
             target: 0,
-            operation: Operation::ALL[(request & 3) as usize],
+            operation: Operation::ALL[(request & ((1 << OPERATION_BITS) - 1)) as usize],
             sync: SyncMode::None,
             flush_call: FlushCall::Fdatasync,
-            request_bytes: (request >> 2) as u32,
+            request_bytes: (request >> OPERATION_BITS) as u32,
             offset_bytes: self.offset_bytes.load(Relaxed),
+            entry: Entry::default(),
         })
+    }
+}
+
+/// The system calls of whatever blocks.
+pub trait Calls {
+    /// What can be done before the clock starts.
+    fn prepare(&mut self, _order: &Order) {}
+
+    /// Bytes moved, or a negated errno. `pointer` is the slot's buffer.
+    fn call(&mut self, order: &Order, pointer: *mut u8) -> i32;
+}
+
+/// Descriptors of targets that are files or block devices.
+pub struct Handles(Arc<Vec<Handle>>);
+
+impl Calls for Handles {
+    #[inline(always)]
+    fn call(&mut self, order: &Order, pointer: *mut u8) -> i32 {
+        call(self.0[usize::from(order.target)], order, pointer)
     }
 }
 
@@ -60,13 +84,13 @@ pub struct Handle {
 }
 
 pub enum Psync {
-    Inline(Inline),
+    Inline(Inline<Handles>),
     Pool(Pool),
 }
 
 /// Everything in the loop's own thread.
-pub struct Inline {
-    files: Arc<Vec<Handle>>,
+pub struct Inline<C> {
+    calls: C,
     clock: Clock,
     buffers: Buffers,
     queued: Option<Order>,
@@ -109,15 +133,7 @@ impl Psync {
     pub fn open(setup: &Setup, files: Arc<Vec<Handle>>, clock: Clock, beacon: Arc<Beacon>) -> Result<Psync, String> {
         let buffers = Buffers::new(setup.slots as usize, setup.buffer_bytes as usize)?;
         if setup.slots == 1 {
-            return Ok(Psync::Inline(Inline {
-                files,
-                clock,
-                buffers,
-                queued: None,
-                beacon,
-                away_ns: 0,
-                punctual: Punctual::default(),
-            }));
+            return Ok(Psync::Inline(Inline::new(Handles(files), clock, buffers, beacon)));
         }
         let shared = Arc::new(Shared {
             files,
@@ -190,6 +206,8 @@ fn call(file: Handle, order: &Order, pointer: *mut u8) -> i32 {
                     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
                     libc::fallocate(file.fd, mode, offset, bytes as libc::off_t) as isize
                 }
+                // Of a directory; programs, which alone ask for them, are refused where the target is none.
+                _ => return -libc::EOPNOTSUPP,
             }
         };
         if result >= 0 {
@@ -222,7 +240,11 @@ fn sleep_until(clock: &Clock, until: Until, punctual: &mut Punctual) -> u64 {
     now_ns
 }
 
-impl Inline {
+impl<C: Calls> Inline<C> {
+    pub fn new(calls: C, clock: Clock, buffers: Buffers, beacon: Arc<Beacon>) -> Inline<C> {
+        Inline { calls, clock, buffers, queued: None, beacon, away_ns: 0, punctual: Punctual::default() }
+    }
+
     #[inline(always)]
     fn turn(&mut self, until: Until, done: &mut Vec<Completion>) -> u64 {
         let submitted_ns = self.clock.now_ns();
@@ -232,7 +254,7 @@ impl Inline {
             return now_ns;
         };
         self.beacon.light(&order, submitted_ns);
-        let result = call(self.files[usize::from(order.target)], &order, self.buffers.pointer(order.slot));
+        let result = self.calls.call(&order, self.buffers.pointer(order.slot));
         self.beacon.dark();
         let ended_ns = self.clock.now_ns();
         self.away_ns += ended_ns - submitted_ns;
@@ -279,18 +301,44 @@ impl Drop for Pool {
     }
 }
 
+impl<C: Calls> Device for Inline<C> {
+    #[inline(always)]
+    fn now_ns(&mut self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    fn buffer(&mut self, slot: u32, request_bytes: u32) -> &mut [u8] {
+        self.buffers.slice(slot, request_bytes as usize)
+    }
+
+    #[inline(always)]
+    fn queue(&mut self, order: &Order) {
+        self.calls.prepare(order);
+        self.queued = Some(*order);
+    }
+
+    #[inline(always)]
+    fn turn(&mut self, until: Until, done: &mut Vec<Completion>) -> Result<u64, String> {
+        Ok(Inline::turn(self, until, done))
+    }
+
+    fn away_ns(&self) -> u64 {
+        self.away_ns
+    }
+}
+
 impl Device for Psync {
     #[inline(always)]
     fn now_ns(&mut self) -> u64 {
         match self {
-            Psync::Inline(inline) => inline.clock.now_ns(),
+            Psync::Inline(inline) => inline.now_ns(),
             Psync::Pool(pool) => pool.clock.now_ns(),
         }
     }
 
     fn buffer(&mut self, slot: u32, request_bytes: u32) -> &mut [u8] {
         match self {
-            Psync::Inline(inline) => inline.buffers.slice(slot, request_bytes as usize),
+            Psync::Inline(inline) => inline.buffer(slot, request_bytes),
             Psync::Pool(pool) => {
                 let pointer = lock(&pool.shared.buffers).pointer(slot);
                 // SAFETY: the slot is not in flight, so no thread of the pool touches its buffer, and the buffers live
@@ -303,7 +351,7 @@ impl Device for Psync {
     #[inline(always)]
     fn queue(&mut self, order: &Order) {
         match self {
-            Psync::Inline(inline) => inline.queued = Some(*order),
+            Psync::Inline(inline) => inline.queue(order),
             Psync::Pool(pool) => {
                 pool.in_flight += 1;
                 lock(&pool.shared.work).orders.push_back(*order);
@@ -315,7 +363,7 @@ impl Device for Psync {
     #[inline(always)]
     fn turn(&mut self, until: Until, done: &mut Vec<Completion>) -> Result<u64, String> {
         Ok(match self {
-            Psync::Inline(inline) => inline.turn(until, done),
+            Psync::Inline(inline) => Inline::turn(inline, until, done),
             Psync::Pool(pool) => pool.turn(until, done),
         })
     }

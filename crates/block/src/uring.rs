@@ -174,6 +174,8 @@ impl Uring {
                 let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
                 opcode::Fallocate::new(file, u64::from(bytes)).offset(offset).mode(mode).build()
             }
+            // Of a directory; programs, which alone ask for them, are refused where the target is none.
+            _ => opcode::Nop::new().build(),
         };
         self.push(entry, order.slot);
     }

@@ -2,9 +2,9 @@
 
 use plan::Step;
 
-use crate::device::{Completion, Operation};
+use crate::device::{Completion, Entry, Operation};
 use crate::pattern::Pattern;
-use crate::source::{Next, Part, Request, Source};
+use crate::source::{ChainKind, Next, Part, Request, Source};
 
 /// Chains over the places of a pattern, one at a time in each slot.
 pub struct Chain {
@@ -29,7 +29,8 @@ impl Chain {
         let is_request = |step: &Step| !matches!(step, Step::Think(_));
         let first = steps.iter().position(is_request).unwrap_or(0);
         let last = steps.iter().rposition(is_request).unwrap_or(0);
-        let place = Request { operation: Operation::Read, offset_bytes: 0, request_bytes: 0, pass: 0 };
+        let place =
+            Request { operation: Operation::Read, offset_bytes: 0, request_bytes: 0, pass: 0, entry: Entry::default() };
         Chain { places, steps: steps.to_vec(), last, first, slots: vec![Progress { next: 0, place }; depth as usize] }
     }
 
@@ -71,11 +72,9 @@ impl Source for Chain {
         let request = match self.steps[step] {
             Step::Read => Request { operation: Operation::Read, ..place },
             Step::Write => Request { operation: Operation::Write, ..place },
-            Step::Flush | Step::Think(_) => {
-                Request { operation: Operation::Flush, offset_bytes: 0, request_bytes: 0, pass: place.pass }
-            }
+            Step::Flush | Step::Think(_) => Request::flush(place.pass),
         };
-        Next::Step(request, self.part(step))
+        Next::Step(request, self.part(step), ChainKind::Steps)
     }
 
     fn abort(&mut self, slot: u32) {

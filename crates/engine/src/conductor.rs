@@ -14,9 +14,10 @@ use crate::event::{Cpu, Event, Interval, PhaseEnd, RunOutcome, SlowEvent, errno_
 use crate::lane::LaneSpec;
 use crate::measuring::{Loop, LoopSpec, Outcome, Report, Sink, needs};
 use crate::note::{FailureCounts, Note};
+use crate::program::{NoPrograms, Programs};
 use crate::referee::{Decision, Merged, Reason, Referee};
 use crate::slowest::Slowest;
-use crate::streams::{TargetArea, Verifiers, build_lanes};
+use crate::streams::{TargetArea, Verifiers, build_lanes_with};
 use crate::timeline::Timeline;
 
 /// An interval is told this long after its end even if a loop has not reported, which then follows in one of its own.
@@ -55,7 +56,7 @@ impl RunControl {
     }
 }
 
-/// Runs a whole profile. Events go to `emit`; the last one is [`Event::End`].
+/// Runs a whole profile of patterns. Events go to `emit`; the last one is [`Event::End`].
 pub fn run<D: Devices>(
     profile: &Profile,
     targets: &[TargetArea],
@@ -64,8 +65,21 @@ pub fn run<D: Devices>(
     control: &RunControl,
     emit: &mut dyn FnMut(Event),
 ) {
+    run_with(profile, targets, devices, run_id, &NoPrograms, control, emit);
+}
+
+/// Runs a whole profile, whose streams may be programs.
+pub fn run_with<D: Devices>(
+    profile: &Profile,
+    targets: &[TargetArea],
+    devices: Arc<D>,
+    run_id: u64,
+    programs: &dyn Programs,
+    control: &RunControl,
+    emit: &mut dyn FnMut(Event),
+) {
     let verifiers = Verifiers::new(run_id);
-    let mut conductor = Conductor { profile, targets, devices, control, emit, verifiers, failures_told: 0 };
+    let mut conductor = Conductor { profile, targets, devices, control, emit, verifiers, programs, failures_told: 0 };
     let mut outcome = RunOutcome::Done;
     let mut message = String::new();
     for phase in 0..profile.phase.len() {
@@ -123,6 +137,7 @@ struct Conductor<'a, D: Devices> {
     control: &'a RunControl,
     emit: &'a mut dyn FnMut(Event),
     verifiers: Verifiers,
+    programs: &'a dyn Programs,
     failures_told: usize,
 }
 
@@ -152,7 +167,7 @@ impl<D: Devices> Conductor<'_, D> {
     /// Runs one phase and says why it ended.
     fn phase(&mut self, phase: usize) -> Result<&'static str, String> {
         let plan = &self.profile.phase[phase];
-        let lanes = build_lanes(self.profile, phase, self.targets, &mut self.verifiers)?;
+        let lanes = build_lanes_with(self.profile, phase, self.targets, &mut self.verifiers, self.programs)?;
         let loops = self.devices.loops(lanes.len()).clamp(1, lanes.len().max(1));
         let virtual_time = D::Device::VIRTUAL;
         let start_ns = self.devices.now_ns() + if virtual_time { 0 } else { START_DELAY_NS + 500_000 * loops as u64 };
@@ -432,8 +447,10 @@ impl<D: Devices> Conductor<'_, D> {
             "requests"
         } else if plan.bytes.is_some() {
             "bytes"
-        } else {
+        } else if plan.passes.is_some() {
             "passes"
+        } else {
+            "program"
         };
         let reason = match (&failed, progress.reason) {
             (Some(_), _) => "error",

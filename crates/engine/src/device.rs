@@ -1,6 +1,6 @@
 //! What carries requests: real storage or a model of it. The loop knows nothing else of either.
 
-/// What a request does.
+/// What a request does. Those from `Append` on exist only in a target that is a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Operation {
@@ -8,10 +8,38 @@ pub enum Operation {
     Write,
     Flush,
     Trim,
+    /// A write at the end of the file, wherever that is.
+    Append,
+    /// A write that is put together by one call a byte, as putc does; the request is a buffer full of them.
+    Put,
+    /// A read that is taken apart by one call a byte, as getc does.
+    Get,
+    Create,
+    Open,
+    Close,
+    Stat,
+    Unlink,
+    Mkdir,
+    Rmdir,
 }
 
 impl Operation {
-    pub const ALL: [Operation; record::CHAINS] = [Operation::Read, Operation::Write, Operation::Flush, Operation::Trim];
+    pub const ALL: [Operation; record::CHAINS] = [
+        Operation::Read,
+        Operation::Write,
+        Operation::Flush,
+        Operation::Trim,
+        Operation::Append,
+        Operation::Put,
+        Operation::Get,
+        Operation::Create,
+        Operation::Open,
+        Operation::Close,
+        Operation::Stat,
+        Operation::Unlink,
+        Operation::Mkdir,
+        Operation::Rmdir,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -19,6 +47,47 @@ impl Operation {
             Operation::Write => "write",
             Operation::Flush => "flush",
             Operation::Trim => "trim",
+            Operation::Append => "append",
+            Operation::Put => "put",
+            Operation::Get => "get",
+            Operation::Create => "create",
+            Operation::Open => "open",
+            Operation::Close => "close",
+            Operation::Stat => "stat",
+            Operation::Unlink => "unlink",
+            Operation::Mkdir => "mkdir",
+            Operation::Rmdir => "rmdir",
+        }
+    }
+
+    /// Whether a success moves as many bytes as were asked for.
+    #[inline(always)]
+    pub fn moves_data(self) -> bool {
+        use Operation::{Append, Get, Put, Read, Write};
+        matches!(self, Read | Write | Append | Put | Get)
+    }
+
+    /// Whether it takes the bytes of the slot's buffer.
+    #[inline(always)]
+    pub fn writes(self) -> bool {
+        matches!(self, Operation::Write | Operation::Append | Operation::Put)
+    }
+}
+
+/// A file or directory within a target that is a directory; the default is the target itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Entry {
+    /// The directory below the target that it is in, counted from 1.
+    pub directory: u32,
+    /// Its number there, counted from 1; 0 is the directory itself.
+    pub number: u64,
+}
+
+impl std::fmt::Display for Entry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.number {
+            0 => write!(f, "d{}", self.directory),
+            number => write!(f, "d{}/{number}", self.directory),
         }
     }
 }
@@ -33,6 +102,8 @@ pub struct Order {
     pub flush_call: plan::FlushCall,
     pub request_bytes: u32,
     pub offset_bytes: u64,
+    /// In a target that is a directory, what the request speaks of.
+    pub entry: Entry,
 }
 
 /// The end of a request. `result` is the number of bytes moved, or a negated errno.

@@ -6,10 +6,11 @@ use record::{Cell, Histogram, TextHistogram};
 use serde::Serialize;
 
 use crate::control::Knobs;
-use crate::device::Operation;
+use crate::device::{Entry, Operation};
 use crate::note::{Failure, Note};
 use crate::referee::Merged;
 use crate::slowest::Slow;
+use crate::source::ChainKind;
 use crate::timeline::Kind;
 use crate::verify::VerifyCounts;
 
@@ -241,7 +242,7 @@ impl CellEvent {
         }
         CellEvent {
             stream,
-            operation: Operation::ALL.get(operation).map_or("chain", |o| o.name()),
+            operation: cell_name(operation),
             requests: cell.requests,
             bytes: cell.bytes,
             errors: cell.errors,
@@ -249,6 +250,12 @@ impl CellEvent {
             measures,
         }
     }
+}
+
+/// The word for what a cell counts.
+fn cell_name(cell: usize) -> &'static str {
+    let chain = || ChainKind::ALL[cell - record::CHAINS].name();
+    Operation::ALL.get(cell).map_or_else(chain, |operation| operation.name())
 }
 
 impl Measure {
@@ -286,7 +293,7 @@ impl From<&Slow> for SlowEvent {
 
 /// Name of an errno as C programs know it; the number where it has none.
 pub fn errno_name(errno: i32) -> String {
-    const NAMES: [(i32, &str); 18] = [
+    const NAMES: [(i32, &str); 29] = [
         (1, "EPERM"),
         (2, "ENOENT"),
         (4, "EINTR"),
@@ -295,16 +302,27 @@ pub fn errno_name(errno: i32) -> String {
         (9, "EBADF"),
         (11, "EAGAIN"),
         (12, "ENOMEM"),
+        (13, "EACCES"),
         (14, "EFAULT"),
         (16, "EBUSY"),
+        (17, "EEXIST"),
         (19, "ENODEV"),
+        (20, "ENOTDIR"),
+        (21, "EISDIR"),
         (22, "EINVAL"),
+        (23, "ENFILE"),
+        (24, "EMFILE"),
+        (27, "EFBIG"),
         (28, "ENOSPC"),
         (30, "EROFS"),
+        (31, "EMLINK"),
+        (39, "ENOTEMPTY"),
         (61, "ENODATA"),
         (84, "EILSEQ"),
         (95, "EOPNOTSUPP"),
         (110, "ETIMEDOUT"),
+        (116, "ESTALE"),
+        (122, "EDQUOT"),
     ];
     NAMES.iter().find(|(n, _)| *n == errno).map_or_else(|| format!("errno {errno}"), |(_, name)| name.to_string())
 }
@@ -313,14 +331,15 @@ impl Note {
     /// The event that tells of this note.
     pub fn event(self, phase: usize) -> Event {
         match self {
-            Note::Failed { at_ns, stream, operation, offset_bytes, request_bytes, failure } => {
+            Note::Failed { at_ns, stream, operation, offset_bytes, request_bytes, entry, failure } => {
+                let of = if entry == Entry::default() { String::new() } else { format!(" of {entry}") };
                 let (kind, errno, text) = match &failure {
                     Failure::Errno(errno) => {
                         let cause = std::io::Error::from_raw_os_error(*errno);
-                        ("errno", Some(*errno), format!("{} failed: {cause}", operation.name()))
+                        ("errno", Some(*errno), format!("{}{of} failed: {cause}", operation.name()))
                     }
                     Failure::Short(moved) => {
-                        ("short", None, format!("{} moved {moved} of {request_bytes} bytes", operation.name()))
+                        ("short", None, format!("{}{of} moved {moved} of {request_bytes} bytes", operation.name()))
                     }
                     Failure::Damage(damage) => ("damage", None, damage.text.clone()),
                 };

@@ -6,9 +6,9 @@ use pace::Schedule;
 use plan::{FlushCall, FlushEvery, SyncMode};
 
 use crate::control::Knobs;
-use crate::device::Operation;
+use crate::device::{Entry, Operation};
 use crate::payload::Payload;
-use crate::source::{Part, Source};
+use crate::source::{ChainKind, Part, Source};
 use crate::verify::Verifier;
 
 /// When a lane's operations are due.
@@ -72,6 +72,9 @@ pub(crate) struct Slot {
     pub in_flight: bool,
     pub hang_named: bool,
     pub part: Part,
+    pub entry: Entry,
+    /// What this slot's chain is counted as.
+    pub chain: ChainKind,
     /// A step of this slot's chain has failed.
     pub chain_failed: bool,
     /// When the first step of this slot's chain was due and submitted.

@@ -15,6 +15,7 @@ pub mod measuring;
 pub mod note;
 pub mod pattern;
 pub mod payload;
+pub mod program;
 pub mod referee;
 pub mod rng;
 pub mod slowest;

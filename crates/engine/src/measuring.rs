@@ -5,14 +5,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use record::{CHAINS, CellSet, OPERATIONS};
+use record::{CellSet, OPERATIONS};
 
 use crate::control::{Control, State};
-use crate::device::{Completion, Device, Operation, Order, Until};
+use crate::device::{Completion, Device, Entry, Operation, Order, Until};
 use crate::lane::{Lane, LaneSpec, Pacer, Slot};
 use crate::note::{Failure, FailureCounts, Note};
 use crate::slowest::{Slow, Slowest};
-use crate::source::{Next, Part};
+use crate::source::{ChainKind, Next, Part, Request};
 use crate::timeline::{Kind, Timeline};
 use crate::verify::{Damage, ReadTicket, WriteOutcome};
 
@@ -154,6 +154,8 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
                 hang_named: false,
                 part: Part::Whole,
                 chain_failed: false,
+                chain: ChainKind::Steps,
+                entry: Entry::default(),
                 chain_due_ns: 0,
                 chain_submitted_ns: 0,
             };
@@ -344,17 +346,17 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
         slot.part = Part::Whole;
         let request = if let Some(call) = lane.owed_flush() {
             flush_call = call;
-            crate::source::Request { operation: Operation::Flush, offset_bytes: 0, request_bytes: 0, pass: 0 }
+            Request::flush(0)
         } else {
             let next = lane.spec.source.next(slot_number - lane.first_slot, now_ns, last);
-            if let Next::Step(_, part) = next {
+            if let Next::Step(_, part, chain) = next {
                 slot.part = part;
                 if matches!(part, Part::First | Part::Only) {
-                    (slot.chain_due_ns, slot.chain_failed) = (due_ns, false);
+                    (slot.chain_due_ns, slot.chain_failed, slot.chain) = (due_ns, false, chain);
                 }
             }
             match next {
-                Next::Do(request) | Next::Step(request, _) => {
+                Next::Do(request) | Next::Step(request, ..) => {
                     let counts = request.operation != Operation::Flush || !lane.spec.flushes_on_top;
                     lane.spec.requests_left -= u64::from(counts);
                     lane.spec.bytes_left = lane.spec.bytes_left.saturating_sub(u64::from(request.request_bytes));
@@ -378,6 +380,7 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
         slot.operation = request.operation;
         slot.offset_bytes = request.offset_bytes;
         slot.request_bytes = request.request_bytes;
+        slot.entry = request.entry;
         slot.in_flight = true;
         slot.hang_named = false;
         lane.in_flight += 1;
@@ -393,9 +396,10 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
             flush_call,
             request_bytes: request.request_bytes,
             offset_bytes: request.offset_bytes,
+            entry: request.entry,
         };
         match request.operation {
-            Operation::Write => {
+            Operation::Write | Operation::Append | Operation::Put => {
                 lane.writes_since_flush += 1;
                 let buffer = self.device.buffer(slot_number, request.request_bytes);
                 if let Some(verifier) = &lane.spec.verifier {
@@ -404,6 +408,8 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
                     // Lanes count their writes apart, so the lane stands in the sequence too.
                     let sequence = lane.writes << 16 | u64::from(slot.lane);
                     payload.fill(buffer, request.offset_bytes, sequence);
+                } else {
+                    lane.spec.source.dirty(buffer);
                 }
                 lane.writes += 1;
             }
@@ -413,7 +419,7 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
                     self.tickets[slot_number as usize] = Some(verifier.begin_read(request.offset_bytes, bytes));
                 }
             }
-            Operation::Flush | Operation::Trim => {}
+            _ => {}
         }
         self.device.queue(&order);
     }
@@ -432,8 +438,7 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
         self.in_flight -= 1;
         self.lanes[lane_number].in_flight -= 1;
         self.last_end_ns = self.last_end_ns.max(completion.ended_ns);
-        let good = completion.result == request_bytes as i32
-            || (completion.result >= 0 && matches!(operation, Operation::Flush | Operation::Trim));
+        let good = completion.result == request_bytes as i32 || (completion.result >= 0 && !operation.moves_data());
         let verified = self.lanes[lane_number].spec.verifier.is_none() || self.check_data(completion, good);
         if good && verified {
             let tally = &mut self.tally;
@@ -497,7 +502,7 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
             let lane = &mut self.lanes[usize::from(slot.lane)];
             lane.spec.source.abort(completion.slot - lane.first_slot);
         }
-        let cell = self.cells.get_mut(usize::from(slot.stream), CHAINS);
+        let cell = self.cells.get_mut(usize::from(slot.stream), slot.chain.cell());
         if slot.chain_failed {
             cell.errors += 1;
         } else {
@@ -568,7 +573,7 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
                 verifier.end_read(ticket, buffer, &mut self.damage);
                 self.damage.is_empty()
             }
-            Operation::Flush | Operation::Trim => true,
+            _ => true,
         }
     }
 
@@ -595,6 +600,7 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
                     operation: slot.operation,
                     offset_bytes,
                     request_bytes: slot.request_bytes,
+                    entry: slot.entry,
                     failure,
                 });
             }

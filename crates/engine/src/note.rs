@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::device::Operation;
+use crate::device::{Entry, Operation};
 use crate::verify::{Damage, DamageKind};
 
 /// Why a request is no success.
@@ -16,8 +16,23 @@ pub enum Failure {
 
 #[derive(Debug, Clone)]
 pub enum Note {
-    Failed { at_ns: u64, stream: u16, operation: Operation, offset_bytes: u64, request_bytes: u32, failure: Failure },
-    Hangs { at_ns: u64, stream: u16, operation: Operation, offset_bytes: u64, request_bytes: u32, outstanding_ns: u64 },
+    Failed {
+        at_ns: u64,
+        stream: u16,
+        operation: Operation,
+        offset_bytes: u64,
+        request_bytes: u32,
+        entry: Entry,
+        failure: Failure,
+    },
+    Hangs {
+        at_ns: u64,
+        stream: u16,
+        operation: Operation,
+        offset_bytes: u64,
+        request_bytes: u32,
+        outstanding_ns: u64,
+    },
 }
 
 /// Failed requests, each in one kind; failed calls by errno as well.

@@ -5,7 +5,7 @@
 use crate::address::{
     HotSpots, OrderSeed, Pareto, Region, Scatter, Sequential, Space, StreamShared, Strided, Uniform, Zipf, lane_share,
 };
-use crate::device::{Completion, Operation};
+use crate::device::{Completion, Entry, Operation};
 use crate::rng::Rng;
 use crate::source::{Next, Request, Source};
 use std::sync::Arc;
@@ -171,7 +171,7 @@ impl Pattern {
         let rng = &mut self.rng;
         let operation = self.operations.draw(rng);
         if operation == Operation::Flush {
-            return Request { operation, offset_bytes: 0, request_bytes: 0, pass: self.pass };
+            return Request::flush(self.pass);
         }
         let size = self.sizes.draw(rng);
         let mut request_bytes = self.space.sizes[size];
@@ -206,7 +206,7 @@ impl Pattern {
             }
         };
         self.pass = pass;
-        Request { operation, offset_bytes, request_bytes, pass }
+        Request { operation, offset_bytes, request_bytes, pass, entry: Entry::default() }
     }
 }
 

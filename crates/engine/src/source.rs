@@ -1,6 +1,6 @@
 //! Where operations come from: address patterns, and whole programs.
 
-use crate::device::{Completion, Operation};
+use crate::device::{Completion, Entry, Operation};
 
 /// One operation as a source asks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,6 +10,15 @@ pub struct Request {
     pub request_bytes: u32,
     /// How often the source has gone through its region before.
     pub pass: u64,
+    /// In a target that is a directory, what the request speaks of.
+    pub entry: Entry,
+}
+
+impl Request {
+    /// One that moves no data of its own and speaks of no place.
+    pub fn flush(pass: u64) -> Request {
+        Request { operation: Operation::Flush, offset_bytes: 0, request_bytes: 0, pass, entry: Entry::default() }
+    }
 }
 
 /// What a slot does next.
@@ -17,11 +26,42 @@ pub struct Request {
 pub enum Next {
     Do(Request),
     /// A step of a chain. The slot stays with its chain until the last step has ended.
-    Step(Request, Part),
+    Step(Request, Part, ChainKind),
     /// Nothing before this instant; the slot asks again then.
     Wait(u64),
     /// Nothing ever again.
     End,
+}
+
+/// What a chain is counted as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ChainKind {
+    /// Steps of a profile, or of a program that has no word of its own for them.
+    Steps,
+    CreateFile,
+    ReadFile,
+    AppendFile,
+}
+
+impl ChainKind {
+    pub const ALL: [ChainKind; record::CHAIN_KINDS] =
+        [ChainKind::Steps, ChainKind::CreateFile, ChainKind::ReadFile, ChainKind::AppendFile];
+
+    /// Where it is counted.
+    #[inline]
+    pub fn cell(self) -> usize {
+        record::CHAINS + self as usize
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            ChainKind::Steps => "chain",
+            ChainKind::CreateFile => "create_file",
+            ChainKind::ReadFile => "read_file",
+            ChainKind::AppendFile => "append_file",
+        }
+    }
 }
 
 /// Where a request stands in its chain.
@@ -43,4 +83,8 @@ pub trait Source: Send {
 
     /// A step of the slot's chain has failed: what depends on it must not be issued.
     fn abort(&mut self, _slot: u32) {}
+
+    /// Changes bytes that the slot has just read, and now writes back. Asked only where a lane's writes get no fresh
+    /// data.
+    fn dirty(&mut self, _buffer: &mut [u8]) {}
 }

@@ -12,7 +12,8 @@ use crate::device::Operation;
 use crate::lane::{LaneSpec, Pacer};
 use crate::pattern::Pattern;
 use crate::payload::Payload;
-use crate::source::Source;
+use crate::program::{NoPrograms, ProgramLane, ProgramPlace, Programs};
+use crate::source::{ChainKind, Source};
 use crate::verify::{MapChoice, Verifier, VerifyCounts};
 
 /// The part of a target that streams may touch, and what it demands of requests.
@@ -34,12 +35,23 @@ pub struct TargetArea {
 /// A verifier's map of generations takes at most so much disk: 2^28 blocks, 1 TiB of 4 KiB blocks.
 const MAP_LIMIT_BYTES: u64 = 1 << 30;
 
-/// All lanes of a phase, in the order of its streams.
+/// All lanes of a phase of patterns, in the order of its streams.
 pub fn build_lanes(
     profile: &Profile,
     phase_index: usize,
     targets: &[TargetArea],
     verifiers: &mut Verifiers,
+) -> Result<Vec<LaneSpec>, String> {
+    build_lanes_with(profile, phase_index, targets, verifiers, &NoPrograms)
+}
+
+/// All lanes of a phase, in the order of its streams.
+pub fn build_lanes_with(
+    profile: &Profile,
+    phase_index: usize,
+    targets: &[TargetArea],
+    verifiers: &mut Verifiers,
+    programs: &dyn Programs,
 ) -> Result<Vec<LaneSpec>, String> {
     let phase = &profile.phase[phase_index];
     let mut lanes = Vec::new();
@@ -59,13 +71,28 @@ pub fn build_lanes(
                 count(targets.len())
             )
         })?;
-        let region = region_of(stream, target).map_err(|e| format!("{at}: {e}"))?;
-        demand_alignment(stream, target).map_err(|e| format!("{at}: {e}"))?;
-        let verifier = match stream.verify {
-            true => Some(verifiers.obtain(stream, region, target, profile.seed).map_err(|e| format!("{at}: {e}"))?),
-            false => None,
+        let whole = Region { start_bytes: target.start_bytes, length_bytes: target.length_bytes };
+        let mut builder = StreamBuilder {
+            profile,
+            phase,
+            phase_index,
+            index,
+            stream,
+            region: whole,
+            verifier: None,
+            weights: &weights,
         };
-        let builder = StreamBuilder { profile, phase, phase_index, index, stream, region, verifier, weights: &weights };
+        if stream.program.is_some() {
+            lanes.extend(builder.program_lanes(programs).map_err(|e| format!("{at}: {e}"))?);
+            continue;
+        }
+        builder.region = region_of(stream, target).map_err(|e| format!("{at}: {e}"))?;
+        demand_alignment(stream, target).map_err(|e| format!("{at}: {e}"))?;
+        if stream.verify {
+            let region = builder.region;
+            let verifier = verifiers.obtain(stream, region, target, profile.seed).map_err(|e| format!("{at}: {e}"))?;
+            builder.verifier = Some(verifier);
+        }
         lanes.extend(builder.lanes().map_err(|e| format!("{at}: {e}"))?);
     }
     Ok(lanes)
@@ -263,6 +290,60 @@ impl StreamBuilder<'_> {
             .collect()
     }
 
+    fn program_lanes(&self, programs: &dyn Programs) -> Result<Vec<LaneSpec>, String> {
+        let payload = Arc::new(Payload::new(self.profile.seed, self.stream.data));
+        let before = &self.phase.stream[..self.index];
+        let lanes_before: u64 = before.iter().map(|s| u64::from(lanes_of(self.phase, s))).sum();
+        (0..self.stream.workers)
+            .map(|lane| {
+                let place = ProgramPlace {
+                    stream: self.stream,
+                    seed: self.profile.seed,
+                    phase: self.phase_index as u32,
+                    stream_index: self.index as u32,
+                    lane,
+                    lanes: self.stream.workers,
+                };
+                let made = programs.source(&place)?;
+                Ok(self.program_lane(made, lane, lanes_before + u64::from(lane), &payload))
+            })
+            .collect()
+    }
+
+    fn program_lane(&self, made: ProgramLane, lane: u32, number: u64, payload: &Arc<Payload>) -> LaneSpec {
+        let mut operations = [false; record::OPERATIONS];
+        made.cells.iter().for_each(|cell| operations[*cell] = true);
+        LaneSpec {
+            stream: self.index as u16,
+            target: self.stream.target as u16,
+            index: lane,
+            depth: 1,
+            depth_max: 1,
+            buffer_bytes: made.buffer_bytes,
+            operations,
+            source: made.source,
+            pacer: self.pacer(lane, self.stream.workers),
+            sync: self.stream.sync,
+            flush_every: None,
+            requests_left: self.phase.requests.map_or(u64::MAX, |total| self.weights.share(total, number)),
+            bytes_left: self.phase.bytes.map_or(u64::MAX, |total| self.weights.share_bytes(total.0, number)),
+            flushes_on_top: false,
+            payload: made.fresh_data.then(|| payload.clone()),
+            verifier: None,
+        }
+    }
+
+    fn pacer(&self, lane: u32, lanes: u32) -> Pacer {
+        match self.stream.pace {
+            Pace::Closed => Pacer::Closed { think_ns: self.stream.think.ns },
+            Pace::Open { rate, arrivals } => {
+                let seed = self.profile.seed ^ (self.phase_index as u64) << 48 ^ (self.index as u64) << 32;
+                // Lanes learn the start of the phase when they begin; until then the schedule starts at 0.
+                Pacer::Open(Schedule::new(rate, arrivals, lane, lanes, 0, seed))
+            }
+        }
+    }
+
     fn lane(&self, source: Pattern, lane: u32, lanes: u32, number: u64, payload: &Arc<Payload>) -> LaneSpec {
         let (phase, stream) = (self.phase, self.stream);
         let does = stream.does();
@@ -270,16 +351,8 @@ impl StreamBuilder<'_> {
         // Every step of a chain is a request; a pass begins so many chains as the region has places.
         let steps = if stream.chain.is_empty() { 1 } else { Chain::requests(&stream.chain) };
         let pass_requests = source.pass_requests().saturating_mul(steps);
-        let passes = phase.passes.map_or(u64::MAX, |passes| passes.saturating_mul(pass_requests));
+        let passes = phase.passes.map_or(u64::MAX, |passes| passes.requests(pass_requests));
         let bytes_left = phase.bytes.map_or(u64::MAX, |total| self.weights.share_bytes(total.0, number));
-        let pacer = match stream.pace {
-            Pace::Closed => Pacer::Closed { think_ns: stream.think.ns },
-            Pace::Open { rate, arrivals } => {
-                let seed = self.profile.seed ^ (self.phase_index as u64) << 48 ^ (self.index as u64) << 32;
-                // Lanes learn the start of the phase when they begin; until then the schedule starts at 0.
-                Pacer::Open(Schedule::new(rate, arrivals, lane, lanes, 0, seed))
-            }
-        };
         let depth_max = max_of(phase, Knob::Depth).unwrap_or(stream.depth).max(stream.depth);
         let source: Box<dyn Source> = match stream.chain.as_slice() {
             [] => Box::new(source),
@@ -292,9 +365,9 @@ impl StreamBuilder<'_> {
             depth: stream.depth,
             depth_max,
             buffer_bytes: stream.request.max_bytes() as u32,
-            operations: [does.reads, does.writes, does.flushes, does.trims, !stream.chain.is_empty()],
+            operations: cells_of(stream),
             source,
-            pacer,
+            pacer: self.pacer(lane, lanes),
             sync: stream.sync,
             flush_every: stream.flush_every,
             requests_left: requests.min(passes),
@@ -306,6 +379,18 @@ impl StreamBuilder<'_> {
     }
 }
 
+/// The cells of a pattern or of chains over one.
+fn cells_of(stream: &Stream) -> [bool; record::OPERATIONS] {
+    let does = stream.does();
+    let mut cells = [false; record::OPERATIONS];
+    cells[Operation::Read as usize] = does.reads;
+    cells[Operation::Write as usize] = does.writes;
+    cells[Operation::Flush as usize] = does.flushes;
+    cells[Operation::Trim as usize] = does.trims;
+    cells[ChainKind::Steps.cell()] = !stream.chain.is_empty();
+    cells
+}
+
 /// Whether any stream of the profile does this operation.
 pub fn does(profile: &Profile, operation: Operation) -> bool {
     profile.phase.iter().flat_map(|p| &p.stream).any(|s| {
@@ -315,6 +400,7 @@ pub fn does(profile: &Profile, operation: Operation) -> bool {
             Operation::Write => does.writes,
             Operation::Flush => does.flushes,
             Operation::Trim => does.trims,
+            _ => false,
         }
     })
 }

@@ -5,12 +5,14 @@
 
 mod overrides;
 mod profile;
+mod program;
 mod units;
 mod validate;
 
 pub use overrides::Override;
 pub use profile::*;
-pub use units::{Bytes, Duration, Percent, Position, Span, format_bytes, parse_bytes, parse_duration_ns};
+pub use program::{DirectoryChoice, Program, SizeRange, Unit};
+pub use units::{Bytes, Duration, Passes, Percent, Position, Span, format_bytes, parse_bytes, parse_duration_ns};
 pub use validate::{MAX_DEPTH, MAX_REQUEST_BYTES, MAX_WORKERS};
 
 /// What is wrong with a profile: one line that names the key and the remedy.

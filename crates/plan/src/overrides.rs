@@ -19,6 +19,16 @@ fn keys_of(type_name: &str) -> Vec<String> {
     properties.as_object().map(|p| p.keys().cloned().collect()).unwrap_or_default()
 }
 
+/// Keys of a stream's program, by the kind that stands in its table.
+fn program_keys(stream: &Table) -> Vec<String> {
+    let kind = stream.get("program").and_then(|p| p.get("kind")).and_then(Value::as_str).unwrap_or_default();
+    let schema: serde_json::Value = serde_json::from_str(&crate::json_schema()).expect("our own schema is JSON");
+    let kinds = schema["$defs"]["Program"]["oneOf"].as_array().cloned().unwrap_or_default();
+    let found = kinds.iter().find(|one| one["properties"]["kind"]["const"] == kind);
+    let keys = found.and_then(|one| one["properties"].as_object());
+    keys.map(|keys| keys.keys().filter(|key| *key != "kind").cloned().collect()).unwrap_or_default()
+}
+
 /// Whether a key's value is a table with keys of its own, such as `operations`.
 fn holds_a_table(key: &str) -> bool {
     let schema: serde_json::Value = serde_json::from_str(&crate::json_schema()).expect("our own schema is JSON");
@@ -62,6 +72,7 @@ impl Override {
             return Ok(());
         }
         let mut changed = false;
+        let mut of_programs = Vec::new();
         if path.len() > 3 {
             return Err(PlanError(format!("--set {}: write KEY, PHASE.KEY or PHASE.STREAM.KEY", self.key)));
         }
@@ -79,7 +90,14 @@ impl Override {
                 if known(&in_stream) && (path.len() < 3 || name_of(stream) == path[1]) {
                     self.insert(stream, leaf, within);
                     changed = true;
+                    continue;
                 }
+                let keys = program_keys(stream);
+                if keys.iter().any(|k| k == leaf) && (path.len() < 3 || name_of(stream) == path[1]) {
+                    self.insert(stream, "program", &[leaf]);
+                    changed = true;
+                }
+                of_programs.extend(keys);
             }
         }
         if changed {
@@ -87,7 +105,7 @@ impl Override {
         }
         let path = whole;
         let leaf = *path.last().expect("split gives at least one part");
-        let every = [in_profile, in_phase, in_stream].concat();
+        let every = [in_profile, in_phase, in_stream, of_programs].concat();
         if path.len() > 1 && every.iter().any(|k| k == leaf) {
             let place = path[..path.len() - 1].join(".");
             return Err(PlanError(format!(

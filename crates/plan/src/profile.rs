@@ -1,6 +1,7 @@
 //! The types of a profile. Field names are the keys of the TOML file.
 
-use crate::units::{Bytes, Duration, Percent, Span};
+use crate::program::Program;
+use crate::units::{Bytes, Duration, Passes, Percent, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
@@ -39,6 +40,9 @@ pub struct Profile {
     /// Whether never-written parts of a target that may be written are filled with data before the first phase.
     #[serde(default)]
     pub fill: FillChoice,
+    /// The figures are shown in the order and the units of this tool as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<Table>,
     pub phase: Vec<Phase>,
 }
 
@@ -80,6 +84,16 @@ pub enum FillChoice {
     Never,
 }
 
+/// Tools whose table people know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Table {
+    Bonnie,
+    Iowork,
+    Mdtest,
+    Postmark,
+}
+
 /// Streams that run at the same time, and what ends them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -95,9 +109,9 @@ pub struct Phase {
     /// Bytes of all streams together.
     #[serde(default)]
     pub bytes: Option<Bytes>,
-    /// How often each stream goes through its region.
+    /// How often each stream goes through its region: a number, or a share such as `10%`.
     #[serde(default)]
-    pub passes: Option<u64>,
+    pub passes: Option<Passes>,
     /// Time at the start of the phase that is recorded apart and in no figure.
     #[serde(default)]
     pub warmup: Duration,
@@ -207,6 +221,11 @@ pub struct Stream {
     /// Steps that depend on each other, instead of `operations`: each waits for the one before it, all at one place.
     #[serde(default)]
     pub chain: Vec<Step>,
+    /// A program over the files of a directory, instead of `operations` on one target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<Program>,
+    /// Needed but for programs whose calls move no data.
+    #[serde(default)]
     pub request: RequestSizes,
     /// Offsets are multiples of this; the smallest request size unless set.
     #[serde(default)]
@@ -274,7 +293,7 @@ impl Stream {
     /// Which operations the stream's requests can be.
     pub fn does(&self) -> Does {
         let ops = &self.operations;
-        let (mixes, flushes_owed) = (self.chain.is_empty(), self.flush_every.is_some());
+        let (mixes, flushes_owed) = (self.chain.is_empty() && self.program.is_none(), self.flush_every.is_some());
         Does {
             reads: mixes && ops.read.0 > 0.0 || self.chain.contains(&Step::Read),
             writes: mixes && ops.write.0 > 0.0 || self.chain.contains(&Step::Write),
@@ -285,7 +304,7 @@ impl Stream {
 
     /// Whether the stream changes what the target holds.
     pub fn changes(&self) -> bool {
-        self.does().writes || self.does().trims
+        self.does().writes || self.does().trims || self.program.is_some()
     }
 }
 
@@ -296,7 +315,7 @@ impl Default for Operations {
 }
 
 /// One size, or a weighted mix.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
 #[serde(transparent)]
 pub struct RequestSizes(pub Vec<SizeShare>);
 

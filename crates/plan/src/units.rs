@@ -28,6 +28,10 @@ pub struct Duration {
 #[serde(transparent)]
 pub struct Percent(pub f64);
 
+/// How often something is gone through: a number, or a share in per cent. Text: `3`, `0.1`, `10%`.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Passes(pub f64);
+
 /// A place on a target: bytes from its start, or a share of its length.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Position {
@@ -207,6 +211,57 @@ impl<'de> Deserialize<'de> for Percent {
         } else {
             Err(de::Error::custom(format!("{percent} is not a percentage between 0 and 100")))
         }
+    }
+}
+
+impl Passes {
+    /// So many of `requests`, which are one pass; at least one. Whole passes are exact.
+    pub fn requests(self, requests: u64) -> u64 {
+        match self.0.fract() == 0.0 {
+            true => (self.0 as u64).saturating_mul(requests),
+            false => ((self.0 * requests as f64) as u64).max(1),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Passes {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let passes = d.deserialize_any(NumberOrText {
+            expecting: "a number of passes such as 1 or \"10%\"",
+            from_integer: |v| Ok(v as f64),
+            from_float: Ok,
+            from_text: |t| {
+                let (number, scale) = t.trim().strip_suffix('%').map_or((t.trim(), 1.0), |n| (n.trim(), 100.0));
+                let number: f64 = number
+                    .parse()
+                    .map_err(|_| format!("`{t}` is no number of passes; write for example 1 or \"10%\""))?;
+                Ok(number / scale)
+            },
+        })?;
+        // As many as a float tells apart.
+        if (0.0..=9_007_199_254_740_992.0).contains(&passes) {
+            Ok(Passes(passes))
+        } else {
+            Err(de::Error::custom(format!("{passes:e} is no number of passes")))
+        }
+    }
+}
+
+impl Serialize for Passes {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        match self.0.fract() == 0.0 {
+            true => s.serialize_u64(self.0 as u64),
+            false => s.serialize_f64(self.0),
+        }
+    }
+}
+
+impl JsonSchema for Passes {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Passes".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"type": ["number", "string"], "description": "1, 0.1, or 10% of what is gone through"})
     }
 }
 

@@ -13,6 +13,11 @@ const SECTOR_BYTES: u64 = 512;
 
 type Check = Result<(), PlanError>;
 
+/// `phase measure`, or `phase 1` where it has no name.
+fn numbered(what: &str, name: &str, index: usize) -> String {
+    if name.is_empty() { format!("{what} {}", index + 1) } else { format!("{what} {name}") }
+}
+
 fn refuse<T>(message: String) -> Result<T, PlanError> {
     Err(PlanError(message))
 }
@@ -33,8 +38,52 @@ impl Profile {
             return refuse("hang_after: must be longer than 0".into());
         }
         for (i, phase) in self.phase.iter().enumerate() {
-            let at = if phase.name.is_empty() { format!("phase {}", i + 1) } else { format!("phase {}", phase.name) };
-            phase.validate(&at, self.interval.ns)?;
+            phase.validate(&numbered("phase", &phase.name, i), self.interval.ns)?;
+        }
+        self.validate_programs()
+    }
+
+    /// Whether its target is a directory, and its streams are programs over the files in it.
+    pub fn has_programs(&self) -> bool {
+        self.phase.iter().flat_map(|p| &p.stream).any(|s| s.program.is_some())
+    }
+
+    /// Programs find what they work on: files that an earlier phase of theirs made, for as many workers.
+    fn validate_programs(&self) -> Check {
+        let mut made: Vec<(&str, usize, &str, u32)> = Vec::new();
+        for (i, phase) in self.phase.iter().enumerate() {
+            let before = made.len();
+            for (j, stream) in phase.stream.iter().enumerate() {
+                let at = format!("{}, {}", numbered("phase", &phase.name, i), numbered("stream", &stream.name, j));
+                let Some(program) = &stream.program else {
+                    if self.has_programs() {
+                        return refuse(format!(
+                            "{at}: a pattern beside programs; a target is a directory or it is not"
+                        ));
+                    }
+                    continue;
+                };
+                let Some(maker) = program.needs() else {
+                    made.push((&stream.name, stream.target, program.name(), stream.workers));
+                    continue;
+                };
+                let same = |m: &&(&str, usize, &str, u32)| (m.0, m.1, m.2) == (&*stream.name, stream.target, maker);
+                match made[..before].iter().rfind(same) {
+                    None => {
+                        return refuse(format!(
+                            "{at}: {} has nothing to work on; put a phase with {maker} and a stream of the same name before it",
+                            program.name()
+                        ));
+                    }
+                    Some((.., workers)) if program.keeps_workers() && *workers != stream.workers => {
+                        return refuse(format!(
+                            "{at}: {} workers go on with the files of {workers}; use the same number",
+                            stream.workers
+                        ));
+                    }
+                    _ => {}
+                }
+            }
         }
         Ok(())
     }
@@ -54,18 +103,30 @@ impl Phase {
         if self.stream.is_empty() {
             return refuse(format!("{at}: needs at least one [[phase.stream]]"));
         }
-        if self.duration.is_none() && self.requests.is_none() && self.bytes.is_none() && self.passes.is_none() {
+        let limited = self.duration.is_some() || self.requests.is_some() || self.bytes.is_some();
+        let ends_itself = self.stream.iter().all(|s| s.program.is_some_and(|p| p.ends()));
+        if !limited && self.passes.is_none() && !ends_itself {
             return refuse(format!("{at}: nothing ends it; set duration, requests, bytes or passes"));
         }
         let zero = [
             ("duration", self.duration.map(|d| d.ns)),
             ("requests", self.requests),
             ("bytes", self.bytes.map(|b| b.0)),
-            ("passes", self.passes),
+            ("passes", self.passes.map(|p| if p.0 > 0.0 { 1 } else { 0 })),
         ];
         for (key, value) in zero {
             if value == Some(0) {
                 return refuse(format!("{at}: {key} is 0; leave it out or make it larger"));
+            }
+        }
+        if self.stream.iter().any(|s| s.program.is_some()) {
+            if self.passes.is_some() {
+                return refuse(format!("{at}: passes go with patterns; a program ends by itself"));
+            }
+            if self.ramp.as_ref().is_some_and(|r| r.knob != Knob::Rate) {
+                return refuse(format!(
+                    "{at}: of a program only the rate can be ramped; use runs with --set workers=N"
+                ));
             }
         }
         if let Some(ramp) = &self.ramp {
@@ -96,12 +157,7 @@ impl Phase {
             }
         }
         for (i, stream) in self.stream.iter().enumerate() {
-            let at = if stream.name.is_empty() {
-                format!("{at}, stream {}", i + 1)
-            } else {
-                format!("{at}, stream {}", stream.name)
-            };
-            stream.validate(&at)?;
+            stream.validate(&format!("{at}, {}", numbered("stream", &stream.name, i)))?;
         }
         let lanes: u64 = self.stream.iter().map(|s| u64::from(s.workers)).sum();
         if lanes > u64::from(MAX_WORKERS) {
@@ -117,7 +173,8 @@ impl Phase {
                 let changes = Stream::changes;
                 let one_writes = changes(a) || changes(b);
                 let differ = a.verify != b.verify;
-                if a.target == b.target && one_writes && differ && overlap(&a.region, &b.region) {
+                if a.program.is_none() && a.target == b.target && one_writes && differ && overlap(&a.region, &b.region)
+                {
                     return refuse(format!(
                         "{at}: regions {} and {} overlap, one with verify and one without; keep them apart",
                         a.region, b.region
@@ -191,13 +248,18 @@ impl Stream {
     }
 
     fn validate(&self, at: &str) -> Check {
+        if let Some(program) = &self.program {
+            self.refuse_pattern_keys(program.name(), at)?;
+            program.validate(self, at)?;
+            return self.validate_lanes(at);
+        }
         let ops = &self.operations;
         let sum = ops.read.0 + ops.write.0 + ops.flush.0 + ops.trim.0;
         if (sum - 100.0).abs() > 1e-6 {
             return refuse(format!("{at}: operations sum to {sum} %, must be 100"));
         }
         if self.request.0.is_empty() {
-            return refuse(format!("{at}: request names no size"));
+            return refuse(format!("{at}: request names no size; write for example request = \"8KiB\""));
         }
         let shares: f64 = self.request.0.iter().map(|s| s.share.0).sum();
         if (shares - 100.0).abs() > 1e-6 {
@@ -220,6 +282,43 @@ impl Stream {
         if align == 0 || !align.is_multiple_of(SECTOR_BYTES) {
             return refuse(format!("{at}: align {align} is not a multiple of {SECTOR_BYTES} bytes"));
         }
+        self.validate_lanes(at)?;
+        if self.flush_every.is_some_and(|f| f.writes == 0) {
+            return refuse(format!("{at}: flush_every.writes is 0; leave flush_every out or make it larger"));
+        }
+        if self.verify && (self.data.compressible.0 > 0.0 || self.data.duplicate.0 > 0.0) {
+            return refuse(format!(
+                "{at}: verify stamps every block, so data.compressible and data.duplicate must be 0"
+            ));
+        }
+        if self.verify && ops.trim.0 > 0.0 {
+            return refuse(format!("{at}: verify cannot know what a trimmed block reads as; take trim or verify away"));
+        }
+        self.validate_chain(at)?;
+        self.validate_address(at)
+    }
+
+    /// A program decides itself what it does where.
+    fn refuse_pattern_keys(&self, kind: &str, at: &str) -> Check {
+        let set = [
+            ("operations", self.operations != Operations::default()),
+            ("chain", !self.chain.is_empty()),
+            ("align", self.align.is_some()),
+            ("address", self.address != Address::default()),
+            ("region", self.region != Span::WHOLE),
+            ("flush_every", self.flush_every.is_some()),
+            ("verify", self.verify),
+        ];
+        if let Some((key, _)) = set.iter().find(|(_, is_set)| *is_set) {
+            return refuse(format!("{at}: {key} does not go with the program {kind}; take it away"));
+        }
+        if self.depth != 1 {
+            return refuse(format!("{at}: {kind} does one thing after another, so depth is 1; use more workers"));
+        }
+        Ok(())
+    }
+
+    fn validate_lanes(&self, at: &str) -> Check {
         if self.workers == 0 || self.workers > MAX_WORKERS {
             return refuse(format!("{at}: workers is {}, must be 1 to {MAX_WORKERS}", self.workers));
         }
@@ -234,19 +333,7 @@ impl Stream {
                 return refuse(format!("{at}: think belongs to a closed loop; take it or the rate away"));
             }
         }
-        if self.flush_every.is_some_and(|f| f.writes == 0) {
-            return refuse(format!("{at}: flush_every.writes is 0; leave flush_every out or make it larger"));
-        }
-        if self.verify && (self.data.compressible.0 > 0.0 || self.data.duplicate.0 > 0.0) {
-            return refuse(format!(
-                "{at}: verify stamps every block, so data.compressible and data.duplicate must be 0"
-            ));
-        }
-        if self.verify && ops.trim.0 > 0.0 {
-            return refuse(format!("{at}: verify cannot know what a trimmed block reads as; take trim or verify away"));
-        }
-        self.validate_chain(at)?;
-        self.validate_address(at)
+        Ok(())
     }
 
     fn validate_chain(&self, at: &str) -> Check {

@@ -2,10 +2,12 @@
 
 use crate::histogram::Histogram;
 
-/// Read, write, flush, trim, in this order everywhere; then chains, whose requests are counted by operation as well.
-pub const OPERATIONS: usize = 5;
-/// Where chains are counted: whole ones, from the due instant of the first step to the end of the last.
-pub const CHAINS: usize = 4;
+/// Room for every operation in the order of the engine's `Operation`; then chains, whose requests are counted by
+/// operation as well. Only what a stream can do is opened, so an operation more costs a run without it no histogram.
+pub const OPERATIONS: usize = CHAINS + CHAIN_KINDS;
+/// Where chains are counted, kind by kind: whole ones, from the due instant of the first step to the end of the last.
+pub const CHAINS: usize = 14;
+pub const CHAIN_KINDS: usize = 4;
 
 /// Counts and times of one stream and operation. `requests` and `bytes` are successes; failures are `errors` alone.
 #[derive(Clone, Default)]

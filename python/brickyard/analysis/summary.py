@@ -10,6 +10,7 @@ from collections import Counter
 from datetime import datetime
 from typing import Any
 
+from brickyard.analysis.condition import condition_check, condition_words
 from brickyard.analysis.latency import Latency
 from brickyard.analysis.ramp import step_document, steps
 from brickyard.analysis.totals import Totals, totals, whole_intervals
@@ -32,6 +33,7 @@ def run_document(record: Record) -> Json:
         "plan": info.plan,
         "seed": info.seed,
         "condition": info.condition,
+        "condition_check": condition_check(record),
         "targets": info.targets,
         "created_unix_ns": info.created_unix_ns,
         "start_unix_ns": info.start_unix_ns,
@@ -147,7 +149,7 @@ def circumstance_lines(record: Record) -> list[tuple[str, str]]:
     lines = [
         ("Target", ", ".join(info.targets)),
         *_target_lines(record),
-        ("Condition", "" if info.condition == "normal" else info.condition),
+        ("Condition", condition_words(record)),
         ("Started", when(info)),
         ("Profile", f"{info.plan.get('title', info.profile)} ({info.profile}, {info.profile_hash[:12]})"),
         ("Seed", str(info.seed)),

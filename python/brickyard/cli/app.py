@@ -30,7 +30,7 @@ for _verb, _place, _help, _group in (
     ("run", "run:run", "One profile on its targets.", MEASURE),
     ("crosscheck", "crosscheck:crosscheck", "The same load by our engine and by fio, and the difference.", MEASURE),
     ("import", "import_:import_", "Loads of other tools as profiles; results of fio as runs.", MEASURE),
-    ("study", "study:study", "The published studies, repeated on modelled bricks.", MEASURE),
+    ("study", "study:study_app", "Factors × levels × repetitions, and the tables that come out.", MEASURE),
     ("load-curve", "load_curve:load_curve", "Response time against offered rate, with the knee.", MEASURE),
     ("terraserver", "terraserver:app", "The TerraServer database: fill one, make its traffic.", MEASURE),
     ("honesty", "honesty:app", "Flushes and durable writes, held against what the medium can do.", MEASURE),
@@ -39,6 +39,7 @@ for _verb, _place, _help, _group in (
     ("show", "show:show", "Everything about a run: circumstances, warnings, figures, errors.", LOOK),
     ("report", "report:report", "An HTML report with pictures, of runs or a study.", LOOK),
     ("export", "export:export", "Runs as CSV, JSON or Parquet.", LOOK),
+    ("array", "array:app", "Arrays: states, members, rebuilds, and what is done to them.", HOST),
     ("doctor", "doctor:doctor", "What this host can and cannot measure, and why.", HOST),
 ):
     app.command(f"brickyard.cli.{_place}", name=_verb, help=_help, group=_group)

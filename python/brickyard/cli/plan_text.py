@@ -29,7 +29,7 @@ def _limits(phase: Json) -> str:
     parts = [f"ends after {_time(phase['duration'])}"] if phase.get("duration") else []
     parts += [f"{phase['requests']:,} requests"] if phase.get("requests") else []
     parts += [format_size(phase["bytes"])] if phase.get("bytes") else []
-    parts += [f"{phase['passes']:,} passes"] if phase.get("passes") else []
+    parts += [_passes(phase["passes"])] if phase.get("passes") else []
     text = " or ".join(parts)
     if phase.get("warmup") and _core.parse_duration_ns(phase["warmup"]):
         text += f", warm-up {_time(phase['warmup'])}"
@@ -40,6 +40,10 @@ def _limits(phase: Json) -> str:
     if ramp := phase.get("ramp"):
         text += f", ramp of {ramp['knob']} from {ramp['from']:g} to {ramp['to']:g} every {_time(ramp['every'])}"
     return text
+
+
+def _passes(passes: float) -> str:
+    return f"{passes:,g} passes" if passes >= 1 else f"{passes:.4g} of a pass"
 
 
 def _step(step: str | Json) -> str:

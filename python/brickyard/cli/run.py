@@ -11,20 +11,21 @@ from rich.console import Console
 
 from brickyard import bricks, profiles
 from brickyard.analysis.summary import run_document
+from brickyard.cli import conditioning, options
 from brickyard.cli import judging as judges
-from brickyard.cli import options
 from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stderr, stdout
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_run
-from brickyard.cli.target import Aim, aim, aim_modelled, missing_targets, parse_size, size_of, split_overrides
+from brickyard.cli.target import Aim, aim, aim_modelled, missing_targets, parse_size, split_overrides
 from brickyard.errors import BAD_INPUT, BadInputError
 from brickyard.formats.fio_export import export_fio
 from brickyard.store import Json, Store
-from brickyard.study.fit import fitted, own_size
+from brickyard.study.fit import own_size
 from brickyard.study.forecast import forecast, forecast_lines
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.repeat import repeat
+from brickyard.study.sizes import size_of
 
 LONG_WRITE_S = 60  # from here on it is said beforehand how much will be written
 
@@ -35,6 +36,10 @@ def run(
     *targets: str,
     overrides: options.Overrides = (),
     condition: options.Condition = None,
+    manage: options.Manage = False,
+    rebuild_rate: options.RebuildRate = None,
+    neighbour: options.Neighbour = None,
+    array: options.ArrayAddress = None,
     repeat: Annotated[int, Parameter(help="How often the profile is run.")] = 1,
     dry_run: Annotated[bool, Parameter(negative="", help="Validate and show the plan; touch nothing.")] = False,
     stop_on_error: Annotated[
@@ -73,15 +78,16 @@ def run(
     changes = [*overrides, "stop_on_error=true"] if stop_on_error else list(overrides)
     changes += [f"engine={engine}"] if engine not in (None, "fio") else []
     modelled = any(bricks.is_modelled(target) for target in targets)
-    if condition is not None and not modelled:
-        raise BadInputError("--condition: only a modelled brick (sim:NAME) can be put into a condition here")
+    wish = conditioning.wish(targets, condition, manage, rebuild_rate, neighbour, array, modelled=modelled)
+    if engine == "fio" and wish.is_asked:
+        raise BadInputError("--engine fio: conditions are held around our own engine; leave --engine out")
     changes, brick_changes = split_overrides(targets, changes)
     text = profiles.read(profile)
     plan = profiles.validate(text, changes)
     if condition is not None:
-        brick_changes.append(f"condition={condition}")
+        brick_changes.append(f"condition={condition.replace('-', '_')}")
     if size is None and not modelled and not any(os.path.lexists(path) for path in targets):
-        size = own_size(text)
+        size = own_size(jsonlib.loads(plan))
     if engine == "fio" and modelled:
         raise BadInputError("--engine fio: fio knows no modelled brick; name a file or a device")
     if engine == "fio":
@@ -90,7 +96,6 @@ def run(
         return _dry_run(text, changes, targets, size, as_json=json)
     if modelled:
         aimed = aim_modelled(targets, brick_changes)
-        plan = _fitted_to(text, changes, aimed.capacity_bytes, is_new=True)  # no header
         with Store(store) as kept:
             return _measure(kept, text.name, plan, aimed, repeat, judge, as_json=json)
     if not targets and _target_count(plan) > 1:
@@ -101,10 +106,9 @@ def run(
             targets, size=size, scratch=scratch, keep=keep, overwrite=overwrite, destroys_data=i_know_this_destroys_data
         ) as aimed,
     ):
-        plan = _fitted(text, changes, aimed.targets, aimed.options["create_bytes"])
         _announce(stderr(), plan, aimed)
         by = "fio" if engine == "fio" else "brickyard"
-        return _measure(kept, text.name, plan, aimed, repeat, judge, by, as_json=json)
+        return _measure(kept, text.name, plan, aimed, repeat, judge, by, wish, as_json=json)
 
 
 def _measure(
@@ -115,14 +119,18 @@ def _measure(
     times: int,
     judge: judges.Judging,
     by: str = "brickyard",
+    wish: conditioning.Wish = conditioning.NONE,
     *,
     as_json: bool,
 ) -> int:
     with Interrupt() as interrupt, Terminal() as terminal:
         for note in aimed.notes:
             terminal.note(note)
-        condition = aimed.condition
-        results = repeat(store, terminal, interrupt, name, plan, aimed.targets, aimed.options, times, condition, by)
+        condition = wish.condition if wish.is_asked else aimed.condition
+        holding = wish.holding(terminal.note)
+        results = repeat(
+            store, terminal, interrupt, name, plan, aimed.targets, aimed.options, times, condition, by, holding
+        )
     records = [store.record(result.run) for result in results]
     if as_json:
         documents = [{**run_document(record), **judge.document(record)} for record in records]
@@ -134,16 +142,6 @@ def _measure(
             judge.print(console, record)
             console.print()
     return judge.exit_code(records, EXIT_CODES.get(results[-1].outcome, BAD_INPUT))
-
-
-def _fitted(text: profiles.ProfileText, changes: list[str], targets: list[str], create_bytes: int | None) -> str:
-    """The plan once its first target's size is known; what the user has set comes last and stays."""
-    return _fitted_to(text, changes, _sizes(targets, create_bytes)[0], is_new=not os.path.lexists(targets[0]))
-
-
-def _fitted_to(text: profiles.ProfileText, changes: list[str], size_bytes: int | None, *, is_new: bool) -> str:
-    plan: Json = jsonlib.loads(profiles.validate(text, changes))
-    return profiles.validate(text, [*fitted(text, plan, size_bytes, is_new=is_new), *changes])
 
 
 def _target_count(plan: str) -> int:
@@ -173,7 +171,7 @@ def _dry_run(
 ) -> int:
     if targets and not any(bricks.is_modelled(target) for target in targets):
         missing_targets(targets, parse_size(size))
-    parsed: Json = jsonlib.loads(_fitted(text, changes, list(targets) or [""], parse_size(size)))
+    parsed: Json = jsonlib.loads(profiles.validate(text, changes))
     wanted = max(stream["target"] for phase in parsed["phase"] for stream in phase["stream"]) + 1
     if targets and len(targets) != wanted:
         raise BadInputError(f"{text.name}: speaks of {_targets(wanted)}, and {len(targets)} were named")

@@ -176,6 +176,8 @@ def _limits(phase: Json, workers: int) -> list[str]:
     if phase.get("bytes"):
         lines.append(f"io_size={max(1, phase['bytes'] // workers)}")
     elif phase.get("passes"):
+        if phase["passes"] != int(phase["passes"]):
+            raise _refuse("a part of a pass")
         lines.append(f"loops={phase['passes']}")
         if workers > 1:
             raise _refuse("passes of several workers together")

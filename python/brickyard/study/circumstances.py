@@ -86,3 +86,16 @@ def warnings(store: Store, record: Record, watched: list[Json]) -> list[Json]:
         }
     )
     return found
+
+
+def invalid_condition(condition: str, reason: str) -> Json:
+    """The run does not stand for what it was to be measured in."""
+    return {
+        "id": "condition",
+        "severity": "error",
+        "reason": reason,
+        "text": f"This run does not show the condition {condition.replace('_', ' ')}: {reason}.",
+        "remedy": "Measure for a shorter time, or let the work go slower with --rebuild-rate."
+        if condition in ("rebuilding", "neighbour_rebuilding", "checking", "initializing")
+        else "Wait until the array is at rest (`brickyard array show`), and measure again.",
+    }

@@ -40,7 +40,7 @@ class Forecast:
 def forecast(plan: Json, sizes_bytes: list[int | None]) -> Forecast:
     """Reads a validated plan; `sizes_bytes` are those of its targets as far as known."""
     durations = [_phase_seconds(phase) for phase in plan["phase"]]
-    written = [_written(phase, seconds) for phase, seconds in zip(plan["phase"], durations, strict=True)]
+    written = [_written(phase, seconds, sizes_bytes) for phase, seconds in zip(plan["phase"], durations, strict=True)]
     known = [s for s in durations if s is not None]
     amounts = [w for w in written if w is not None]
     return Forecast(
@@ -95,7 +95,11 @@ def _mean_request_bytes(stream: Json) -> float:
     return float(sum(item["size"] * item["share"] for item in stream["request"])) / 100
 
 
-def _written(phase: Json, seconds: float | None) -> int | None:
+def _size_at(sizes_bytes: list[int | None], target: int) -> int:
+    return (sizes_bytes[target] or 0) if target < len(sizes_bytes) else 0
+
+
+def _written(phase: Json, seconds: float | None, sizes_bytes: list[int | None]) -> int | None:
     """An upper bound of what a phase writes, or None where only the storage's speed decides."""
     writing = [stream for stream in phase["stream"] if _write_share(stream) > 0]
     if not writing:
@@ -105,6 +109,11 @@ def _written(phase: Json, seconds: float | None) -> int | None:
         bounds.append(phase["bytes"])
     if phase.get("requests"):
         bounds.append(phase["requests"] * max(_mean_request_bytes(s) * _write_share(s) for s in writing))
+    if phase.get("passes"):
+        passed = [_size_at(sizes_bytes, stream["target"]) for stream in writing]
+        if all(passed):
+            shares = [size * _write_share(stream) for size, stream in zip(passed, writing, strict=True)]
+            bounds.append(phase["passes"] * sum(shares))
     if seconds is not None and all(stream["pace"]["loop"] == "open" for stream in writing):
         bounds.append(sum(seconds * s["pace"]["rate"] * _mean_request_bytes(s) * _write_share(s) for s in writing))
     return round(min(bounds)) if bounds else None

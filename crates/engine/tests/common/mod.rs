@@ -12,6 +12,7 @@ pub fn stream(address: Address, sizes: &[(u64, f64)], align_bytes: Option<u64>) 
         name: String::new(),
         target: 0,
         operations: Operations::default(),
+        program: None,
         request: RequestSizes(
             sizes.iter().map(|(size, share)| SizeShare { size: Bytes(*size), share: Percent(*share) }).collect(),
         ),

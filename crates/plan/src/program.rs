@@ -1,0 +1,270 @@
+//! Loads that are programs over the files of a directory rather than patterns over one target. What they do is the
+//! business of `crates/apps`; here stands what they may be asked for.
+
+use crate::profile::Stream;
+use crate::units::{Bytes, Percent};
+use crate::validate::MAX_REQUEST_BYTES;
+use crate::{PlanError, format_bytes, parse_bytes};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, de};
+
+/// One program of a stream, with a target that is a directory. Every worker runs it once, on files of its own where it
+/// makes them. A stream of the same name in a later phase goes on with the files that are there.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Program {
+    /// Makes files: create, write in requests, close.
+    CreateFiles {
+        /// For each worker.
+        files: u64,
+        #[serde(default)]
+        size: SizeRange,
+        /// Directories of each worker over which its files are spread at random; below 2, it has one.
+        #[serde(default)]
+        subdirectories: u32,
+        #[serde(default)]
+        directory: DirectoryChoice,
+        /// Each file is flushed before it is closed.
+        #[serde(default)]
+        fsync: bool,
+    },
+    /// PostMark's transactions: read a file or append to one, then create a file or delete one.
+    Transactions {
+        /// For each worker; without it they go on until the phase ends.
+        #[serde(default)]
+        transactions: Option<u64>,
+        /// Sizes of files that are created; a file that has reached the upper one is not appended to.
+        size: SizeRange,
+        /// How many of ten are reads rather than appends; -1 does neither.
+        #[serde(default = "five")]
+        bias_read: i8,
+        /// How many of ten are creations rather than deletions; -1 does neither.
+        #[serde(default = "five")]
+        bias_create: i8,
+        #[serde(default)]
+        fsync: bool,
+    },
+    /// Asks for the attributes of every file.
+    StatFiles {},
+    /// Deletes every file.
+    DeleteFiles {},
+    MakeDirectories {
+        /// For each worker.
+        directories: u64,
+        #[serde(default)]
+        directory: DirectoryChoice,
+    },
+    StatDirectories {},
+    RemoveDirectories {},
+    /// Writes one file from its start to its end; one that is there is deleted first.
+    WriteFile {
+        size: Bytes,
+        #[serde(default)]
+        by: Unit,
+        #[serde(default)]
+        fsync: bool,
+    },
+    /// Reads each request of the file, changes it, and writes it back.
+    RewriteFile {},
+    /// Reads the file from its start to its end.
+    ReadFile {
+        #[serde(default)]
+        by: Unit,
+    },
+    /// Reads requests at random places of the file; a share of them is changed and written back.
+    SeekFile {
+        /// For each worker.
+        seeks: u64,
+        #[serde(default = "ten_percent")]
+        update: Percent,
+    },
+}
+
+/// Where workers keep their files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DirectoryChoice {
+    /// Each in a directory of its own.
+    #[default]
+    Unique,
+    /// All in one.
+    Shared,
+}
+
+/// How bytes pass between program and file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// One call a byte, through a buffer of a request's size.
+    Character,
+    /// One call a request.
+    #[default]
+    Block,
+}
+
+/// Sizes of files: `8KiB`, or `500..10000`, the upper end excluded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SizeRange {
+    pub from_bytes: u64,
+    pub to_bytes: u64,
+}
+
+impl SizeRange {
+    fn parse(text: &str) -> Result<SizeRange, String> {
+        let (from, to) = text.split_once("..").unwrap_or((text, text));
+        let (from_bytes, to_bytes) = (parse_bytes(from)?, parse_bytes(to)?);
+        if to_bytes < from_bytes {
+            return Err(format!("sizes `{text}` end before they begin; write the smaller first"));
+        }
+        Ok(SizeRange { from_bytes, to_bytes })
+    }
+}
+
+impl std::fmt::Display for SizeRange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.from_bytes == self.to_bytes {
+            true => f.write_str(&format_bytes(self.from_bytes)),
+            false => write!(f, "{}..{}", format_bytes(self.from_bytes), format_bytes(self.to_bytes)),
+        }
+    }
+}
+
+impl Serialize for SizeRange {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for SizeRange {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = SizeRange;
+            fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+                f.write_str("a size such as \"8KiB\", or sizes such as \"500..10000\"")
+            }
+            fn visit_str<E: de::Error>(self, v: &str) -> Result<SizeRange, E> {
+                SizeRange::parse(v).map_err(E::custom)
+            }
+            fn visit_i64<E: de::Error>(self, v: i64) -> Result<SizeRange, E> {
+                self.visit_str(&v.to_string())
+            }
+            fn visit_u64<E: de::Error>(self, v: u64) -> Result<SizeRange, E> {
+                self.visit_str(&v.to_string())
+            }
+        }
+        d.deserialize_any(Visitor)
+    }
+}
+
+impl JsonSchema for SizeRange {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "SizeRange".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": ["string", "integer"],
+            "description": "8KiB, or 500..10000 with the upper end excluded"
+        })
+    }
+}
+
+/// Files of a worker at the most: their names and sizes are kept in memory, 16 bytes each.
+const MAX_FILES: u64 = 100_000_000;
+
+impl Program {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Program::CreateFiles { .. } => "create_files",
+            Program::Transactions { .. } => "transactions",
+            Program::StatFiles {} => "stat_files",
+            Program::DeleteFiles {} => "delete_files",
+            Program::MakeDirectories { .. } => "make_directories",
+            Program::StatDirectories {} => "stat_directories",
+            Program::RemoveDirectories {} => "remove_directories",
+            Program::WriteFile { .. } => "write_file",
+            Program::RewriteFile {} => "rewrite_file",
+            Program::ReadFile { .. } => "read_file",
+            Program::SeekFile { .. } => "seek_file",
+        }
+    }
+
+    /// Whether it comes to an end by itself.
+    pub fn ends(&self) -> bool {
+        !matches!(self, Program::Transactions { transactions: None, .. })
+    }
+
+    /// The program that must have come before it, so that there is something to work on.
+    pub fn needs(&self) -> Option<&'static str> {
+        match self {
+            Program::CreateFiles { .. } | Program::MakeDirectories { .. } | Program::WriteFile { .. } => None,
+            Program::Transactions { .. } | Program::StatFiles {} | Program::DeleteFiles {} => Some("create_files"),
+            Program::StatDirectories {} | Program::RemoveDirectories {} => Some("make_directories"),
+            Program::RewriteFile {} | Program::ReadFile { .. } | Program::SeekFile { .. } => Some("write_file"),
+        }
+    }
+
+    /// Whether it has to have as many workers as the program before it: each goes on with files of its own.
+    pub fn keeps_workers(&self) -> bool {
+        self.needs().is_some_and(|maker| maker != "write_file")
+    }
+
+    /// Whether its calls move data, so that they need a size.
+    pub fn moves_data(&self) -> bool {
+        match self {
+            Program::CreateFiles { size, .. } => size.to_bytes > 0,
+            Program::Transactions { .. } => true,
+            _ => self.needs() == Some("write_file") || matches!(self, Program::WriteFile { .. }),
+        }
+    }
+
+    pub(crate) fn validate(&self, stream: &Stream, at: &str) -> Result<(), PlanError> {
+        let kind = self.name();
+        let refuse = |message: String| Err(PlanError(format!("{at}: {message}")));
+        let sizes = &stream.request.0;
+        if sizes.is_empty() && self.moves_data() {
+            return refuse(format!("request names no size for the calls of {kind}; write for example \"8KiB\""));
+        }
+        if sizes.len() > 1 || sizes.iter().any(|s| s.size.0 == 0 || s.size.0 > MAX_REQUEST_BYTES) {
+            let most = format_bytes(MAX_REQUEST_BYTES);
+            return refuse(format!("the calls of {kind} have one size above 0, at most {most}"));
+        }
+        let counts = match *self {
+            Program::CreateFiles { files, subdirectories, .. } => {
+                [("files", files), ("subdirectories", subdirectories.into())]
+            }
+            Program::Transactions { transactions, .. } => [("transactions", transactions.unwrap_or(1)), ("", 1)],
+            Program::MakeDirectories { directories, .. } => [("directories", directories), ("", 1)],
+            Program::WriteFile { size, .. } => [("size", size.0.min(MAX_FILES)), ("", 1)],
+            Program::SeekFile { seeks, .. } => [("seeks", seeks.min(MAX_FILES)), ("", 1)],
+            _ => [("", 1); 2],
+        };
+        for (key, count) in counts {
+            let bounded = key == "transactions" || count <= MAX_FILES;
+            if !bounded || count == 0 && key != "subdirectories" {
+                return refuse(format!("{key} is {count}, must be 1 to {MAX_FILES}"));
+            }
+        }
+        if let Program::Transactions { bias_read, bias_create, size, .. } = *self {
+            for (key, bias) in [("bias_read", bias_read), ("bias_create", bias_create)] {
+                if !(-1..=10).contains(&bias) {
+                    return refuse(format!("{key} is {bias}, must be -1 to 10"));
+                }
+            }
+            if bias_read < 0 && bias_create < 0 {
+                return refuse("bias_read and bias_create are both -1, so nothing is left to do".into());
+            }
+            if size.to_bytes == 0 {
+                return refuse("size is 0; transactions read and append data".into());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn five() -> i8 {
+    5
+}
+fn ten_percent() -> Percent {
+    Percent(10.0)
+}
