@@ -62,6 +62,9 @@ app.command(bricks_app)
 advise_app = App(name="advise", help="Which brick to buy, and what load it carries.", group=MEASURE)
 advise_app.command("brickyard.cli.advise:buy", name="buy", help="The cheapest or fastest brick that meets the rulers.")
 advise_app.command("brickyard.cli.predict:predict", name="predict", help="What load a brick carries within a limit.")
+advise_app.command(
+    "brickyard.cli.fit:fit_brick", name="fit", help="A model of a measured brick, and how well it predicts."
+)
 advise_app.command("brickyard.cli.advise:charts", name="charts", help="The rules of thumb of the studies, computed.")
 advise_app.command("brickyard.cli.advise:parts", name="parts", help="The drives and controllers there are; prices.")
 app.command(advise_app)

@@ -240,7 +240,7 @@ REFERENCE_TITLE = "Every published block-level table on modelled bricks: publish
 
 
 @study_app.command(name=REFERENCE)
-def reference(*, json: options.Json = False) -> int:
+def reference(*, output: options.Output = None, json: options.Json = False) -> int:
     """Repeat every published block-level table on modelled bricks: published, simulated and error side by side."""
     from brickyard.study.reference import rankings, run_reference, tables
 
@@ -248,12 +248,19 @@ def reference(*, json: options.Json = False) -> int:
     with console.status("published tables on modelled bricks") as status:
         outcomes = run_reference(lambda done, total: status.update(f"{done} of {total} published figures"))
     ranked = rankings(outcomes)
+    page = None
+    if output is not None:
+        from brickyard.report.reference import write_reference
+
+        console.print("drawing", markup=False)
+        page = write_reference(tables(outcomes), ranked, output)
     if json:
         disagreements = [{"higher": high.name, "lower": low.name} for high, low in ranked.disagreements]
         emit(
             {
                 "tables": [item.document() for item in tables(outcomes)],
                 "rankings": {"pairs": ranked.pairs, "disagreements": disagreements},
+                "report": str(page) if page else None,
             }
         )
         return 0
@@ -268,4 +275,6 @@ def reference(*, json: options.Json = False) -> int:
     out.print(
         f"rankings: {agreed} of {ranked.pairs} pairs that differ by more than 10 % as published are ordered alike"
     )
+    if page:
+        out.print(f"report: {page}", markup=False, soft_wrap=True)
     return 0
