@@ -14,7 +14,7 @@ from brickyard import _core
 from brickyard.cli import options
 from brickyard.cli.output import emit, stderr, stdout
 from brickyard.databases import loading, terraserver
-from brickyard.databases.connect import has_password, split_dsns, spoken
+from brickyard.databases.connect import split_dsns, spoken
 from brickyard.databases.layout import Layout
 from brickyard.databases.loading import Loaded
 from brickyard.errors import DONE, INTERRUPTED, BadInputError
@@ -40,14 +40,6 @@ def bytes_of(size: str, name: str = "--size") -> int:
         return _core.parse_bytes(size)
     except ValueError as error:
         raise BadInputError(f"{name}: {error}") from error
-
-
-def databases(to: str, console: Console) -> list[str]:
-    """The DSNs of --to; where one holds a password, the user is told who can read it."""
-    dsns = split_dsns(to)
-    if any(has_password(dsn) for dsn in dsns):
-        console.print("note: a password in --to can be read in the process list; PGPASSWORD or ~/.pgpass keeps it out")
-    return dsns
 
 
 class LoadProgress:
@@ -109,7 +101,7 @@ def load(
     if not 1 <= workers <= 64:
         raise BadInputError(f"--workers {workers}: from 1 to 64")
     console = stderr()
-    dsns = databases(to, console)
+    dsns = split_dsns(to)
     layout = Layout(bytes_of(size), len(dsns))
     stop = loading.Stop()
     with Interrupt() as interrupt, LoadProgress(console) as progress:
@@ -161,11 +153,10 @@ def mapping(*, to: To | None = None, output: options.Output = None, json: option
     to
         The loaded bricks; without it, the mapping of a single database.
     """
-    console = stderr()
     if to is None:
         text = terraserver.text_of("terraserver.toml")
     else:
-        text = terraserver.mapping_text(terraserver.bricks_of(databases(to, console))[0].layout)
+        text = terraserver.mapping_text(terraserver.bricks_of(split_dsns(to))[0].layout)
     if output is not None:
         try:
             output.write_text(text, "utf-8")
@@ -183,7 +174,7 @@ def mapping(*, to: To | None = None, output: options.Output = None, json: option
 @app.command
 def drop(*, to: To, json: options.Json = False) -> int:
     """Take the schema `terraserver` away, if Brickyard made it."""
-    dsns = databases(to, stderr())
+    dsns = split_dsns(to)
     dropped = [spoken(dsn) for dsn in dsns if terraserver.drop(dsn)]
     if json:
         emit({"dropped": dropped})

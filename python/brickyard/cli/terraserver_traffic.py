@@ -11,8 +11,9 @@ from cyclopts import Parameter
 
 from brickyard.cli import options
 from brickyard.cli.output import emit, stderr, stdout
-from brickyard.cli.terraserver import DEFAULT_SIZE, Seed, bytes_of, databases
+from brickyard.cli.terraserver import DEFAULT_SIZE, Seed, bytes_of
 from brickyard.databases import terraserver
+from brickyard.databases.connect import split_dsns
 from brickyard.databases.layout import Layout
 from brickyard.databases.traffic import COVERED_SHARE, Traffic, spots_of, write_log, zipf_weights
 from brickyard.errors import DONE, INTERRUPTED, BadInputError
@@ -33,6 +34,7 @@ def traffic(
     requests: Annotated[
         int, Parameter(help="Requests that each server gets on a Monday; the study's got 1,800,000.")
     ] = (100_000),
+    hours: Annotated[str, Parameter(help="Only these hours of each day, such as 17-18, in UTC.")] = "0-24",
     zipf: Annotated[float, Parameter(help="How much more popular the first places are: 1/rank^ZIPF.")] = 1.0,
     misses: Annotated[float, Parameter(help="Per cent of tile requests for tiles that there are not.")] = 0.0,
     others: Annotated[float, Parameter(help="Per cent of requests that no database call belongs to.")] = OTHERS,
@@ -45,12 +47,16 @@ def traffic(
         raise BadInputError(
             f"name either --to, the loaded database, or --size, as it was loaded, such as {DEFAULT_SIZE}"
         )
-    layout = Layout(bytes_of(size)) if size else terraserver.bricks_of(databases(to or "", console))[0].layout
+    layout = Layout(bytes_of(size)) if size else terraserver.bricks_of(split_dsns(to or ""))[0].layout
     try:
         day = datetime.date.fromisoformat(first_day)
     except ValueError as error:
         raise BadInputError(f"--first-day {first_day}: not a date; write it as {MONDAY}") from error
-    wanted = Traffic(layout, seed, requests, servers, days, day, zipf, misses / 100, others / 100)
+    span = hours.split("-")
+    if len(span) != 2 or not all(part.strip().isdigit() for part in span):
+        raise BadInputError(f"--hours {hours}: write them as 17-18")
+    between = (int(span[0]), int(span[1]))
+    wanted = Traffic(layout, seed, requests, servers, days, day, zipf, misses / 100, others / 100, between)
     wanted.check()
     files: list[Path] = []
     lines = written_bytes = 0

@@ -55,10 +55,6 @@ def spoken(dsn: str) -> str:
     return f"postgresql://{user}{host}{':' + port if port else ''}/{quote(database, safe='')}"
 
 
-def has_password(dsn: str) -> bool:
-    return "password" in _parsed(dsn)
-
-
 def _parsed(dsn: str) -> dict[str, str]:
     psycopg = driver()
     try:

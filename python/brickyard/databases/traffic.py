@@ -62,6 +62,8 @@ class Traffic:
     theta: float
     misses: float
     others: float
+    hours: tuple[int, int] = (0, 24)
+    """From the first to before the second, of each day; a shorter log is a piece of the whole day's."""
 
     def check(self) -> None:
         """Says what can't be, before anything is written."""
@@ -69,6 +71,8 @@ class Traffic:
             ("--requests", self.requests, 1, 10**9),
             ("--servers", self.servers, 1, 250),
             ("--days", self.days, 1, 3660),
+            ("--hours", self.hours[0], 0, self.hours[1] - 1),
+            ("--hours", self.hours[1], 1, 24),
             ("--zipf", self.theta, 0.0, 4.0),
             ("--misses", self.misses * 100, 0, 99),
             ("--others", self.others * 100, 0, 99),
@@ -147,17 +151,22 @@ def write_log(traffic: Traffic, spots: list[Spot], weights: list[float], server:
         f"#Software: Brickyard terraserver traffic, seed {traffic.seed}\n#Version: 1.0\n#Date: {midnight}\n"
         f"#Fields: {FIELDS}\n"
     )
-    total = round(traffic.requests * DAYS[date.weekday()])
-    quotas = _quotas(total)
+    quotas = _quotas(round(traffic.requests * DAYS[date.weekday()]))
+    first, last = (hour * SLOTS // 24 for hour in traffic.hours)
+    begun = quotas[first - 1] if first else 0
     clients = _Clients(traffic, spots, weights, server, day)
+    if first:  # who came before, and still is there
+        clients.made = quotas[first - 2] if first > 1 else 0
+        clients.fill(quotas[first - 1], first - 1)
+        clients.flushed(midnight, first * SLOT_S, quotas[first - 1])
     written = 0
-    for slot in range(SLOTS):
-        while clients.made < quotas[slot]:
-            clients.visit(slot * SLOT_S + int(clients.random.random() * SLOT_S))
-        text, lines = clients.flushed(midnight, (slot + 1) * SLOT_S, total - written)
+    for slot in range(first, last):
+        clients.fill(quotas[slot], slot)
+        text, lines = clients.flushed(midnight, (slot + 1) * SLOT_S, quotas[last - 1] - begun - written)
         written += lines
         yield text
-    yield clients.flushed(midnight, None, total - written)[0]
+    if last == SLOTS:
+        yield clients.flushed(midnight, None, quotas[last - 1] - begun - written)[0]
 
 
 def _quotas(total: int) -> list[int]:
@@ -196,6 +205,11 @@ class _Clients:
         # Each log has addresses of its own as long as 2^24 of them go round.
         self._client = (server * traffic.days + day) * (2**24 // (traffic.servers * traffic.days)) + traffic.seed
         self._by_theme = {(spot.image.title, spot.image.theme): spot.image for spot in spots}
+
+    def fill(self, quota: int, slot: int) -> None:
+        """Visits that begin in a slot, until there are as many requests as there should be by its end."""
+        while self.made < quota:
+            self.visit(slot * SLOT_S + int(self.random.random() * SLOT_S))
 
     def visit(self, at_s: int) -> None:
         """One client: a program when tiles are owed, else a person."""
