@@ -22,7 +22,6 @@ from brickyard.units import format_size
 
 TILE_PIXELS = 200
 SCALES = {AERIAL: range(10, 17), MAP: range(11, 22), URBAN: range(8, 17)}
-THEME_NAMES = {AERIAL: "aerial photograph", MAP: "topographic map", URBAN: "urban area in colour"}
 # A map's finest scale is 2 m, so it has half the tiles along an edge. Urban pictures cover the middle of a city in
 # 0.25 m.
 EDGE_SHARE = {AERIAL: 1, MAP: 2, URBAN: 1}

@@ -63,7 +63,7 @@ class Traffic:
     misses: float
     others: float
     hours: tuple[int, int] = (0, 24)
-    """From the first to before the second, of each day; a shorter log is a piece of the whole day's."""
+    """From the first to before the second, of each day, as busy as they are on the whole day."""
 
     def check(self) -> None:
         """Says what can't be, before anything is written."""
