@@ -1,19 +1,26 @@
-"""The demonstration, from an empty directory to the study's tables, on a server that is gone afterwards."""
+"""TerraServer whole: the demonstration, replays over bricks, loading as a measured load; on real servers."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
+from brickyard import _core
 from brickyard.analysis import replay as replays
 from brickyard.analysis import terraserver as tables
 from brickyard.cli import main
+from brickyard.databases.ephemeral import Server, ephemeral_postgres
+from brickyard.databases.layout import Layout
 from brickyard.store import Store
+
+PATHS = ("/tile.ashx", "/image.aspx", "/download.aspx", "/imageinfo.aspx", "/famous.aspx")
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +78,93 @@ def test_a_mistake_is_one_line(arguments: list[str], said: str, capsys: pytest.C
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 1
     assert said in lines[0]
+
+
+def test_a_replay_over_three_bricks_finds_every_tile_on_its_brick(
+    postgres: Server, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    names = [f"spread{number}" for number in range(3)]
+    with psycopg.connect(postgres.dsn, autocommit=True) as connection:
+        for name in names:
+            connection.execute(f"create database {name}".encode())
+        try:
+            to = ",".join(postgres.dsn_of(name) for name in names)
+            place, mapping = tmp_path / "runs.db", tmp_path / "terra.toml"
+            assert main(["terraserver", "load", "--to", to, "--size", "8MiB"]) == 0
+            assert main(["terraserver", "mapping", "--to", to, "-o", str(mapping)]) == 0
+            logs = ["--servers", "1", "--requests", "4000", "-o", str(tmp_path / "logs")]
+            assert main(["terraserver", "traffic", "--to", to, *logs]) == 0
+            [log] = (tmp_path / "logs").iterdir()
+            arguments = ["--map", str(mapping), "--to", to, "--pace", "fire-hose", "--store", str(place), "--json"]
+            capfd.readouterr()
+            assert main(["replay", str(log), *arguments]) == 0
+            told = json.loads(capfd.readouterr().out)["replay"]["paces"]["fire hose"]
+            asked = sum(line.split(" ")[4] in PATHS for line in log.read_text().splitlines() if line[0] != "#")
+            assert sum(page["calls"] for page in told["bricks"]) == asked > 3800
+            assert all(page["calls"] > 300 for page in told["bricks"])
+            assert sum(page["diverged"] + page["errors"] for page in told["bricks"]) == 0
+            text = mapping.read_text()
+            for page in ("tile", "download"):
+                for group in Layout(8 << 20, 3).groups:
+                    parameters = {"T": str(group.theme), "S": "12", "X": "5", "Y": "5", "Z": str(group.scene), "W": "1"}
+                    assert _core.replay_route(text, page, parameters, 3) == group.brick
+        finally:
+            for name in names:
+                connection.execute(f"drop database if exists {name} with (force)".encode())
+
+
+def test_loading_is_a_measured_load_too(postgres: Server, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    place = tmp_path / "runs.db"
+    size, layout = "2MiB", Layout(2 << 20)
+    with psycopg.connect(postgres.dsn, autocommit=True) as connection:
+        connection.execute("create database measured")
+        try:
+            dsn = postgres.dsn_of("measured")
+            load = ["terraserver", "load", "--to", dsn, "--size", size]
+            # Some tiles, then the others, then a new version of each.
+            assert main([*load, "--measured", "--duration", "50ms", "--store", str(place)]) == 0
+            for _ in range(2):
+                assert main([*load, "--measured", "--workers", "2", "--store", str(place)]) == 0
+            assert "tiles/s" in capfd.readouterr().err
+            with psycopg.connect(dsn) as inside:
+                found = inside.execute(
+                    "select count(*), count(distinct (theme, scale, scene, x, y)), min(version) from terraserver.tile"
+                ).fetchone()
+            assert found is not None
+            assert found[:2] == (layout.tiles, layout.tiles)
+            assert found[2] >= 2
+            assert main(["terraserver", "load", "--to", dsn, "--size", size, "--json"]) == 0
+            assert json.loads(capfd.readouterr().out)["bytes"] == 0
+            assert main(["show", "latest", "--store", str(place)]) == 0
+            assert main(["report", "latest", "--store", str(place), "-o", str(tmp_path / "report")]) == 0
+        finally:
+            connection.execute("drop database if exists measured with (force)")
+    with Store(place) as store:
+        records = [store.record(info.id) for info in sorted(store.runs(), key=lambda info: info.id)]
+    assert [record.info.outcome for record in records] == ["done"] * 3
+    once = [item for item in records[-1].intervals if item.measure == "service"]
+    assert {item.operation for item in once} == {"load"}
+    assert sum(item.requests for item in once) == layout.tiles
+    assert all(item.p50_ns > 0 for item in once if item.requests)
+
+
+def test_a_measured_load_keeps_what_it_measured_when_the_server_dies(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "runs.db"
+    with ephemeral_postgres(tcp=True, settings={"fsync": "off"}) as server:
+        killer = threading.Timer(2.0, server.kill)
+        killer.start()
+        load = ["terraserver", "load", "--to", server.dsn, "--size", "400MiB", "--measured", "--store", str(place)]
+        assert main(load) == 1
+        killer.join()
+    out, err = capfd.readouterr()
+    assert "Traceback" not in out + err
+    assert server.password is not None
+    assert server.password not in out + err
+    with Store(place) as store:
+        [info] = store.runs()
+        record = store.record(info.id)
+    assert info.outcome == "failed"
+    assert sum(item.requests for item in record.intervals if item.measure == "service") > 0
+    assert server.password.encode() not in place.read_bytes()

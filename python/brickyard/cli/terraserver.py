@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Self
 
@@ -17,7 +18,7 @@ from brickyard.databases import loading, terraserver
 from brickyard.databases.connect import split_dsns, spoken
 from brickyard.databases.layout import Layout
 from brickyard.databases.loading import Loaded
-from brickyard.errors import DONE, INTERRUPTED, BadInputError
+from brickyard.errors import BAD_INPUT, DONE, INTERRUPTED, BadInputError
 from brickyard.store import Json
 from brickyard.study.interrupt import Interrupt
 from brickyard.units import format_mib_per_s, format_size
@@ -91,24 +92,35 @@ def load(
     to: To,
     size: Annotated[str, Parameter(help="Bytes of pictures in all bricks together, such as 2GiB.")] = DEFAULT_SIZE,
     seed: Seed = terraserver.DEFAULT_SEED,
-    workers: Annotated[int, Parameter(help="Connections to each brick.")] = 2,
+    workers: Annotated[int | None, Parameter(help="Connections to each brick; 2, with --measured 1.")] = None,
+    measured: Annotated[
+        bool, Parameter(negative="", help="As a measured load: one tile a transaction, timed, as a run in the store.")
+    ] = False,
+    duration: Annotated[str | None, Parameter(help="With --measured: end after this time, such as 60s.")] = None,
+    store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
     """Fill a database with tiles at full speed; with several DSNs, each gets its share.
 
     The tiles lie in a schema `terraserver` of their own. A load that was interrupted or killed goes on where it stopped
-    when it is started again with the same size, seed and databases.
+    when it is started again with the same size, seed and databases. With --measured, where all tiles are there, a new
+    version of each is put in the place of the old one.
     """
-    if not 1 <= workers <= 64:
+    if workers is not None and not 1 <= workers <= 64:
         raise BadInputError(f"--workers {workers}: from 1 to 64")
     console = stderr()
     dsns = split_dsns(to)
     layout = Layout(bytes_of(size), len(dsns))
+    if measured:
+        bricks = [terraserver.Brick(layout, seed, number) for number in range(len(dsns))]
+        return _measured(dsns, bricks, workers or 1, duration, store, as_json=json)
+    if duration is not None or store is not None:
+        raise BadInputError("--duration and --store belong to --measured; a load without it ends when all is there")
     stop = loading.Stop()
     with Interrupt() as interrupt, LoadProgress(console) as progress:
         interrupt.attach(stop)
         loaded = loading.load(
-            dsns, [terraserver.Brick(layout, seed, number) for number in range(len(dsns))], workers, stop, progress
+            dsns, [terraserver.Brick(layout, seed, number) for number in range(len(dsns))], workers or 2, stop, progress
         )
     for note in loaded.notes:
         console.print(f"note: {note}", markup=False)
@@ -117,6 +129,37 @@ def load(
     else:
         stdout().print(_sentence(loaded, layout), markup=False)
     return DONE if loaded.finished else INTERRUPTED
+
+
+def _measured(
+    dsns: list[str],
+    bricks: list[terraserver.Brick],
+    clients: int,
+    duration: str | None,
+    place: Path | None,
+    *,
+    as_json: bool,
+) -> int:
+    from brickyard.analysis.summary import run_document
+    from brickyard.cli.characterize import EXIT_CODES
+    from brickyard.cli.progress import Terminal
+    from brickyard.cli.tables import print_run
+    from brickyard.databases.measured import LoadSpec, load_measured
+    from brickyard.store import Store
+
+    try:
+        duration_ns = None if duration is None else _core.parse_duration_ns(duration)
+    except ValueError as error:
+        raise BadInputError(f"--duration {duration}: {error}") from error
+    with Store(place) as kept:
+        with Interrupt() as interrupt, Terminal(words="tiles/s") as terminal:
+            result = load_measured(kept, terminal, interrupt, LoadSpec(dsns, bricks, clients, duration_ns))
+        record = kept.record(result.run)
+    if as_json:
+        emit(run_document(record))
+    else:
+        print_run(stdout(), record)
+    return EXIT_CODES.get(result.outcome, BAD_INPUT)
 
 
 def _document(loaded: Loaded, layout: Layout, dsns: list[str]) -> Json:

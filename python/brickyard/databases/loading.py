@@ -31,6 +31,10 @@ COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
 COPY_END = struct.pack(">h", -1)
 ROW = struct.Struct(">hihihihiiiiiiiii")
 COPY_TILES = "copy terraserver.tile (theme, scale, scene, x, y, version, image_id, picture) from stdin (format binary)"
+REMAINS = (
+    "delete from terraserver.tile where theme = %s and scale = %s and scene = %s and x between %s and %s"
+    " and y between %s and %s"
+)
 BATCH_BYTES = 1 << 18  # written at once: large enough that calls cost nothing, small enough to stay in the cache
 LISTEN_S = 0.2  # how often whoever watches is told, and Ctrl-C is looked at
 
@@ -142,6 +146,17 @@ def _load_unit(connection: psycopg.Connection[Any], number: int, unit: Sequence[
     brought = 0
     with connection.transaction():
         cursor = connection.cursor()
+        for part in unit:  # what a measured load brought of a unit that it did not finish
+            here = (
+                part.theme,
+                part.scale,
+                part.scene,
+                part.x,
+                part.x + part.width - 1,
+                part.y,
+                part.y + part.height - 1,
+            )
+            cursor.execute(REMAINS, here)
         with cursor.copy(COPY_TILES) as copy:
             for batch, size_bytes in _batches(unit, seed):
                 copy.write(batch)

@@ -12,6 +12,8 @@ from brickyard.analysis import replay, summary
 from brickyard.analysis.totals import stream_plan
 from brickyard.store import Json, Record, Store
 
+DATABASE_KINDS = ("replay", "load")  # of plans that go to a server, not to a file or device
+NOT_OF_DATABASES = {"cache_unknown", "smaller_than_cache", "unwritten", "unwritten_unknown", "foreign_unknown"}
 NOT_OF_REPLAYS = {
     *("short", "not_steady", "left_steady", "noisy"),
     *("cache_unknown", "smaller_than_cache", "unwritten", "unwritten_unknown", "foreign_unknown"),
@@ -64,7 +66,7 @@ def ours(record: Record, target: int) -> Json | None:
 
     Else what the run itself asked of one target, warm-up included, to be told apart from what others did.
     """
-    if record.info.plan.get("kind") == "replay":
+    if record.info.plan.get("kind") in DATABASE_KINDS:
         return None
     counts = {"read_bytes": 0, "read_requests": 0, "write_bytes": 0, "write_requests": 0}
     for item in record.intervals:
@@ -101,6 +103,8 @@ def warnings(store: Store, record: Record, watched: list[Json]) -> list[Json]:
         # A log's load is not meant to be steady, and what the server's cache takes off its disks is the server's merit.
         found = [item for item in found if item["id"] not in NOT_OF_REPLAYS]
         return sorted([*replay.replay_warnings(record), *found], key=lambda item: item["severity"] != "warning")
+    if info.plan.get("kind") in DATABASE_KINDS:
+        return [item for item in found if item["id"] not in NOT_OF_DATABASES]
     return found
 
 
