@@ -136,7 +136,6 @@ def test_loading_is_a_measured_load_too(postgres: Server, tmp_path: Path, capfd:
             assert main(["terraserver", "load", "--to", dsn, "--size", size, "--json"]) == 0
             assert json.loads(capfd.readouterr().out)["bytes"] == 0
             assert main(["show", "latest", "--store", str(place)]) == 0
-            assert main(["report", "latest", "--store", str(place), "-o", str(tmp_path / "report")]) == 0
         finally:
             connection.execute("drop database if exists measured with (force)")
     with Store(place) as store:
