@@ -78,7 +78,7 @@ def demonstrate(
         if not loaded.finished:
             raise KeyboardInterrupt
         listener.note(f"{loaded.tiles:,} tiles of {layout.cities} cities loaded; writing the logs of {SERVERS} servers")
-        logs, requests = _write_logs(Path(folder), layout, seed, seconds * FASTEST_PER_S // SERVERS)
+        logs, requests = _write_logs(Path(folder), layout, seed, seconds * FASTEST_PER_S // SERVERS, interrupt)
         about = server.facts() if server is not None else {}
         study = store.add_study("TerraServer", {"verb": "terraserver demo", "size_bytes": size_bytes, "server": about})
         results: list[RunResult] = []
@@ -119,7 +119,7 @@ def _replay_both(
                 return
 
 
-def _write_logs(folder: Path, layout: Layout, seed: int, enough: int) -> tuple[list[str], int]:
+def _write_logs(folder: Path, layout: Layout, seed: int, enough: int, interrupt: Interrupt) -> tuple[list[str], int]:
     """The hour's logs, as far as they are needed: each ends with the quarter in which it has `enough` lines."""
     traffic = Traffic(layout, seed, REQUESTS, SERVERS, 1, MONDAY, 1.0, 0.0, 0.03, BUSIEST)
     spots = spots_of(layout, seed)
@@ -132,6 +132,8 @@ def _write_logs(folder: Path, layout: Layout, seed: int, enough: int) -> tuple[l
             for piece in write_log(traffic, spots, weights, server, day):
                 file.write(piece)
                 lines += piece.count("\n")
+                if interrupt.requested:
+                    raise KeyboardInterrupt
                 if lines >= enough:
                     break
             requests += lines
