@@ -6,6 +6,7 @@ import json
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from brickyard.databases.ephemeral import Server, ephemeral_postgres
 from brickyard.databases.layout import Layout
 from brickyard.store import Store
 
+WAIT_S = 30.0
 PATHS = ("/tile.ashx", "/image.aspx", "/download.aspx", "/imageinfo.aspx", "/famous.aspx")
 
 
@@ -147,12 +149,26 @@ def test_loading_is_a_measured_load_too(postgres: Server, tmp_path: Path, capfd:
     assert all(item.p50_ns > 0 for item in once if item.requests)
 
 
+def kill_once_some_tiles_are_there(server: Server) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
+        try:
+            with psycopg.connect(server.dsn) as connection:
+                found = connection.execute("select count(*) from terraserver.tile").fetchone()
+                if found is not None and found[0] > 20:
+                    break
+        except psycopg.Error:
+            pass  # no schema yet
+        time.sleep(0.05)
+    server.kill()
+
+
 def test_a_measured_load_keeps_what_it_measured_when_the_server_dies(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     place = tmp_path / "runs.db"
     with ephemeral_postgres(tcp=True, settings={"fsync": "off"}) as server:
-        killer = threading.Timer(2.0, server.kill)
+        killer = threading.Thread(target=kill_once_some_tiles_are_there, args=(server,))
         killer.start()
         load = ["terraserver", "load", "--to", server.dsn, "--size", "400MiB", "--measured", "--store", str(place)]
         assert main(load) == 1
