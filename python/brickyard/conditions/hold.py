@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from brickyard.arrays import Array, Host, State, find, named
 from brickyard.arrays.array import UNDER_WAY
+from brickyard.arrays.find import of_target
 from brickyard.arrays.md import Md, restored_value
 from brickyard.conditions import journal, undo, write_cache
 from brickyard.conditions.undo import Say, silent
@@ -94,14 +95,14 @@ def hold(
     """The target in a condition. `array` names one that the kernel does not tell, such as `storcli:/c0/v1`."""
     place = host or Host()
     name = spoken(condition)
-    own = named(array, place) if array else find(target, place)
     if name == "normal":
-        yield Held(name, target, own, place)
+        yield Held(name, target, named(array, place) if array else find(target, place), place)
         return
     if name.startswith("write_cache"):
         with _write_cache(target, name, manage, place, say) as held:
             yield held
         return
+    own = named(array, place) if array else of_target(target, place)
     if own is None:
         raise BadInputError(f"{target}: lies on no array that is known here, so it cannot be {_plain(name)}")
     if (neighbour is None) == (name == "neighbour_rebuilding"):
@@ -171,7 +172,8 @@ class Bringing:
             self._take_out()
             return
         pause = self.array.pause_settings()
-        member = self._take_out() if work == "rebuilding" else ""
+        in_place = self.array.rebuilds_in_place
+        member = "" if work != "rebuilding" else self.array.failable() if in_place else self._take_out()
         self._write([*settings, *pause])
         if pause:
             self._start(work, member)
@@ -186,6 +188,8 @@ class Bringing:
                 self.array.remove_spare(spare)
         member = self.array.failable()
         self._note_member(member)
+        for step in self.array.fail_steps(member):
+            self.entry.note(step)
         self.array.fail(member)
         self._wait_for(("degraded",), "the loss of a member")
         return member
@@ -200,7 +204,9 @@ class Bringing:
             self.held.host.write(path, value)
 
     def _start(self, work: str, member: str) -> None:
-        if work == "rebuilding":
+        if work == "rebuilding" and self.array.rebuilds_in_place:
+            self.array.rebuild(member)
+        elif work == "rebuilding":
             self.array.give_back(member)
         elif work == "checking":
             step = {"do": "check", "array": self.array.name, "identity": self.array.identity()}
@@ -268,8 +274,18 @@ def wait_for_normal(array: Array, say: Say, stopped: Callable[[], bool] | None =
     except KeyboardInterrupt:
         say(f"{array.name}: not waited for; it goes on by itself")
         return
+    array.settle()
     if time.monotonic() - began >= SAY_EVERY_S:
         say(f"{array.name}: normal again after {format_seconds(time.monotonic() - began)}")
+
+
+def check_through(array: Array, rate_bytes_per_s: int | None, say: Say) -> None:
+    """A check from its start to its end at a rate that is taken back afterwards, also where this is killed."""
+    with hold(
+        array.name, "checking", manage=True, rate_bytes_per_s=rate_bytes_per_s, array=array.name, say=say
+    ) as held:
+        held.begin()
+        wait_for_normal(array, say)
 
 
 def _plain(name: str) -> str:

@@ -59,6 +59,11 @@ def _undo_step(step: Json, entry: journal.Entry, host: Host) -> str:
         if not entry.same_boot:
             return ""
         return write_cache.put_back(host, step)
+    if kind == "mount":
+        if os.path.ismount(str(step["place"])):
+            return ""
+        host.must("mount", "-t", str(step["type"]), "-o", str(step["options"]), str(step["source"]), str(step["place"]))
+        return f"{step['place']} is mounted again"
     array = _array(step, host)
     if kind == "member":
         return _give_back(array, step, entry, host)
