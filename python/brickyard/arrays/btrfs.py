@@ -9,7 +9,7 @@ import os
 import re
 
 from brickyard.arrays.array import Array, Member, Sheet, State
-from brickyard.arrays.host import Host
+from brickyard.arrays.host import Host, persistently
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.facts import mounts
 from brickyard.facts.roots import entries, number, text
@@ -127,8 +127,10 @@ class Btrfs(Array):
         missing = next((found for found in self.members() if found.state == "missing"), None)
         if missing is None:
             return
-        # -f: what it carries is this file system's own superblock from before it was taken out.
-        self.host.must("btrfs", "replace", "start", "-f", str(missing.slot), member, self.place)
+        # Its own superblock from before makes btrfs think that it is mounted; any other one makes btrfs refuse it.
+        if self.host.run("blkid", "-p", "-o", "value", "-s", "UUID", member).out.strip() == self.uuid:
+            persistently(lambda: self.host.must("wipefs", "--quiet", "--all", "--types", "btrfs", member))
+        self.host.must("btrfs", "replace", "start", str(missing.slot), member, self.place)
 
     def settle(self) -> None:
         """What was written while a member was missing may have fewer copies; it is given all of them."""
@@ -182,7 +184,8 @@ def parse_replace_status(content: str) -> float | None:
 
 def parse_scrub_status(content: str) -> float | None:
     """The share done while a scrub goes on; 0 where the tool does not tell yet."""
-    if not re.search(r"^Status:\s+running", content, re.MULTILINE):
+    # One that has just begun has no status yet, yet a time left.
+    if not re.search(r"^(Status:\s+running|Time left:)", content, re.MULTILINE):
         return None
     match = re.search(r"Bytes scrubbed:.*\((\d{1,3}(?:\.\d{1,3})?)%\)", content)
     return min(float(match.group(1)) / 100, 1.0) if match else 0.0
@@ -194,6 +197,7 @@ def btrfs_mounts(host: Host) -> list[str]:
     for row in mounts.parse_mountinfo(text(host.roots.at_proc("self", "mountinfo")) or ""):
         if row.get("file_system") == "btrfs":
             uuid, names = mounts.btrfs_devices(host.roots, row)
-            if uuid and len(names) > 1:
+            several = len(names) > 1 or len(entries(host.roots.at_sys("fs", "btrfs", uuid or "", "devinfo"))) > 1
+            if uuid and several:
                 found.setdefault(uuid, str(row["mount_point"]))
     return list(found.values())

@@ -104,10 +104,16 @@ def _remaining(sheet: Sheet) -> str:
 
 
 @app.command(name="restore", help="Undo what a run that was killed has left: members taken out, limits, write caches.")
-def restore(*, json: options.Json = False) -> int:
+def restore(
+    *,
+    forget: Annotated[
+        bool, Parameter(negative="", help="Drop what cannot be undone, as of an array that is gone.")
+    ] = False,
+    json: options.Json = False,
+) -> int:
     console = stderr()
-    told = conditions.restore(say=lambda text: console.print(text, markup=False, soft_wrap=True))
-    failed = [item for item in told if item["error"]]
+    told = conditions.restore(say=lambda text: console.print(text, markup=False, soft_wrap=True), forget=forget)
+    failed = [item for item in told if item["error"] and not forget]
     if json:
         emit({"restored": told})
     else:

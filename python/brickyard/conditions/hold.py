@@ -120,7 +120,7 @@ def hold(
         _check_already(name, changed)
         yield held
         return
-    finish_leftovers(place, say)
+    finish_leftovers(place, say, changed.name)
     entry = journal.begin({"target": target, "array": changed.name, "condition": name})
     try:
         Bringing(held, changed, entry, rate_bytes_per_s).bring()
@@ -135,11 +135,14 @@ def _undo(entry: journal.Entry, host: Host, say: Say) -> None:
     entry.close()
 
 
-def finish_leftovers(host: Host, say: Say) -> None:
-    """What a killed run has left is undone before anything else is changed."""
+def finish_leftovers(host: Host, say: Say, array: str) -> None:
+    """What a killed run has left is undone before anything else is changed; of other arrays it is only told."""
     for told in undo.restore(host, say):
         if told["error"]:
-            raise BrickyardError(f"an earlier run left something to be undone: {told['error']}")
+            words = f"an earlier run left something to be undone: {told['error']}"
+            if told["about"].get("array") == array:
+                raise BrickyardError(words)
+            say(words)
 
 
 def _check_already(name: str, array: Array) -> None:
@@ -240,8 +243,8 @@ def _write_cache(target: str, name: str, manage: bool, host: Host, say: Say) -> 
         return
     if not manage:
         raise BadInputError(f"--condition {name}: the drives below {target} would be switched, which needs --manage")
-    finish_leftovers(host, say)
-    entry = journal.begin({"target": target, "condition": name})
+    finish_leftovers(host, say, target)
+    entry = journal.begin({"target": target, "array": target, "condition": name})
     wanted = write_cache.ON if name == "write_cache_on" else write_cache.OFF
     try:
         for drive in write_cache.drive_names(target, host):

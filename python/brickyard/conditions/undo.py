@@ -21,8 +21,8 @@ def silent(text: str) -> None:
     """Says nothing."""
 
 
-def restore(host: Host | None = None, say: Say = silent) -> list[Json]:
-    """Undoes what runs that were killed have left; one document an entry."""
+def restore(host: Host | None = None, say: Say = silent, *, forget: bool = False) -> list[Json]:
+    """Undoes what runs that were killed have left; one document an entry. `forget` drops what cannot be undone."""
     place = host or Host()
     told = []
     for entry in journal.leftovers():
@@ -32,6 +32,8 @@ def restore(host: Host | None = None, say: Say = silent) -> list[Json]:
             entry.close()
         except BrickyardError as problem:
             error = str(problem)
+            if forget:
+                entry.close()
         told.append({"about": entry.about, "undone": done, "error": error, "journal": str(entry.path)})
     return told
 
@@ -77,7 +79,8 @@ def _array(step: Json, host: Host) -> Array:
     found = next((array for array in all_arrays(host) if array.identity() == step.get("identity")), None)
     if found is None:
         raise BrickyardError(
-            f"{step.get('array')} ({step.get('identity')}) is not there; assemble it, then `brickyard array restore`"
+            f"{step.get('array')} ({step.get('identity')}) is not there; assemble it, then `brickyard array restore`;"
+            " if it is gone for good, `brickyard array restore --forget`"
         )
     return found
 
