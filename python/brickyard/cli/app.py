@@ -30,7 +30,7 @@ for _verb, _place, _help, _group in (
     ("run", "run:run", "One profile on its targets.", MEASURE),
     ("crosscheck", "crosscheck:crosscheck", "The same load by our engine and by fio, and the difference.", MEASURE),
     ("import", "import_:import_", "Loads of other tools as profiles; results of fio as runs.", MEASURE),
-    ("study", "study:study", "The published studies, repeated on modelled bricks.", MEASURE),
+    ("study", "study:study_app", "Factors × levels × repetitions, and the tables that come out.", MEASURE),
     ("load-curve", "load_curve:load_curve", "Response time against offered rate, with the knee.", MEASURE),
     ("honesty", "honesty:app", "Flushes and durable writes, held against what the medium can do.", MEASURE),
     ("recorder", "recorder:recorder", "The witness of `honesty write`, on another host.", MEASURE),

@@ -18,7 +18,7 @@ from brickyard.analysis import PhaseRate
 from brickyard.cli.output import stderr
 from brickyard.store import CHAIN, Json
 from brickyard.study.runner import RunResult, RunSpec
-from brickyard.units import format_iops, format_mib_per_s, format_ns, format_size
+from brickyard.units import format_iops, format_mib_per_s, format_ns, format_seconds, format_size
 
 PLAIN_EVERY_S = 5.0  # plain lines go to logs; one every few seconds is enough to see that it lives
 
@@ -26,6 +26,8 @@ PLAIN_EVERY_S = 5.0  # plain lines go to logs; one every few seconds is enough t
 def describe(spec: RunSpec) -> str:
     """`random read 4 KiB` for a cell of a study, the profile's name for any other run."""
     labels = spec.labels
+    if "levels" in labels:
+        return ", ".join(labels["levels"].values()) + (f" #{labels['repetition']}" if labels["repetition"] > 1 else "")
     if "request_bytes" in labels:
         return f"{labels['address']} {labels['operation']} {format_size(labels['request_bytes'])}"
     if "offered_per_s" in labels:
@@ -85,6 +87,7 @@ class Terminal:
         self._task: TaskID | None = None
         self._expected: int | None = None
         self._ended = 0
+        self._counted_from_s = time.monotonic()
         self._planned_ns: int | None = None
         self._began_ns: int | None = None
         self._spoke_s = time.monotonic()
@@ -105,6 +108,7 @@ class Terminal:
     def expect(self, runs: int) -> None:
         """How many runs there are in all; until then, and for a single run, the bar is that of the run itself."""
         self._expected = runs
+        self._counted_from_s = time.monotonic()
         if self._task is not None and runs > 1:
             self._progress.update(self._task, total=runs * 1000)
 
@@ -156,7 +160,13 @@ class Terminal:
             said = f": {closing(result.rates)}" if result.rates else ""
             why = f" ({result.outcome}{': ' + result.message if result.message else ''})"
             count = f"{self._ended}/{self._expected} " if self._many else ""
-            self._line(f"{count}{self._name}{said}{why if result.outcome != 'done' else ''}")
+            self._line(f"{count}{self._name}{said}{why if result.outcome != 'done' else self._left()}")
+
+    def _left(self) -> str:
+        """How long the other runs will take, if they take as long as those before; only where that is worth a word."""
+        runs = (self._expected or 1) - self._ended
+        left_s = (time.monotonic() - self._counted_from_s) / self._ended * runs
+        return f"  (about {format_seconds(left_s)} left)" if runs > 0 and left_s >= PLAIN_EVERY_S else ""
 
     def note(self, text: str) -> None:
         if self._live:

@@ -17,7 +17,7 @@ from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stderr, stdout
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_run
-from brickyard.cli.target import Aim, aim, aim_modelled, missing_targets, parse_size, size_of, split_overrides
+from brickyard.cli.target import Aim, aim, aim_modelled, missing_targets, parse_size, split_overrides
 from brickyard.errors import BAD_INPUT, BadInputError
 from brickyard.formats.fio_export import export_fio
 from brickyard.store import Json, Store
@@ -25,6 +25,7 @@ from brickyard.study.fit import own_size
 from brickyard.study.forecast import forecast, forecast_lines
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.repeat import repeat
+from brickyard.study.sizes import size_of
 
 LONG_WRITE_S = 60  # from here on it is said beforehand how much will be written
 
