@@ -67,17 +67,18 @@ class Btrfs(Array):
 
     def state(self) -> State:
         missing = sum(text(self.base, "devinfo", devid, "missing") == "1" for devid in entries(self.base, "devinfo"))
-        replacing = parse_replace_status(self.host.run("btrfs", "replace", "status", "-1", self.place).out)
-        if replacing is not None:
-            return State("rebuilding", replacing, "replace", max(missing, 1))
-        scrub = parse_scrub_status(self.host.run("btrfs", "scrub", "status", "--raw", self.place).out)
-        if scrub is not None and not missing:
-            return State("checking", scrub, "scrub")
-        if "balance" in (text(self.base, "exclusive_operation") or ""):
-            return State("reshaping", None, "balance", missing)
+        busy = text(self.base, "exclusive_operation")
+        # Before Linux 5.10 sysfs does not tell, and the tool has to be asked each time.
+        if busy is None or "replace" in busy:
+            replacing = parse_replace_status(self.host.run("btrfs", "replace", "status", "-1", self.place).out)
+            if replacing is not None:
+                return State("rebuilding", replacing, "replace", max(missing, 1))
         if missing:
             return State("degraded", missing=missing)
-        return State("normal")
+        if "balance" in (busy or ""):
+            return State("reshaping", None, "balance")
+        scrub = parse_scrub_status(self.host.run("btrfs", "scrub", "status", "--raw", self.place).out)
+        return State("normal") if scrub is None else State("checking", scrub, "scrub")
 
     def sheet(self) -> Sheet:
         members = tuple(self.members())
