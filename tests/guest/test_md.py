@@ -22,7 +22,9 @@ from brickyard import conditions
 from brickyard.analysis import totals
 from brickyard.analysis.condition import condition_check
 from brickyard.arrays import find
+from brickyard.arrays.guarding import Guard, Schedule
 from brickyard.arrays.md import Md
+from brickyard.arrays.watching import Watcher
 from brickyard.cli import main
 from brickyard.conditions import wait_for_normal
 from brickyard.store import Store
@@ -316,3 +318,40 @@ def test_the_life_of_an_array(capsys: pytest.CaptureFixture[str]) -> None:
         for disk, part in zip(small, parts, strict=True):
             shell("mdadm", "--zero-superblock", part)
             shell("delpart", disk, "1")
+
+
+def test_a_watch_tells_of_each_event_once_and_checks_what_is_due(tmp_path: Path) -> None:
+    array = create(1, 2, "--size=12288")
+    told: list[str] = []
+    schedule = Schedule(
+        3600.0, lambda name: conditions.hold(name, "checking", manage=True, rate_bytes_per_s=4 << 20, array=name)
+    )
+    guard = Guard(Watcher(), [], told.append, tmp_path / "watch.json", schedule=schedule)
+
+    def look_until(words: str) -> None:
+        until = time.monotonic() + 60
+        while not any(words in line for line in told):
+            assert time.monotonic() < until, told
+            guard.look()
+            time.sleep(0.2)
+
+    look_until("/dev/md0: the scheduled check has begun")
+    assert array.state().name == "checking"
+    look_until("/dev/md0: the scheduled check is over")
+    assert Path(array.at("sync_speed_max")).read_text().endswith("(system)\n"), "its rate is the system's again"
+    told.clear()
+    member = array.failable()
+    array.fail(member)
+    for _ in range(3):
+        guard.look()
+    assert [line for line in told if "degraded" in line] == [
+        "error: /dev/md0 (raid1) is degraded: a member is missing"
+    ], "once, however often it is looked"
+    assert 'node_md_disks{device="md0",state="active"} 1\n' in guard.metrics()
+    assert 'node_md_disks_required{device="md0"} 2\n' in guard.metrics()
+    array.give_back(member)
+    look_until("a rebuild has begun")
+    assert 'node_md_state{device="md0",state="recovering"} 1\n' in guard.metrics()
+    look_until("/dev/md0 has all its members again")
+    look_until("the rebuild is over")
+    assert sum("degraded" in line for line in told) == 1

@@ -21,6 +21,10 @@ from brickyard.units import format_mib_per_s, format_percent, format_seconds, fo
 
 app = App(name="array", help="The arrays of this host: states, members, progress, and what is done to them.")
 
+app.command(
+    "brickyard.cli.array_watch:watch", name="watch", help="Watch arrays, drives and file systems; tell each event once."
+)
+
 Address = Annotated[str, Parameter(help="/dev/md0, a mount point of btrfs, zfs:POOL, lvm:VG/LV, storcli:/c0/v1 …")]
 
 

@@ -172,7 +172,7 @@ def parse_drives(content: str) -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
     for part in re.split(r"^\s*Device #\d{1,4}\s*$", content, flags=re.MULTILINE)[1:]:
         fields = _fields(part)
-        place = re.match(r"(\d{1,4}),(\d{1,4})", fields.get("reported channel,device(t:l)", ""))
+        place = re.search(r"Reported Channel,Device\(T:L\)\s*:\s*(\d{1,4}),(\d{1,4})", part)
         serial = fields.get("serial number", "")
         if place and serial:
             found[serial] = (place.group(1), place.group(2))
