@@ -4,6 +4,7 @@
 
 mod bricks;
 mod histogram;
+mod replay;
 mod run;
 
 use plan::Profile;
@@ -72,5 +73,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(check_idle, module)?)?;
     bricks::register(module)?;
     histogram::register(module)?;
+    crate::replay::register(module)?;
     run::register(module)
 }

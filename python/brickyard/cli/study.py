@@ -137,7 +137,8 @@ def print_table(console: Console, made: Table) -> None:
     named = [f"{head}\n{name}" if many else name for head, name in zip(heads, made.columns, strict=True)]
     title = made.title if many or not told else f"{made.title} ({told[0]})"
     sides = ["left"] * made.text_columns + ["right"] * (len(named) - made.text_columns)
-    console.print(table(title, list(zip(named, sides, strict=True)), made.rows))
+    console.print(title, markup=False, soft_wrap=True, style="bold")
+    console.print(table("", list(zip(named, sides, strict=True)), made.rows))
 
 
 def _closing(planned: list[Step], result: MatrixResult, counted: int) -> list[str]:
@@ -239,7 +240,7 @@ REFERENCE_TITLE = "Every published block-level table on modelled bricks: publish
 
 
 @study_app.command(name=REFERENCE)
-def reference(*, json: options.Json = False) -> int:
+def reference(*, output: options.Output = None, json: options.Json = False) -> int:
     """Repeat every published block-level table on modelled bricks: published, simulated and error side by side."""
     from brickyard.study.reference import rankings, run_reference, tables
 
@@ -247,12 +248,19 @@ def reference(*, json: options.Json = False) -> int:
     with console.status("published tables on modelled bricks") as status:
         outcomes = run_reference(lambda done, total: status.update(f"{done} of {total} published figures"))
     ranked = rankings(outcomes)
+    page = None
+    if output is not None:
+        from brickyard.report.reference import write_reference
+
+        console.print("drawing", markup=False)
+        page = write_reference(tables(outcomes), ranked, output)
     if json:
         disagreements = [{"higher": high.name, "lower": low.name} for high, low in ranked.disagreements]
         emit(
             {
                 "tables": [item.document() for item in tables(outcomes)],
                 "rankings": {"pairs": ranked.pairs, "disagreements": disagreements},
+                "report": str(page) if page else None,
             }
         )
         return 0
@@ -267,4 +275,6 @@ def reference(*, json: options.Json = False) -> int:
     out.print(
         f"rankings: {agreed} of {ranked.pairs} pairs that differ by more than 10 % as published are ordered alike"
     )
+    if page:
+        out.print(f"report: {page}", markup=False, soft_wrap=True)
     return 0

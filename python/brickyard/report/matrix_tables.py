@@ -18,25 +18,32 @@ HEADINGS = {"percent_of_best": "% of best", "rank": "rank"}
 
 def matrix_table(pivot: Pivot) -> Table:
     """One block of columns for each thing that is shown."""
-    shown = pivot.spec.show
-    columns = pivot.columns or ((),)
-    names = [" ".join(_labels(pivot.column_axes, column)) for column in columns]
-    one = len(columns) == 1 and not names[0]
-    heads = [_heading(pivot, what) for what in shown]
+    blocks = [(what, column) for what in pivot.spec.show for column in _columns(pivot, what)]
+    names = [" ".join(_labels(pivot.column_axes, column)) for _, column in blocks]
+    heads = {what: _heading(pivot, what) for what in pivot.spec.show}
     rows = [
-        [
-            *_labels(pivot.row_axes, row),
-            *(entry_text(pivot, pivot.at(row, column), what) for what in shown for column in columns),
-        ]
+        [*_labels(pivot.row_axes, row), *(entry_text(pivot, pivot.at(row, column), what) for what, column in blocks)]
         for row in pivot.rows
+        if any(_is_told(pivot.at(row, column), what) for what, column in blocks)
     ]
+    spans = [(heads[what], sum(one == what for one, _ in blocks)) for what in pivot.spec.show]
+    one = not any(names)
     return Table(
         title=pivot.spec.title,
-        columns=[*(axis.title for axis in pivot.row_axes), *(heads if one else names * len(shown))],
+        columns=[*(axis.title for axis in pivot.row_axes), *([heads[what] for what, _ in blocks] if one else names)],
         rows=_merged(rows, len(pivot.row_axes)),
         text_columns=len(pivot.row_axes),
-        groups=() if one else (("", len(pivot.row_axes)), *((head, len(columns)) for head in heads)),
+        groups=() if one else (("", len(pivot.row_axes)), *(span for span in spans if span[1])),
     )
+
+
+def _columns(pivot: Pivot, what: str) -> list[Key]:
+    """Without those that have nothing to tell: a baseline has no difference to itself."""
+    return [c for c in pivot.columns or ((),) if any(_is_told(pivot.at(row, c), what) for row in pivot.rows)]
+
+
+def _is_told(entry: Entry | None, what: str) -> bool:
+    return entry is not None and (what not in ("difference", "penalty") or entry.difference is not None)
 
 
 def _merged(rows: list[list[str]], names: int) -> list[list[str]]:
@@ -87,13 +94,21 @@ def difference_text(found: Difference | None, *, negated: bool = False) -> str:
     if found is None:
         return DASH
     sign = -1 if negated else 1
-    share = f"{sign * found.share * 100:+.1f} %" if not negated else f"{-found.share * 100:.1f} %"
+    share = f"{_percent(sign * found.share, signed=not negated)} %"
     if found.seen is None:
         return f"{share} {UNKNOWN}"
     if not found.seen:
         return NO_DIFFERENCE
     low, high = sorted((sign * (found.low or 0.0), sign * (found.high or 0.0)))
-    return f"{share} ({low * 100:+.1f} to {high * 100:+.1f})"
+    return f"{share} ({_percent(low)} to {_percent(high)})"
+
+
+def _percent(share: float, *, signed: bool = True) -> str:
+    """A tenth of a per cent is as fine as anybody reads; from 100 % on whole ones do."""
+    digits = 0 if abs(share) >= 1 else 1
+    text = f"{share * 100:,.{digits}f}"
+    text = text.removeprefix("-") if not float(text.replace(",", "")) else text
+    return f"+{text}" if signed and not text.startswith("-") else text
 
 
 def _share(width: float) -> str:

@@ -94,7 +94,7 @@ def lay_out(design: Design, wishes: Wishes) -> Layout:
         if any(_fits(levels, where) for where in design.exclude):
             excluded += 1
             continue
-        if not _fits(levels, only):
+        if not _fits(levels, only) or (not aims and any(level.needs_target for level in combination)):
             continue
         cell = _cell(design, combination, levels, prices)
         if aims:

@@ -54,7 +54,10 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Level:
-    """`value` is put into places such as {drive}; levels of one `group` compare with each other in "% of best"."""
+    """`value` is put into places such as {drive}; levels of one `group` compare with each other in "% of best".
+
+    One that `needs_target` is left out unless --target names something for it: no model can stand for it.
+    """
 
     name: str
     label: str
@@ -62,6 +65,7 @@ class Level:
     group: str
     recipe: Recipe
     usd: float | None = None
+    needs_target: bool = False
 
 
 @dataclass(frozen=True)
@@ -218,6 +222,7 @@ def _factor(name: str, keys: Keys) -> Factor:
                 value=table.text("value", level_name),
                 group=table.text("group", level_name),
                 usd=table.number("usd", None),
+                needs_target=table.truth("needs_target", False),
                 recipe=_recipe(table),
             )
         )
