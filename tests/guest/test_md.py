@@ -301,9 +301,11 @@ def test_the_life_of_an_array(capsys: pytest.CaptureFixture[str]) -> None:
         assert failed["state"] in ("rebuilding", "degraded"), "the hot spare takes over"
         wait_for_normal(array, print)
         assert {member.name for member in array.members()} == set(parts[1:4])
-        left = said("spare", "/dev/md0", parts[0], "--manage", code=2)
-        assert "--i-know-this-destroys-data" in left["error"], "its superblock is a signature"
-        said("spare", "/dev/md0", parts[0], "--manage", "--i-know-this-destroys-data")
+        shell("mkfs.ext4", "-q", parts[4])
+        left = said("spare", "/dev/md0", parts[4], "--manage", code=2)
+        assert "--i-know-this-destroys-data" in left["error"], "it carries a file system"
+        shell("wipefs", "--quiet", "--all", parts[4])
+        said("spare", "/dev/md0", parts[0], "--manage")  # its own former member
         assert sorted(member.state for member in array.members()) == ["active", "active", "active", "spare"]
         said("replace", "/dev/md0", parts[1], parts[0], "--manage", "--wait")
         assert {member.name for member in array.members() if member.state == "active"} == {parts[0], *parts[2:4]}

@@ -107,6 +107,10 @@ class Array:
         """What a journal must know beside the member, because `fail` itself might be cut short."""
         return []
 
+    def was_member(self, device: str) -> bool:
+        """Whether what a device carries is only what this array has left on it."""
+        return False
+
     def rebuild(self, member: str) -> None:
         """Rebuilds a member where it is, for kinds that can."""
         raise self.cannot("rebuild a member in place")

@@ -129,9 +129,12 @@ class Btrfs(Array):
         if missing is None:
             return
         # Its own superblock from before makes btrfs think that it is mounted; any other one makes btrfs refuse it.
-        if self.host.run("blkid", "-p", "-o", "value", "-s", "UUID", member).out.strip() == self.uuid:
+        if self.was_member(member):
             persistently(lambda: self.host.must("wipefs", "--quiet", "--all", "--types", "btrfs", member))
         self.host.must("btrfs", "replace", "start", str(missing.slot), member, self.place)
+
+    def was_member(self, device: str) -> bool:
+        return self.host.run("blkid", "-p", "-o", "value", "-s", "UUID", device).out.strip() == self.uuid
 
     def settle(self) -> None:
         """What was written while a member was missing may have fewer copies; it is given all of them."""

@@ -130,10 +130,18 @@ def replace(array: Array, old: str, new: str, *, destroys_data: bool) -> None:
 
 
 def add_spare(array: Array, device: str, *, destroys_data: bool) -> None:
-    if not isinstance(array, Md):
+    if isinstance(array, Btrfs) and not any(member.state == "missing" for member in array.members()):
+        raise BadInputError(
+            f"{array.name}: misses no member, and btrfs keeps no spares; see `brickyard array grow`"
+        )
+    if not isinstance(array, Md | Btrfs):
         raise array.cannot("keep a spare")
-    check_free([device], destroys_data=destroys_data)
-    array.add(device)
+    was_member = array.was_member(device)
+    check_free([device], destroys_data=destroys_data or was_member)
+    if was_member or isinstance(array, Btrfs):
+        array.give_back(device)
+    else:
+        array.add(device)
 
 
 def grow(array: Array, devices: Sequence[str], *, destroys_data: bool) -> None:

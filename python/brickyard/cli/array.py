@@ -16,7 +16,7 @@ from brickyard.cli import options
 from brickyard.cli.conditioning import parse_rate
 from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.cli.target import parse_size
-from brickyard.errors import DONE, FAILED, BadInputError
+from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError
 from brickyard.units import format_mib_per_s, format_percent, format_seconds, format_size
 
 app = App(name="array", help="The arrays of this host: states, members, progress, and what is done to them.")
@@ -30,12 +30,18 @@ Address = Annotated[str, Parameter(help="/dev/md0, a mount point of btrfs, zfs:P
 
 @app.command(name="list", help="Every array that the kernel or an installed controller tool tells of.")
 def list_(*, json: options.Json = False) -> int:
-    sheets = [array.sheet() for array in arrays.all_arrays()]
+    sheets, problems = [], []
+    for array in arrays.all_arrays():
+        try:
+            sheets.append(array.sheet())
+        except BrickyardError as error:
+            problems.append(str(error))
+            _say(f"{array.name}: {error}")
     if json:
-        emit({"arrays": [sheet.document() for sheet in sheets]})
+        emit({"arrays": [sheet.document() for sheet in sheets], "problems": problems})
         return DONE
     if not sheets:
-        stdout().print("no array is known on this host")
+        stdout().print("no array can be read" if problems else "no array is known on this host")
         return DONE
     columns = [
         ("array", "left"),

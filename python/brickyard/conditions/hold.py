@@ -90,9 +90,13 @@ def hold(
     neighbour: str | None = None,
     array: str | None = None,
     say: Say = silent,
+    stopped: Callable[[], bool] | None = None,
     host: Host | None = None,
 ) -> Iterator[Held]:
-    """The target in a condition. `array` names one that the kernel does not tell, such as `storcli:/c0/v1`."""
+    """The target in a condition. `array` names one that the kernel does not tell, such as `storcli:/c0/v1`.
+
+    Where `stopped` says so, a rebuild that is left at the end is not waited for.
+    """
     place = host or Host()
     name = spoken(condition)
     if name == "normal":
@@ -127,7 +131,7 @@ def hold(
         yield held
     finally:
         _undo(entry, place, say)
-    wait_for_normal(changed, say)
+    wait_for_normal(changed, say, stopped)
 
 
 def _undo(entry: journal.Entry, host: Host, say: Say) -> None:
@@ -262,7 +266,10 @@ def wait_for_normal(array: Array, say: Say, stopped: Callable[[], bool] | None =
     began = told = time.monotonic()
     idle_since: float | None = None
     try:
-        while (state := array.state()).name != "normal" and not (stopped and stopped()):
+        while (state := array.state()).name != "normal":
+            if stopped is not None and stopped():
+                say(f"{array.name}: {state.name}, not waited for; it goes on by itself")
+                return
             now = time.monotonic()
             if state.name in UNDER_WAY:
                 idle_since = None

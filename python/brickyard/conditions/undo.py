@@ -106,14 +106,12 @@ def _present(array: Array) -> list[Member]:
 
 def _member_by_superblock(array: Md, host: Host) -> str | None:
     """The one device that says it is of this array and is in none."""
-    wanted = array.identity().removeprefix("md ")
     names = [name for name in os.listdir(host.roots.at_sys("class", "block")) if not name.startswith(("loop", "ram"))]
     found = []
     for name in sorted(names):
         if os.listdir(host.roots.at_sys("class", "block", name, "holders")):
             continue
-        told = host.run("mdadm", "--examine", "--export", os.path.join(host.roots.dev, name)).out
-        uuid = next((line.removeprefix("MD_UUID=") for line in told.splitlines() if line.startswith("MD_UUID=")), "")
-        if uuid and uuid.replace(":", "") == wanted.replace("-", "").replace(":", ""):
-            found.append(os.path.join(host.roots.dev, name))
+        device = os.path.join(host.roots.dev, name)
+        if array.was_member(device):
+            found.append(device)
     return found[0] if len(found) == 1 else None
