@@ -131,9 +131,7 @@ def replace(array: Array, old: str, new: str, *, destroys_data: bool) -> None:
 
 def add_spare(array: Array, device: str, *, destroys_data: bool) -> None:
     if isinstance(array, Btrfs) and not any(member.state == "missing" for member in array.members()):
-        raise BadInputError(
-            f"{array.name}: misses no member, and btrfs keeps no spares; see `brickyard array grow`"
-        )
+        raise BadInputError(f"{array.name}: misses no member, and btrfs keeps no spares; see `brickyard array grow`")
     if not isinstance(array, Md | Btrfs):
         raise array.cannot("keep a spare")
     was_member = array.was_member(device)
