@@ -158,6 +158,22 @@ def _check_already(name: str, array: Array) -> None:
         )
 
 
+class Pace:
+    """Looks at an array no more than half of the time: some tools take a second for an answer."""
+
+    def __init__(self) -> None:
+        self._cost_s = 0.0
+
+    def __call__(self, array: Array) -> State:
+        before = time.monotonic()
+        state = array.state()
+        self._cost_s = time.monotonic() - before
+        return state
+
+    def rest(self) -> None:
+        time.sleep(max(LOOK_S, self._cost_s))
+
+
 @dataclass
 class Bringing:
     """How a condition is brought about on one array."""
@@ -231,12 +247,13 @@ class Bringing:
 
     def _wait_for(self, states: tuple[str, ...], what: str) -> None:
         until = time.monotonic() + BEGIN_WAIT_S
-        while (state := self.array.state()).name not in states:
+        look = Pace()
+        while (state := look(self.array)).name not in states:
             if time.monotonic() > until:
                 raise BrickyardError(
                     f"{self.array.name}: {what} did not begin within {format_seconds(BEGIN_WAIT_S)}: it is {state.name}"
                 )
-            time.sleep(LOOK_S)
+            look.rest()
 
 
 @contextmanager
@@ -265,8 +282,9 @@ def wait_for_normal(array: Array, say: Say, stopped: Callable[[], bool] | None =
     """Until the array is normal again; Ctrl-C leaves it to go on by itself."""
     began = told = time.monotonic()
     idle_since: float | None = None
+    look = Pace()
     try:
-        while (state := array.state()).name != "normal":
+        while (state := look(array)).name != "normal":
             if stopped is not None and stopped():
                 say(f"{array.name}: {state.name}, not waited for; it goes on by itself")
                 return
@@ -280,7 +298,7 @@ def wait_for_normal(array: Array, say: Say, stopped: Callable[[], bool] | None =
             if now - told >= SAY_EVERY_S:
                 told = now
                 say(f"{array.name}: {state.name} {format_percent(state.progress_share)}, waiting until it is normal")
-            time.sleep(LOOK_S)
+            look.rest()
     except KeyboardInterrupt:
         say(f"{array.name}: not waited for; it goes on by itself")
         return
