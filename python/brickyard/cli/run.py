@@ -127,7 +127,7 @@ def _measure(
         for note in aimed.notes:
             terminal.note(note)
         condition = wish.condition if wish.is_asked else aimed.condition
-        holding = wish.holding(terminal.note)
+        holding = wish.holding(terminal.note, lambda: interrupt.requested)
         results = repeat(
             store, terminal, interrupt, name, plan, aimed.targets, aimed.options, times, condition, by, holding
         )
