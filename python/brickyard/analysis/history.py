@@ -123,7 +123,8 @@ def _sure(places: list[int], values: Sequence[float], confidence: float) -> list
             for before, place, after in zip(edges, edges[1:], edges[2:], strict=False)
         ]
         worst = max(range(len(doubts)), key=doubts.__getitem__)
-        if doubts[worst] < 1 - confidence:
+        # Places were chosen because they look like changes, so the level is divided among all that could have been.
+        if doubts[worst] * len(values) < 1 - confidence:
             break
         places = [place for number, place in enumerate(places) if number != worst]
     return places

@@ -13,6 +13,7 @@ from brickyard.report.pictures import Picture, draw
 
 WIDTH, HEIGHT = 640, 300
 SHOWN = ("p50", "p90", "p99", "p99.9", "p99.99")
+TIME_LABEL = f"datum.value == 0 ? '0' : {theme.TIME_LABEL}"
 CHANGES_SHOWN = 30  # more rows than this are no picture any more; the table has all
 
 
@@ -36,7 +37,7 @@ def changes_picture(found: Comparison) -> Picture | None:
     kinds = [k for k in ("seen", "no difference seen", "noise unknown") if any(row["kind"] == k for row in rows)]
     colours = {"seen": theme.BLUE, "no difference seen": "#9aa5b1", "noise unknown": theme.ORANGE}
     y = alt.Y("name:N", sort=[row["name"] for row in rows], title=None, axis=alt.Axis(labelLimit=380))
-    x = alt.X("share:Q", title="difference, after against before", axis=alt.Axis(format="+.0%"))
+    x = alt.X("share:Q", title="difference, after against before", axis=alt.Axis(format="+.3~p", tickCount=6))
     colour = alt.Color(
         "kind:N", title=None, sort=kinds, scale=alt.Scale(domain=kinds, range=[colours[k] for k in kinds])
     )
@@ -64,6 +65,7 @@ def shifts_picture(found: Comparison) -> Picture | None:
             continue
         times = [float(row["time_ns"]) for row in rows]  # type: ignore[arg-type]
         low, high = min(times) * 0.8, max(times) * 1.25
+        is_wide = high > 10 * low
         present = [name for name in SHOWN if any(row["percentile"] == name for row in rows)]
         colour = alt.Color(
             "side:N",
@@ -79,8 +81,12 @@ def shifts_picture(found: Comparison) -> Picture | None:
                 y=alt.Y(
                     "time_ns:Q",
                     title="response time",
-                    scale=alt.Scale(type="log", domain=[low, high], nice=False),
-                    axis=alt.Axis(labelExpr=theme.TIME_LABEL, values=theme.log_ticks(low, high)),
+                    scale=alt.Scale(type="log", domain=[low, high], nice=False)
+                    if is_wide
+                    else alt.Scale(zero=True, nice=True),
+                    axis=alt.Axis(labelExpr=TIME_LABEL, values=theme.log_ticks(low, high))
+                    if is_wide
+                    else alt.Axis(labelExpr=TIME_LABEL, tickCount=5),
                 ),
                 color=colour,
                 strokeDash=alt.StrokeDash("side:N", sort=["before", "after"], legend=None),
@@ -99,7 +105,7 @@ def history_picture(history: History, number: int) -> Picture:
     levels = [{"place": first - 0.4, "end": last + 0.4, "value": mean} for first, last, mean in history.levels]
     places = {point.run: number for number, point in enumerate(history.points)}
     turns = [{"place": places[turn.run] - 0.5, "name": f"{turn.share * 100:+.1f} %"} for turn in history.turns]
-    label = theme.TIME_LABEL if history.figure.kind == "time" else theme.COUNT_LABEL
+    label = TIME_LABEL if history.figure.kind == "time" else theme.COUNT_LABEL
     labels = [row["run"] for row in rows]
     x = alt.X(
         "place:Q",

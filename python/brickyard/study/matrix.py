@@ -144,10 +144,11 @@ class Matrix:
                 return False
             if last.outcome != "done":
                 return self._fail(f"run {last.run}, {step.cell.name}: {last.message or last.outcome}")
-            if not last.invalid:
+            (kept,) = self.store.runs([last.run])
+            if not kept.invalid:
                 return self._counted(step, last)
             more = "; once more" if attempt < self.design.retries else "; no more tries, see retries"
-            self.listener.note(f"run {last.run} is invalid: {last.invalid}{more}")
+            self.listener.note(f"run {last.run} is invalid: {kept.invalid}{more}")
         self._note(f"{step.cell.name}, repetition {step.repetition}: no valid run in {self.design.retries + 1} tries")
         return True
 
