@@ -17,11 +17,20 @@ from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stderr, stdout
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_run
-from brickyard.cli.target import Aim, aim, aim_modelled, missing_targets, parse_size, size_of, split_overrides
+from brickyard.cli.target import (
+    Aim,
+    aim,
+    aim_directories,
+    aim_modelled,
+    missing_targets,
+    parse_size,
+    size_of,
+    split_overrides,
+)
 from brickyard.errors import BAD_INPUT, BadInputError
 from brickyard.formats.fio_export import export_fio
 from brickyard.store import Json, Store
-from brickyard.study.fit import own_size
+from brickyard.study.fit import check_room, has_programs, own_size, sized
 from brickyard.study.forecast import forecast, forecast_lines
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.repeat import repeat
@@ -64,8 +73,9 @@ def run(
     profile
         The name of a profile that ships with Brickyard, or the path of a TOML file.
     targets
-        Files or block devices, or modelled bricks such as sim:terraserver-2003 (`brickyard bricks` lists them); without
-        one, a scratch file is made, filled, and removed at the end.
+        Files or block devices, or modelled bricks such as sim:terraserver-2003 (`brickyard bricks` lists them); for
+        programs over files (postmark, bonnie, mdtest) directories, in which they work in one of their own. Without a
+        target, a scratch file or directory is made, and removed at the end.
     """
     if repeat < 1:
         raise BadInputError(f"--repeat {repeat}: at least 1")
@@ -80,20 +90,31 @@ def run(
     plan = profiles.validate(text, changes)
     if condition is not None:
         brick_changes.append(f"condition={condition}")
-    if size is None and not modelled and not any(os.path.lexists(path) for path in targets):
+    if has_programs(jsonlib.loads(plan)):
+        if modelled or engine is not None:
+            raise BadInputError(f"{text.name}: a program works on files; neither a model nor another engine carries it")
+        plan = profiles.validate(text, [*sized(jsonlib.loads(plan), size), *changes])
+    elif size is None and not modelled and not any(os.path.lexists(path) for path in targets):
         size = own_size(jsonlib.loads(plan))
     if engine == "fio" and modelled:
         raise BadInputError("--engine fio: fio knows no modelled brick; name a file or a device")
     if engine == "fio":
         export_fio(jsonlib.loads(plan))  # what fio can't express is refused before anything is touched
     if dry_run:
-        return _dry_run(text, changes, targets, size, as_json=json)
+        return _dry_run(text, plan, targets, size, as_json=json)
     if modelled:
         aimed = aim_modelled(targets, brick_changes)
         with Store(store) as kept:
             return _measure(kept, text.name, plan, aimed, repeat, judge, as_json=json)
     if not targets and _target_count(plan) > 1:
         raise BadInputError(f"{text.name}: speaks of {_target_count(plan)} targets; name them")
+    if has_programs(jsonlib.loads(plan)):
+        with (
+            Store(store) as kept,
+            aim_directories(targets, scratch=scratch, keep=keep, overwrite=overwrite) as aimed,
+        ):
+            check_room(jsonlib.loads(plan), aimed.targets)
+            return _measure(kept, text.name, plan, aimed, repeat, judge, as_json=json)
     with (
         Store(store) as kept,
         aim(
@@ -157,11 +178,13 @@ def _targets(count: int) -> str:
 
 
 def _dry_run(
-    text: profiles.ProfileText, changes: list[str], targets: tuple[str, ...], size: str | None, *, as_json: bool
+    text: profiles.ProfileText, plan: str, targets: tuple[str, ...], size: str | None, *, as_json: bool
 ) -> int:
+    parsed: Json = jsonlib.loads(plan)
+    if has_programs(parsed):
+        return _dry_run_programs(text, parsed, targets, as_json=as_json)
     if targets and not any(bricks.is_modelled(target) for target in targets):
         missing_targets(targets, parse_size(size))
-    parsed: Json = jsonlib.loads(profiles.validate(text, changes))
     wanted = max(stream["target"] for phase in parsed["phase"] for stream in phase["stream"]) + 1
     if targets and len(targets) != wanted:
         raise BadInputError(f"{text.name}: speaks of {_targets(wanted)}, and {len(targets)} were named")
@@ -180,4 +203,20 @@ def _dry_run(
         "nothing was touched (--dry-run)",
     ]:
         console.print(line, markup=False, soft_wrap=True)
+    return 0
+
+
+def _dry_run_programs(
+    text: profiles.ProfileText, plan: Json, targets: tuple[str, ...], *, as_json: bool
+) -> int:
+    for path in targets:
+        if not os.path.isdir(path):
+            raise BadInputError(f"{path}: is no directory; a program over files needs one")
+    if as_json:
+        emit({"profile": text.name, "plan": plan, "targets": list(targets), "forecast": None})
+        return 0
+    from brickyard.cli.plan_text import plan_lines
+
+    for line in [*plan_lines(plan), "nothing was touched (--dry-run)"]:
+        stdout().print(line, markup=False, soft_wrap=True)
     return 0
