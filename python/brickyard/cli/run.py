@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json as jsonlib
 import os
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -91,15 +93,15 @@ def run(
     if condition is not None:
         brick_changes.append(f"condition={condition}")
     if has_programs(jsonlib.loads(plan)):
-        if modelled or engine is not None:
-            raise BadInputError(f"{text.name}: a program works on files; neither a model nor another engine carries it")
+        _refuse_carriers(text.name, engine, modelled=modelled)
         plan = profiles.validate(text, [*sized(jsonlib.loads(plan), size), *changes])
-    elif size is None and not modelled and not any(os.path.lexists(path) for path in targets):
+        aiming = aim_directories(_target_count(plan), targets, scratch=scratch, keep=keep, overwrite=overwrite)
+        asked = None if dry_run else (repeat, judge, store)
+        return _run_programs(text.name, plan, aiming, asked, as_json=json)
+    if size is None and not modelled and not any(os.path.lexists(path) for path in targets):
         size = own_size(jsonlib.loads(plan))
-    if engine == "fio" and modelled:
-        raise BadInputError("--engine fio: fio knows no modelled brick; name a file or a device")
     if engine == "fio":
-        export_fio(jsonlib.loads(plan))  # what fio can't express is refused before anything is touched
+        _check_fio(plan, modelled=modelled)
     if dry_run:
         return _dry_run(text, plan, targets, size, as_json=json)
     if modelled:
@@ -108,13 +110,6 @@ def run(
             return _measure(kept, text.name, plan, aimed, repeat, judge, as_json=json)
     if not targets and _target_count(plan) > 1:
         raise BadInputError(f"{text.name}: speaks of {_target_count(plan)} targets; name them")
-    if has_programs(jsonlib.loads(plan)):
-        with (
-            Store(store) as kept,
-            aim_directories(targets, scratch=scratch, keep=keep, overwrite=overwrite) as aimed,
-        ):
-            check_room(jsonlib.loads(plan), aimed.targets)
-            return _measure(kept, text.name, plan, aimed, repeat, judge, as_json=json)
     with (
         Store(store) as kept,
         aim(
@@ -124,6 +119,37 @@ def run(
         _announce(stderr(), plan, aimed)
         by = "fio" if engine == "fio" else "brickyard"
         return _measure(kept, text.name, plan, aimed, repeat, judge, by, as_json=json)
+
+
+def _check_fio(plan: str, *, modelled: bool) -> None:
+    """What fio can't do or say is refused before anything is touched."""
+    if modelled:
+        raise BadInputError("--engine fio: fio knows no modelled brick; name a file or a device")
+    export_fio(jsonlib.loads(plan))
+
+
+def _refuse_carriers(name: str, engine: str | None, *, modelled: bool) -> None:
+    if modelled or engine is not None:
+        raise BadInputError(f"{name}: a program works on files; neither a model nor another engine carries it")
+
+
+def _run_programs(
+    name: str,
+    plan: str,
+    aiming: AbstractContextManager[Aim],
+    asked: tuple[int, judges.Judging, Path | None] | None,
+    *,
+    as_json: bool,
+) -> int:
+    """So many times, held against what, in which store; or a dry run."""
+    parsed: Json = jsonlib.loads(plan)
+    with aiming as aimed:
+        check_room(parsed, aimed.targets)
+        if asked is None:
+            return _dry_run_programs(name, parsed, aimed, as_json=as_json)
+        times, judge, place = asked
+        with Store(place) as kept:
+            return _measure(kept, name, plan, aimed, times, judge, as_json=as_json)
 
 
 def _measure(
@@ -181,8 +207,6 @@ def _dry_run(
     text: profiles.ProfileText, plan: str, targets: tuple[str, ...], size: str | None, *, as_json: bool
 ) -> int:
     parsed: Json = jsonlib.loads(plan)
-    if has_programs(parsed):
-        return _dry_run_programs(text, parsed, targets, as_json=as_json)
     if targets and not any(bricks.is_modelled(target) for target in targets):
         missing_targets(targets, parse_size(size))
     wanted = max(stream["target"] for phase in parsed["phase"] for stream in phase["stream"]) + 1
@@ -206,14 +230,9 @@ def _dry_run(
     return 0
 
 
-def _dry_run_programs(
-    text: profiles.ProfileText, plan: Json, targets: tuple[str, ...], *, as_json: bool
-) -> int:
-    for path in targets:
-        if not os.path.isdir(path):
-            raise BadInputError(f"{path}: is no directory; a program over files needs one")
+def _dry_run_programs(name: str, plan: Json, aimed: Aim, *, as_json: bool) -> int:
     if as_json:
-        emit({"profile": text.name, "plan": plan, "targets": list(targets), "forecast": None})
+        emit({"profile": name, "plan": plan, "targets": aimed.targets, "forecast": None})
         return 0
     from brickyard.cli.plan_text import plan_lines
 

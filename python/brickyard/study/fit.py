@@ -60,3 +60,10 @@ def check_room(plan: Json, targets: list[str]) -> None:
                 f"{path}: a file of {format_size(wanted)} does not fit into {format_size(free)} of free space;"
                 " choose a smaller --size"
             )
+
+
+def refuse_programs(name: str, plan: Json, verb: str) -> None:
+    if has_programs(plan):
+        raise BadInputError(
+            f"{name}: a program over files is no load of {verb}; `brickyard run {name} DIRECTORY` runs it"
+        )
