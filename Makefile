@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock pyproject.toml
 
-.PHONY: run test lint bench fuzz worker clean
+.PHONY: run test test-arrays lint bench fuzz worker clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.built
@@ -14,6 +14,11 @@ test: $(VENV)/.built worker
 	tests/install-programs
 	cargo test --workspace --exclude brickyard-python
 	$(BIN)/pytest
+
+# Real md arrays, in a guest whose disks may be written over; under five minutes.
+test-arrays: $(VENV)/.built
+	tests/install-programs
+	tests/guest/run $(BIN)/pytest -q -p no:cacheprovider --color=no tests/guest
 
 lint: $(VENV)/.locked
 	cargo fmt --all --check

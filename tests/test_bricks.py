@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -59,7 +60,7 @@ def test_a_brick_is_changed_by_key_in_either_place(capsys: pytest.CaptureFixture
         (["sim:wd2500jd", "--condition", "degraded"], "without redundancy"),
         (["sim:wd2500jd", "--condition", "sleepy"], "sleepy"),
         (["sim:wd2500jd", "--set", "members=many"], "many"),
-        (["/dev/null", "--condition", "degraded"], "only a modelled brick"),
+        (["/dev/null", "--condition", "degraded"], "neither a file nor a block device"),
     ],
 )
 def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], cause: str) -> None:
@@ -103,8 +104,8 @@ def test_a_modelled_brick_is_characterized(capsys: pytest.CaptureFixture[str]) -
     assert document["outcome"] == "done"
 
 
-def test_the_published_tables_are_repeated(capsys: pytest.CaptureFixture[str]) -> None:
-    document = answer(capsys, "study", "reference")
+def test_the_published_tables_are_repeated_with_pictures(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    document = answer(capsys, "study", "reference", "-o", str(tmp_path))
     tables = document["tables"]
     ranked = document["rankings"]
     assert isinstance(tables, list)
@@ -115,6 +116,17 @@ def test_the_published_tables_are_repeated(capsys: pytest.CaptureFixture[str]) -
     assert len(ranked["disagreements"]) <= 0.05 * ranked["pairs"]
     cells = [cell for item in tables for cell in item["cells"]]
     assert all(cell["simulated"] > 0 for cell in cells)
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert document["report"] == str(tmp_path / "report.html")
+    for item in tables:
+        assert f"<h2>{item['table']}</h2>" in page
+    assert page.count("<tr><td>") == len(cells) + len(ranked["disagreements"])
+    assert page.count("<svg ") == 2 + len(tables)
+    assert "<script" not in page
+    assert "http" not in page.replace("http-equiv", "")
+    pictures = {path.name for path in (tmp_path / "pictures").iterdir()}
+    assert {"scatter.png", "scatter.svg", "errors.png", "errors.svg"} <= pictures
+    assert len(pictures) == 2 * (2 + len(tables))
     assert main(["study", "nothing"]) == 2
 
 

@@ -1,7 +1,8 @@
 //! Bricks: drives, controllers and arrays described in TOML, and how a name becomes a brick.
 //!
-//! A drive or controller file has a table `[basis]` that says of every value whether it is from the data sheet, derived
-//! or fitted; a value without a basis is refused. An array file names a drive and a controller.
+//! A drive or controller file has a table `[basis]` that says of every value whether it is from the data sheet, derived,
+//! fitted, or from memory, not checked against a data sheet; a value without a basis is refused. An array file names a
+//! drive and a controller.
 
 use std::collections::BTreeMap;
 
@@ -76,6 +77,16 @@ pub struct SsdParameters {
     pub command_overhead: Duration,
     /// Every block was written before, so that writing needs garbage collection from the start.
     pub steady: bool,
+    /// Writes end in DRAM; without it they end when they are programmed.
+    #[serde(default = "yes")]
+    pub write_cache: bool,
+    /// The drive takes no two commands in less time than this, however many dies are idle.
+    #[serde(default)]
+    pub command_interval: Duration,
+}
+
+fn yes() -> bool {
+    true
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -268,8 +279,23 @@ pub struct Brick {
     pub rebuild_position: f64,
 }
 
-/// Texts of brick files by `drives/NAME`, `controllers/NAME` and `arrays/NAME`.
+/// Texts of brick files by `drives/NAME`, `controllers/NAME` and `arrays/NAME`; `files/NAME` is a user's own, which is a
+/// drive if it says its `kind` and else an array.
 pub type Texts = BTreeMap<String, String>;
+
+/// The text at a place; a user's file stands in for a drive or array that does not ship.
+fn text_at<'a>(place: &str, texts: &'a Texts) -> Option<(String, &'a String)> {
+    if let Some(text) = texts.get(place) {
+        return Some((place.to_string(), text));
+    }
+    let (kind, name) = place.split_once('/')?;
+    let own = format!("files/{name}");
+    let text = texts.get(&own)?;
+    // A file that is no TOML is taken for either, so that its fault is told where it is read.
+    let is_drive = toml::from_str::<Table>(text).is_ok_and(|t| t.contains_key("kind"));
+    let wanted = if is_drive { "drives" } else { "arrays" };
+    (kind == wanted).then_some((own, text))
+}
 
 /// The brick that `NAME` or `NAME,key=value,…` speaks of.
 pub fn resolve(spoken: &str, texts: &Texts, overrides: &[String]) -> Result<Brick, String> {
@@ -303,7 +329,7 @@ pub fn needed(spoken: &str, texts: &Texts, overrides: &[String]) -> Result<Texts
     let (name, file) = file_of(spoken, texts, overrides)?;
     let controllers = [&file.controller, &file.software].into_iter().flatten().map(|c| format!("controllers/{c}"));
     let places = controllers.chain([format!("arrays/{name}"), format!("drives/{}", file.drive)]);
-    Ok(places.filter_map(|place| texts.get_key_value(&place)).map(|(k, v)| (k.clone(), v.clone())).collect())
+    Ok(places.filter_map(|place| text_at(&place, texts)).map(|(k, v)| (k, v.clone())).collect())
 }
 
 fn file_of<'a>(spoken: &'a str, texts: &Texts, overrides: &[String]) -> Result<(&'a str, ArrayFile), String> {
@@ -319,14 +345,15 @@ fn file_of<'a>(spoken: &'a str, texts: &Texts, overrides: &[String]) -> Result<(
 
 /// A drive by itself is an array of one.
 fn array_table(name: &str, texts: &Texts) -> Result<Table, String> {
-    if let Some(text) = texts.get(&format!("arrays/{name}")) {
-        return toml::from_str(text).map_err(|e: toml::de::Error| format!("arrays/{name}: {}", one_line(e.message())));
+    if let Some((place, text)) = text_at(&format!("arrays/{name}"), texts) {
+        return toml::from_str(text).map_err(|e: toml::de::Error| format!("{place}: {}", one_line(e.message())));
     }
-    if texts.contains_key(&format!("drives/{name}")) {
+    if text_at(&format!("drives/{name}"), texts).is_some() {
         let text = format!("title = \"one {name}\"\ndrive = \"{name}\"\nlevel = \"jbod\"\nmembers = 1\n");
         return toml::from_str(&text).map_err(|e: toml::de::Error| one_line(e.message()));
     }
-    let known: Vec<&str> = texts.keys().filter_map(|k| k.strip_prefix("arrays/")).collect();
+    let known: Vec<&str> =
+        texts.keys().filter_map(|k| k.strip_prefix("arrays/").or(k.strip_prefix("files/"))).collect();
     Err(format!("sim:{name}: no such brick; there are the drives and {}", known.join(", ")))
 }
 
@@ -350,11 +377,11 @@ const MAX_DRIVE_BYTES: u64 = 1 << 48;
 
 /// Keys of a file that describe it and need no basis.
 const DESCRIPTION: [&str; 4] = ["title", "source", "about", "kind"];
-const BASES: [&str; 3] = ["data sheet", "derived", "fitted"];
+const BASES: [&str; 4] = ["data sheet", "derived", "fitted", "from memory"];
 
 /// Reads a drive or controller: every value has its basis.
 fn part<T: for<'de> Deserialize<'de>>(place: &str, texts: &Texts) -> Result<T, String> {
-    let text = texts.get(place).ok_or_else(|| format!("{place}: no such brick file"))?;
+    let (place, text) = text_at(place, texts).ok_or_else(|| format!("{place}: no such brick file"))?;
     let mut table: Table =
         toml::from_str(text).map_err(|e: toml::de::Error| format!("{place}: {}", one_line(e.message())))?;
     let basis = match table.remove("basis") {
@@ -367,7 +394,7 @@ fn part<T: for<'de> Deserialize<'de>>(place: &str, texts: &Texts) -> Result<T, S
     for key in table.keys().filter(|k| !DESCRIPTION.contains(&k.as_str())) {
         match basis.get(key).and_then(Value::as_str) {
             Some(text) if BASES.iter().any(|b| text.starts_with(b)) => {}
-            _ => return Err(format!("{place}: [basis] must call {key} \"data sheet\", \"derived\" or \"fitted\"")),
+            _ => return Err(format!("{place}: [basis] must call {key} \"{}\"", BASES.join("\", \""))),
         }
     }
     if let Some(key) = basis.keys().find(|k| !table.contains_key(*k)) {

@@ -4,7 +4,8 @@
 //! its die `n·map/page · program · W`, with `W` the write amplification. Fresh flash has `W = 1`; in steady state random
 //! writes have `W = (1 + ρ) / 2ρ` (Agarwal and Marrow, A Closed-Form Expression for Write Amplification in NAND Flash,
 //! 2010), `ρ` being the spare share, and sequential ones 1. Each moved page costs a read and a program, each block an
-//! erase. A drive becomes steady when its spare and unwritten pages are used up.
+//! erase. A drive becomes steady when its spare and unwritten pages are used up. Commands are taken one at a time, each
+//! `command_interval` after the one before, which bounds the rate of small requests.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -29,6 +30,7 @@ pub struct Ssd {
     die_free_ns: Vec<u64>,
     channel_free_ns: Vec<u64>,
     link_free_ns: u64,
+    command_free_ns: u64,
     ended: BinaryHeap<Reverse<(u64, u64, u32)>>,
     sequence: u64,
     draining: VecDeque<Draining>,
@@ -47,6 +49,7 @@ impl Ssd {
             die_free_ns: vec![0; dies],
             channel_free_ns: vec![0; p.channels as usize],
             link_free_ns: 0,
+            command_free_ns: 0,
             ended: BinaryHeap::new(),
             sequence: 0,
             draining: VecDeque::new(),
@@ -65,7 +68,8 @@ impl Ssd {
 
     pub fn submit(&mut self, now_ns: u64, command: Command) {
         self.settle(now_ns);
-        let begin_ns = now_ns + self.p.command_overhead.ns;
+        self.command_free_ns = now_ns.max(self.command_free_ns) + self.p.command_interval.ns;
+        let begin_ns = self.command_free_ns.max(now_ns + self.p.command_overhead.ns);
         let end_ns = match command.kind {
             Kind::Read => self.read(begin_ns, &command),
             Kind::Write => self.write(begin_ns, &command),
@@ -130,10 +134,11 @@ impl Ssd {
     fn read(&mut self, begin_ns: u64, command: &Command) -> u64 {
         let (first, last) = self.units(command);
         let mut ready_ns = begin_ns;
-        let cached = self.draining.iter().any(|d| {
-            d.offset_bytes <= command.offset_bytes
-                && command.offset_bytes + u64::from(command.bytes) <= d.offset_bytes + d.bytes
-        });
+        let cached = self.p.write_cache
+            && self.draining.iter().any(|d| {
+                d.offset_bytes <= command.offset_bytes
+                    && command.offset_bytes + u64::from(command.bytes) <= d.offset_bytes + d.bytes
+            });
         if !cached {
             let per_page = (self.p.page_bytes.0 / self.p.map_bytes.0).max(1);
             let mut unit = first;
@@ -172,7 +177,8 @@ impl Ssd {
         let at = self.draining.partition_point(|d| d.end_ns <= end_ns);
         self.draining.insert(at, Draining { end_ns, offset_bytes: command.offset_bytes, bytes });
         self.dirty_bytes += bytes;
-        if command.durable && !self.p.power_loss_protection { end_ns } else { here_ns }
+        let programmed = !self.p.write_cache || (command.durable && !self.p.power_loss_protection);
+        if programmed { end_ns } else { here_ns }
     }
 
     fn program(&mut self, begin_ns: u64, command: &Command) -> u64 {
@@ -236,4 +242,68 @@ impl Ssd {
 /// Time to move bytes at a rate in 10^6 bytes/s.
 pub fn per_mb(bytes: u64, mb_per_s: f64) -> u64 {
     (bytes as f64 * 1e3 / mb_per_s) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plan::{Bytes, Duration};
+
+    fn parameters() -> SsdParameters {
+        let us = |n: u64| Duration { ns: n * 1_000 };
+        SsdParameters {
+            capacity_bytes: Bytes(1 << 30),
+            channels: 4,
+            dies_per_channel: 1,
+            page_bytes: Bytes(4096),
+            map_bytes: Bytes(4096),
+            pages_per_block: 64,
+            read_time: us(50),
+            program_time: us(200),
+            slc_program_time: us(200),
+            erase_time: us(0),
+            over_provision_percent: 100.0,
+            slc_cache_bytes: Bytes(0),
+            dram_cache_bytes: Bytes(1 << 20),
+            power_loss_protection: true,
+            channel_mb_per_s: 1e6,
+            interface_mb_per_s: 1e6,
+            command_overhead: us(10),
+            steady: true,
+            write_cache: true,
+            command_interval: us(0),
+        }
+    }
+
+    fn end_of(p: &SsdParameters, kind: Kind, count: u32) -> u64 {
+        let mut drive = Ssd::new(p);
+        for id in 0..count {
+            let offset_bytes = u64::from(id) * 4096;
+            drive.submit(0, Command { id, kind, offset_bytes, bytes: 4096, durable: false });
+        }
+        let mut done = Vec::new();
+        let mut last_ns = 0;
+        while done.len() < count as usize {
+            last_ns = drive.next_event();
+            drive.advance(last_ns, &mut done);
+        }
+        last_ns
+    }
+
+    #[test]
+    fn writes_end_in_dram_or_when_they_are_programmed() {
+        let through = SsdParameters { write_cache: false, ..parameters() };
+        assert!(end_of(&parameters(), Kind::Write, 1).abs_diff(10_000) < 100);
+        assert!(end_of(&through, Kind::Write, 1).abs_diff(210_000) < 100);
+        // Eight writes on four dies are two rounds.
+        assert!(end_of(&through, Kind::Write, 8).abs_diff(410_000) < 100);
+    }
+
+    #[test]
+    fn the_command_interval_bounds_the_rate_however_many_dies_are_idle() {
+        let slow = SsdParameters { command_interval: Duration { ns: 100_000 }, ..parameters() };
+        assert!(end_of(&parameters(), Kind::Read, 4).abs_diff(60_000) < 100);
+        // The fourth command is taken at 400 us.
+        assert!(end_of(&slow, Kind::Read, 4).abs_diff(450_000) < 100);
+    }
 }

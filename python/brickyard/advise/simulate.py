@@ -19,13 +19,17 @@ EVENT_WAIT_MS = 50
 
 @dataclass(frozen=True)
 class Brick:
-    """A modelled brick. `array` is the text of an array file, or None where `name` is one that ships."""
+    """A modelled brick. `array` is the text of an array file, or None where `name` is one that ships; with `own` no
+    other texts are looked at."""
 
     name: str
     array: str | None = None
+    own: dict[str, str] | None = None
 
     def texts(self) -> dict[str, str]:
-        known = bricks.texts()
+        if self.own is not None:
+            return self.own
+        known = bricks.texts_for(self.name)
         return known if self.array is None else {**known, f"arrays/{self.name}": self.array}
 
     def resolve(self, overrides: Sequence[str] = ()) -> Json:
@@ -49,11 +53,11 @@ def absorbs_writes(brick: Json) -> bool:
     return any(bool(keeper and keeper["write_back"] and keeper["cache_bytes"]) for keeper in keepers)
 
 
-def simulate(plan: str, brick: Brick, condition: str = "normal", overrides: list[str] | None = None) -> Record:
-    """Runs to the end of the plan in virtual time."""
+def simulate(plan: str, brick: Brick, condition: str | None = "normal", overrides: list[str] | None = None) -> Record:
+    """Runs to the end of the plan in virtual time. Without a condition the brick keeps its own."""
     from brickyard import _core
 
-    changes = [*(overrides or []), f"condition={condition}"]
+    changes = [*(overrides or []), *([f"condition={condition}"] if condition else [])]
     options: Json = {"bricks": brick.texts(), "overrides": changes}
     target = bricks.MODELLED + brick.name
     try:
@@ -77,7 +81,7 @@ def simulate(plan: str, brick: Brick, condition: str = "normal", overrides: list
             profile="",
             profile_hash="",
             plan=json.loads(plan),
-            condition=condition,
+            condition=condition or "normal",
             targets=[target],
             options={"overrides": changes},
             software_version=_core.version(),

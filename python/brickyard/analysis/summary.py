@@ -10,6 +10,7 @@ from collections import Counter
 from datetime import datetime
 from typing import Any
 
+from brickyard.analysis.condition import condition_check, condition_words
 from brickyard.analysis.latency import Latency
 from brickyard.analysis.ramp import step_document, steps
 from brickyard.analysis.tools import tool_document
@@ -34,6 +35,7 @@ def run_document(record: Record) -> Json:
         "plan": info.plan,
         "seed": info.seed,
         "condition": info.condition,
+        "condition_check": condition_check(record),
         "targets": info.targets,
         "created_unix_ns": info.created_unix_ns,
         "start_unix_ns": info.start_unix_ns,
@@ -150,7 +152,7 @@ def circumstance_lines(record: Record) -> list[tuple[str, str]]:
     lines = [
         ("Target", ", ".join(info.targets)),
         *_target_lines(record),
-        ("Condition", "" if info.condition == "normal" else info.condition),
+        ("Condition", condition_words(record)),
         ("Started", when(info)),
         ("Profile", f"{info.plan.get('title', info.profile)} ({info.profile}, {info.profile_hash[:12]})"),
         ("Seed", str(info.seed)),
@@ -186,6 +188,9 @@ def _target_lines(record: Record) -> list[tuple[str, str]]:
     lines = []
     for number, opened in enumerate(record.info.engine.get("targets", [])):
         facts = dig(record.info.facts, "targets", number) or {}
+        if opened["kind"] == "postgresql":
+            lines += [("Database", _database_words(opened)), *_device_lines(facts)]
+            continue
         kind = KINDS.get(opened["kind"], opened["kind"])
         if kind == DIRECTORY:
             lines.append(("Test area", f"a directory made for the run, {format_size(opened['data_bytes'])} free"))
@@ -203,6 +208,20 @@ def _target_lines(record: Record) -> list[tuple[str, str]]:
         )
         lines += _device_lines(facts)
     return lines
+
+
+def _database_words(opened: Json) -> str:
+    """What a server says of itself."""
+    if opened.get("unreachable"):
+        return f"{opened['path']}: not reachable, {opened['unreachable']}"
+    settings = ", ".join(f"{name} {value}" for name, value in opened.get("settings") or [])
+    where = f"data in {opened['data_directory']}" if opened.get("data_directory") else ""
+    return _joined(
+        f"PostgreSQL {opened.get('version')}",
+        format_size(opened["size_bytes"]) if opened.get("size_bytes") else "",
+        where if opened.get("is_local") else "on another host, or its disks are not to be seen",
+        settings,
+    )
 
 
 def unwritten_words(opened: Json) -> str:
@@ -270,7 +289,7 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
             "Engine",
             _joined(
                 _with_reason(str(engine.get("engine")), engine.get("engine_reason")),
-                _with_reason(f"{engine.get('io')} I/O", engine.get("io_reason")),
+                _with_reason(f"{engine['io']} I/O", engine.get("io_reason")) if engine.get("io") else "",
                 _reap(engine.get("reap")),
             ),
         ),

@@ -217,7 +217,7 @@ def _row(trial: buying.Trial, wanted: buying.Wanted) -> list[str]:
 
 def parts(*, json: options.Json = False) -> int:
     """The drives and controllers a search may use, what fits what, and the published prices."""
-    places = [place for place in bricks.texts() if not place.startswith("arrays/")]
+    places = [place for place in bricks.texts() if place.startswith(("drives/", "controllers/"))]
     known = parts_of.read([place.split("/", 1)[1] for place in places])
     if json:
         documents: dict[str, list[Json]] = {

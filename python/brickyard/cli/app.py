@@ -28,9 +28,10 @@ MEASURE, LOOK, HOST = "Measure", "What was measured", "This host"
 for _verb, _place, _help, _group in (
     ("characterize", "characterize:characterize", "Request sizes × {sequential, random} × {read, write}.", MEASURE),
     ("run", "run:run", "One profile on its targets.", MEASURE),
+    ("replay", "replay:replay", "Web logs against a database, each request as the call that its page makes.", MEASURE),
     ("crosscheck", "crosscheck:crosscheck", "The same load by our engine and by fio, and the difference.", MEASURE),
     ("import", "import_:import_", "Loads of other tools as profiles; results of fio as runs.", MEASURE),
-    ("study", "study:study", "The published studies, repeated on modelled bricks.", MEASURE),
+    ("study", "study:study_app", "Factors × levels × repetitions, and the tables that come out.", MEASURE),
     ("load-curve", "load_curve:load_curve", "Response time against offered rate, with the knee.", MEASURE),
     ("honesty", "honesty:app", "Flushes and durable writes, held against what the medium can do.", MEASURE),
     ("recorder", "recorder:recorder", "The witness of `honesty write`, on another host.", MEASURE),
@@ -38,6 +39,7 @@ for _verb, _place, _help, _group in (
     ("show", "show:show", "Everything about a run: circumstances, warnings, figures, errors.", LOOK),
     ("report", "report:report", "An HTML report with pictures, of runs or a study.", LOOK),
     ("export", "export:export", "Runs as CSV, JSON or Parquet.", LOOK),
+    ("array", "array:app", "Arrays: states, members, rebuilds, and what is done to them.", HOST),
     ("doctor", "doctor:doctor", "What this host can and cannot measure, and why.", HOST),
 ):
     app.command(f"brickyard.cli.{_place}", name=_verb, help=_help, group=_group)
@@ -60,6 +62,9 @@ app.command(bricks_app)
 advise_app = App(name="advise", help="Which brick to buy, and what load it carries.", group=MEASURE)
 advise_app.command("brickyard.cli.advise:buy", name="buy", help="The cheapest or fastest brick that meets the rulers.")
 advise_app.command("brickyard.cli.predict:predict", name="predict", help="What load a brick carries within a limit.")
+advise_app.command(
+    "brickyard.cli.fit:fit_brick", name="fit", help="A model of a measured brick, and how well it predicts."
+)
 advise_app.command("brickyard.cli.advise:charts", name="charts", help="The rules of thumb of the studies, computed.")
 advise_app.command("brickyard.cli.advise:parts", name="parts", help="The drives and controllers there are; prices.")
 app.command(advise_app)

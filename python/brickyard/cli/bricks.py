@@ -18,7 +18,7 @@ def list_bricks(*, json: options.Json = False) -> int:
         documents = [
             {
                 "name": item["brick"]["name"],
-                "kind": place.split("/", 1)[0].removesuffix("s"),
+                "kind": "own" if place.startswith("files/") else place.split("/", 1)[0].removesuffix("s"),
                 "title": item["brick"]["title"],
                 "level": item["brick"]["level"],
                 "members": item["brick"]["members"],

@@ -29,8 +29,28 @@ Condition = Annotated[
     str | None,
     Parameter(
         name="--condition",
-        help="Of a modelled brick: normal, degraded, rebuilding, neighbour_rebuilding, initializing or scrubbing.",
+        help="State of the array or of a modelled brick: normal, degraded, rebuilding, neighbour-rebuilding, checking, "
+        "initializing, write-cache-on or write-cache-off.",
     ),
+]
+Manage = Annotated[
+    bool,
+    Parameter(
+        name="--manage",
+        negative="",
+        help="The array may be changed, never beyond its redundancy, and is brought back to normal.",
+    ),
+]
+RebuildRate = Annotated[
+    str | None, Parameter(name="--rebuild-rate", help="How fast the array rebuilds or checks, such as 20MiB a second.")
+]
+Neighbour = Annotated[
+    str | None,
+    Parameter(name="--neighbour", help="The array that rebuilds in --condition neighbour-rebuilding."),
+]
+ArrayAddress = Annotated[
+    str | None,
+    Parameter(name="--array", help="The target's array where the kernel cannot tell it, such as storcli:/c0/v1."),
 ]
 Size = Annotated[str | None, Parameter(name="--size", help="Size of the file that is made, such as 2GiB.")]
 Scratch = Annotated[

@@ -18,7 +18,7 @@ from brickyard.analysis import PhaseRate
 from brickyard.cli.output import stderr
 from brickyard.store import CHAINS, METADATA, Json
 from brickyard.study.runner import RunResult, RunSpec
-from brickyard.units import format_iops, format_mib_per_s, format_ns, format_size
+from brickyard.units import format_iops, format_mib_per_s, format_ns, format_seconds, format_size
 
 PLAIN_EVERY_S = 5.0  # plain lines go to logs; one every few seconds is enough to see that it lives
 
@@ -26,6 +26,8 @@ PLAIN_EVERY_S = 5.0  # plain lines go to logs; one every few seconds is enough t
 def describe(spec: RunSpec) -> str:
     """`random read 4 KiB` for a cell of a study, the profile's name for any other run."""
     labels = spec.labels
+    if "levels" in labels:
+        return ", ".join(labels["levels"].values()) + (f" #{labels['repetition']}" if labels["repetition"] > 1 else "")
     if "request_bytes" in labels:
         return f"{labels['address']} {labels['operation']} {format_size(labels['request_bytes'])}"
     if "offered_per_s" in labels:
@@ -34,23 +36,26 @@ def describe(spec: RunSpec) -> str:
     return spec.profile + number
 
 
-def _rates(iops: float, bytes_per_s: float, metadata_per_s: float) -> str:
+IOPS, CALLS = "IOPS", "calls/s"
+
+
+def _rates(rate: PhaseRate, words: str) -> str:
     """What moves data and what is done to names are different things, and so are their rates."""
-    data = f"{format_iops(iops)} IOPS  {format_mib_per_s(bytes_per_s)} MiB/s"
-    if not metadata_per_s:
+    data = f"{format_iops(rate.iops)} {words}  {format_mib_per_s(rate.bytes_per_s)} MiB/s"
+    if not rate.metadata_per_s:
         return data
-    named = f"{format_iops(metadata_per_s)} metadata/s"
-    return f"{data}  {named}" if iops else named
+    named = f"{format_iops(rate.metadata_per_s)} metadata/s"
+    return f"{data}  {named}" if rate.iops else named
 
 
-def figures(events: list[Json]) -> str:
+def figures(events: list[Json], words: str = IOPS) -> str:
     """Rates over some intervals; of a single one also the worst p99 of its operations."""
     span_ns = max(event["end_ns"] for event in events) - min(event["start_ns"] for event in events)
     seconds = max(span_ns / 1e9, 1e-9)
     cells = [cell for event in events for cell in event["cells"] if cell["operation"] not in CHAINS]
     requests, moved, errors = (sum(cell[key] for cell in cells) for key in ("requests", "bytes", "errors"))
     named = sum(cell["requests"] for cell in cells if cell["operation"] in METADATA)
-    text = _rates((requests - named) / seconds, moved / seconds, named / seconds)
+    text = _rates(PhaseRate("", (requests - named) / seconds, moved / seconds, 0, True, named / seconds), words)
     measures = [cell["measures"] for cell in cells if "measures" in cell]
     p99 = [measure["response"]["p99_ns"] for measure in measures if "response" in measure]
     if len(events) == 1 and any(p99):
@@ -58,11 +63,11 @@ def figures(events: list[Json]) -> str:
     return f"{text}  {errors:,} errors" if errors else text
 
 
-def closing(rates: Sequence[PhaseRate]) -> str:
+def closing(rates: Sequence[PhaseRate], words: str = IOPS) -> str:
     """The rates of a finished run as its table has them, phase by phase."""
     said = []
     for rate in rates:
-        text = _rates(rate.iops, rate.bytes_per_s, rate.metadata_per_s) if rate.is_rated else "–"
+        text = _rates(rate, words) if rate.is_rated else "–"
         text += f"  {rate.errors:,} errors" if rate.errors else ""
         said.append(f"{rate.phase_name}: {text}" if len(rates) > 1 else text)
     return "; ".join(said)
@@ -81,8 +86,9 @@ def planned_ns(plan: Json) -> int | None:
 class Terminal:
     """A listener for a person."""
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: Console | None = None, words: str = IOPS) -> None:
         self.console = console or stderr()
+        self._words = words
         self._live = self.console.is_terminal
         self._progress = Progress(
             TextColumn("{task.description}"),
@@ -95,6 +101,7 @@ class Terminal:
         self._task: TaskID | None = None
         self._expected: int | None = None
         self._ended = 0
+        self._counted_from_s = time.monotonic()
         self._planned_ns: int | None = None
         self._began_ns: int | None = None
         self._spoke_s = time.monotonic()
@@ -115,6 +122,7 @@ class Terminal:
     def expect(self, runs: int) -> None:
         """How many runs there are in all; until then, and for a single run, the bar is that of the run itself."""
         self._expected = runs
+        self._counted_from_s = time.monotonic()
         if self._task is not None and runs > 1:
             self._progress.update(self._task, total=runs * 1000)
 
@@ -148,7 +156,7 @@ class Terminal:
         elif kind == "phase" and self._began_ns is None:
             self._began_ns = event["start_ns"]
         elif kind == "interval":
-            self._last = figures([event])
+            self._last = figures([event], self._words)
             spent_ns = event["end_ns"] - (self._began_ns or 0)
             done = min(spent_ns / self._planned_ns, 1.0) if self._planned_ns else None
             self._say(("warm-up: " if event["warmup"] else "") + self._last, done)
@@ -166,10 +174,16 @@ class Terminal:
         if self._live and self._task is not None and self._many:
             self._progress.update(self._task, completed=self._ended * 1000)
         elif not self._live:
-            said = f": {closing(result.rates)}" if result.rates else ""
+            said = f": {closing(result.rates, self._words)}" if result.rates else ""
             why = f" ({result.outcome}{': ' + result.message if result.message else ''})"
             count = f"{self._ended}/{self._expected} " if self._many else ""
-            self._line(f"{count}{self._name}{said}{why if result.outcome != 'done' else ''}")
+            self._line(f"{count}{self._name}{said}{why if result.outcome != 'done' else self._left()}")
+
+    def _left(self) -> str:
+        """How long the other runs will take, if they take as long as those before; only where that is worth a word."""
+        runs = (self._expected or 1) - self._ended
+        left_s = (time.monotonic() - self._counted_from_s) / self._ended * runs
+        return f"  (about {format_seconds(left_s)} left)" if runs > 0 and left_s >= PLAIN_EVERY_S else ""
 
     def note(self, text: str) -> None:
         if self._live:

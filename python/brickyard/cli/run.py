@@ -13,8 +13,8 @@ from rich.console import Console
 
 from brickyard import bricks, profiles
 from brickyard.analysis.summary import run_document
+from brickyard.cli import conditioning, options
 from brickyard.cli import judging as judges
-from brickyard.cli import options
 from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stderr, stdout
 from brickyard.cli.progress import Terminal
@@ -26,7 +26,6 @@ from brickyard.cli.target import (
     aim_modelled,
     missing_targets,
     parse_size,
-    size_of,
     split_overrides,
 )
 from brickyard.errors import BAD_INPUT, BadInputError
@@ -36,6 +35,7 @@ from brickyard.study.fit import check_room, has_programs, own_size, sized
 from brickyard.study.forecast import forecast, forecast_lines
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.repeat import repeat
+from brickyard.study.sizes import size_of
 
 LONG_WRITE_S = 60  # from here on it is said beforehand how much will be written
 
@@ -46,6 +46,10 @@ def run(
     *targets: str,
     overrides: options.Overrides = (),
     condition: options.Condition = None,
+    manage: options.Manage = False,
+    rebuild_rate: options.RebuildRate = None,
+    neighbour: options.Neighbour = None,
+    array: options.ArrayAddress = None,
     repeat: Annotated[int, Parameter(help="How often the profile is run.")] = 1,
     dry_run: Annotated[bool, Parameter(negative="", help="Validate and show the plan; touch nothing.")] = False,
     stop_on_error: Annotated[
@@ -85,18 +89,19 @@ def run(
     changes = [*overrides, "stop_on_error=true"] if stop_on_error else list(overrides)
     changes += [f"engine={engine}"] if engine not in (None, "fio") else []
     modelled = any(bricks.is_modelled(target) for target in targets)
-    if condition is not None and not modelled:
-        raise BadInputError("--condition: only a modelled brick (sim:NAME) can be put into a condition here")
+    wish = conditioning.wish(targets, condition, manage, rebuild_rate, neighbour, array, modelled=modelled)
+    if engine == "fio" and wish.is_asked:
+        raise BadInputError("--engine fio: conditions are held around our own engine; leave --engine out")
     changes, brick_changes = split_overrides(targets, changes)
     text = profiles.read(profile)
     plan = profiles.validate(text, changes)
     if condition is not None:
-        brick_changes.append(f"condition={condition}")
+        brick_changes.append(f"condition={condition.replace('-', '_')}")
     if has_programs(jsonlib.loads(plan)):
         _refuse_carriers(text.name, engine, modelled=modelled)
         plan = profiles.validate(text, [*sized(jsonlib.loads(plan), size), *changes])
         aiming = aim_directories(_target_count(plan), targets, scratch=scratch, keep=keep, overwrite=overwrite)
-        asked = None if dry_run else (repeat, judge, store)
+        asked = None if dry_run else (repeat, judge, wish, store)
         return _run_programs(text.name, plan, aiming, asked, as_json=json)
     if size is None and not modelled and not any(os.path.lexists(path) for path in targets):
         size = own_size(jsonlib.loads(plan))
@@ -118,7 +123,7 @@ def run(
     ):
         _announce(stderr(), plan, aimed)
         by = "fio" if engine == "fio" else "brickyard"
-        return _measure(kept, text.name, plan, aimed, repeat, judge, by, as_json=json)
+        return _measure(kept, text.name, plan, aimed, repeat, judge, by, wish, as_json=json)
 
 
 def _check_fio(plan: str, *, modelled: bool) -> None:
@@ -137,19 +142,19 @@ def _run_programs(
     name: str,
     plan: str,
     aiming: AbstractContextManager[Aim],
-    asked: tuple[int, judges.Judging, Path | None] | None,
+    asked: tuple[int, judges.Judging, conditioning.Wish, Path | None] | None,
     *,
     as_json: bool,
 ) -> int:
-    """So many times, held against what, in which store; or a dry run."""
+    """So many times, held against what, in which condition and store; or a dry run."""
     parsed: Json = jsonlib.loads(plan)
     with aiming as aimed:
         check_room(parsed, aimed.targets)
         if asked is None:
             return _dry_run_programs(name, parsed, aimed, as_json=as_json)
-        times, judge, place = asked
+        times, judge, wish, place = asked
         with Store(place) as kept:
-            return _measure(kept, name, plan, aimed, times, judge, as_json=as_json)
+            return _measure(kept, name, plan, aimed, times, judge, "brickyard", wish, as_json=as_json)
 
 
 def _measure(
@@ -160,14 +165,18 @@ def _measure(
     times: int,
     judge: judges.Judging,
     by: str = "brickyard",
+    wish: conditioning.Wish = conditioning.NONE,
     *,
     as_json: bool,
 ) -> int:
     with Interrupt() as interrupt, Terminal() as terminal:
         for note in aimed.notes:
             terminal.note(note)
-        condition = aimed.condition
-        results = repeat(store, terminal, interrupt, name, plan, aimed.targets, aimed.options, times, condition, by)
+        condition = wish.condition if wish.is_asked else aimed.condition
+        holding = wish.holding(terminal.note)
+        results = repeat(
+            store, terminal, interrupt, name, plan, aimed.targets, aimed.options, times, condition, by, holding
+        )
     records = [store.record(result.run) for result in results]
     if as_json:
         documents = [{**run_document(record), **judge.document(record)} for record in records]

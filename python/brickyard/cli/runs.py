@@ -80,6 +80,8 @@ def _labels(run: RunInfo) -> str:
     labels = run.labels
     if "request_bytes" in labels:
         return f"{labels['address']} {labels['operation']} {format_size(labels['request_bytes'])}"
+    if "levels" in labels:
+        return ", ".join([*labels["levels"].values(), f"repetition {labels['repetition']}"])
     return ", ".join(f"{key} {value}" for key, value in labels.items())
 
 

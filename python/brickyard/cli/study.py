@@ -2,39 +2,297 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+from rich.console import Console
+
+from brickyard.analysis.conclusions import conclusions
+from brickyard.analysis.differing import differing_in_study
+from brickyard.analysis.observe import Observed
 from brickyard.cli import options
 from brickyard.cli.output import emit, stderr, stdout, table
-from brickyard.errors import BadInputError
-from brickyard.study.reference import Outcome, rankings, run_reference, tables
+from brickyard.cli.progress import Terminal
+from brickyard.cli.target import parse_size
+from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError
+from brickyard.report.matrix_tables import footnotes, matrix_table
+from brickyard.report.study_page import StudyView, study_document, write_study_report
+from brickyard.report.tables import Table
+from brickyard.store import Json, Record, Store
+from brickyard.study.cells import Layout, Specs, Wishes, lay_out
+from brickyard.study.design import Design, read_design
+from brickyard.study.interrupt import Interrupt
+from brickyard.study.matrix import Matrix, MatrixResult, Step, steps
+from brickyard.study.texts import names, read
+
+REFERENCE = "reference"
+EXIT_CODES = {"done": DONE, "stopped": DONE, "failed": FAILED, "interrupted": INTERRUPTED}
+
+study_app = App(name="study", help="Factors × levels × repetitions, and the tables that come out.")
 
 
-def study(name: str, /, *, json: options.Json = False) -> int:
-    """Repeat the published studies on modelled bricks.
+@study_app.default
+def study(
+    name: str | None = None,
+    /,
+    *,
+    target: Annotated[
+        tuple[str, ...],
+        Parameter(negative="", help="PATH for all runs, LEVEL=PATH, or LEVEL,LEVEL=PATH. May be repeated."),
+    ] = (),
+    only: Annotated[tuple[str, ...], Parameter(negative="", help="FACTOR=LEVEL: only these. May be repeated.")] = (),
+    overrides: options.Overrides = (),
+    repetitions: Annotated[int | None, Parameter(help="Instead of the file's number.")] = None,
+    label: Annotated[str, Parameter(help="Keeps these runs apart from those of another label, such as monday.")] = "",
+    price: Annotated[tuple[str, ...], Parameter(negative="", help="LEVEL=USD. May be repeated.")] = (),
+    dry_run: Annotated[bool, Parameter(negative="", help="Show the plan and its duration; touch nothing.")] = False,
+    no_run: Annotated[bool, Parameter(negative="", help="Only the tables of what is in the store.")] = False,
+    manage: Annotated[
+        bool, Parameter(negative="", help="Arrays may be degraded and rebuilt to bring a condition about.")
+    ] = False,
+    size: options.Size = None,
+    overwrite: options.Overwrite = (),
+    i_know_this_destroys_data: options.DestroysData = False,
+    output: options.ReportPlace = None,
+    store: options.StorePlace = None,
+    json: options.Json = False,
+) -> int:
+    """Carry out a study: what is missing is measured, what is finished is not measured again.
 
     Parameters
     ----------
     name
-        `reference`: every published block-level table, with published, simulated and error side by side.
+        A study that ships with Brickyard (without one, they are listed), or the path of a TOML file.
     """
-    if name != "reference":
-        raise BadInputError(f"{name}: no such study; there is `reference`, the published tables on modelled bricks")
+    if name is None:
+        return list_studies(json=json)
+    if repetitions is not None and repetitions < 1:
+        raise BadInputError(f"--repetitions {repetitions}: at least 1")
+    text = read(name, (REFERENCE,))
+    design = read_design(text)
+    wishes = Wishes(
+        targets=target,
+        only=only,
+        changes=overrides,
+        repetitions=repetitions,
+        label=label,
+        create_bytes=parse_size(size),
+        overwrite=overwrite,
+        destroys_data=i_know_this_destroys_data,
+        manage=manage,
+        prices=price,
+    )
+    layout = lay_out(design, wishes)
+    folder = Path(text.place).parent if "/" in name or name.endswith(".toml") else None
+    planned = steps(design, layout, wishes, Specs(design, wishes, folder))
+    if dry_run:
+        return _dry_run(design, layout, planned, store, as_json=json)
+    with Store(store) as kept, Interrupt() as interrupt:
+        with Terminal() as terminal:
+            for note in layout.notes:
+                terminal.note(note)
+            matrix = Matrix(kept, terminal, interrupt, design, wishes, planned)
+            result = MatrixResult(None) if no_run else matrix.run()
+        return _told(kept, design, layout, planned, result, output, as_json=json)
+
+
+def _told(
+    store: Store,
+    design: Design,
+    layout: Layout,
+    planned: list[Step],
+    result: MatrixResult,
+    output: Path | None,
+    *,
+    as_json: bool,
+) -> int:
+    from brickyard.study.results import results, view_of
+
+    found = results(store, design, [step.identity for step in planned])
+    code = EXIT_CODES.get(result.outcome, BAD_INPUT)
+    view = view_of(design, found, [*layout.notes, *result.notes])
+    page = _reported(view, output) if output is not None and found.counted else None
+    if as_json:
+        told = _document(design, layout, planned, result, found.observed, found.invalid)
+        emit({**told, **study_document(view), **({"report": str(page)} if page else {})})
+        return code
+    console = stdout()
+    print_differing(console, found.counted)
+    print_matrix(console, found.observed)
+    for line in conclusions(found.observed.pivots):
+        console.print(line, markup=False, soft_wrap=True)
+    console.print()
+    for record in found.invalid:
+        console.print(f"invalid, in no table: run {record.info.id}: {record.info.invalid}", markup=False)
+    for line in _closing(planned, result, len(found.counted)):
+        console.print(line, markup=False, soft_wrap=True)
+    if page:
+        console.print(f"report: {page}", markup=False, soft_wrap=True)
+    return code
+
+
+def _reported(view: StudyView, output: Path) -> Path:
+    with stderr().status("drawing the report"):
+        return write_study_report(view, output)
+
+
+def print_differing(console: Console, records: list[Record]) -> None:
+    """Before any figure: what was not alike, although no level says so."""
+    for item in differing_in_study(records):
+        console.print(f"differed between the runs: {item.label}: {item.words}", markup=False, soft_wrap=True)
+
+
+def print_matrix(console: Console, observed: Observed) -> None:
+    for pivot in observed.pivots:
+        if pivot.rows:
+            print_table(console, matrix_table(pivot))
+            console.print()
+    for line in (*footnotes(observed.pivots), *observed.troubles):
+        console.print(line, markup=False, soft_wrap=True, style="dim")
+
+
+def print_table(console: Console, made: Table) -> None:
+    """What columns have in common stands above the first of them, or with the title where it is all there is."""
+    heads = [head if not place else "" for head, span in made.groups for place in range(span)]
+    heads = heads or [""] * len(made.columns)
+    told = [head for head in heads if head]
+    many = len(told) > 1
+    named = [f"{head}\n{name}" if many else name for head, name in zip(heads, made.columns, strict=True)]
+    title = made.title if many or not told else f"{made.title} ({told[0]})"
+    sides = ["left"] * made.text_columns + ["right"] * (len(named) - made.text_columns)
+    console.print(title, markup=False, soft_wrap=True, style="bold")
+    console.print(table("", list(zip(named, sides, strict=True)), made.rows))
+
+
+def _closing(planned: list[Step], result: MatrixResult, counted: int) -> list[str]:
+    lines = [f"{counted} of {len(planned)} runs are in the tables"]
+    if result.study is not None:
+        lines[0] += f"; study s{result.study}"
+    if result.outcome != "done":
+        lines.append(f"{result.outcome}: {result.message}; the same command goes on where it ended")
+    return lines
+
+
+def _document(
+    design: Design,
+    layout: Layout,
+    planned: list[Step],
+    result: MatrixResult,
+    observed: Observed,
+    invalid: list[Record],
+) -> Json:
+    from brickyard.report.matrix_documents import pivot_document
+
+    return {
+        "study": design.name,
+        "title": design.title,
+        "id": result.study,
+        "outcome": result.outcome,
+        "message": result.message,
+        "notes": [*layout.notes, *result.notes],
+        "planned": len(planned),
+        "made": result.made,
+        "reused": result.reused,
+        "excluded": layout.excluded,
+        "invalid": [{"run": r.info.id, "reason": r.info.invalid, **r.info.labels} for r in invalid],
+        "tables": [pivot_document(pivot) for pivot in observed.pivots],
+        "troubles": observed.troubles,
+    }
+
+
+def _dry_run(design: Design, layout: Layout, planned: list[Step], place: Path | None, *, as_json: bool) -> int:
+    from brickyard.study.planning import plan_of
+
+    plan = plan_of(design, planned, place)
+    if as_json:
+        emit({"study": design.name, "title": design.title, "excluded": layout.excluded, **plan.document()})
+        return 0
+    console = stdout()
+    columns = [("#", "right"), *((factor.title, "left") for factor in design.factors), ("repetition", "right")]
+    columns += [("target", "left"), ("profile", "left"), ("condition", "left"), ("lasts", "right"), ("", "left")]
+    console.print(table(design.title, columns, [line.words(design) for line in plan.lines]))
+    left = f", {layout.excluded} combinations excluded" if layout.excluded else ""
+    console.print(f"{len(planned)} runs, {plan.done} of them in the store{left}", markup=False)
+    for note in layout.notes:
+        console.print(note, markup=False, soft_wrap=True)
+    console.print(f"duration of what is missing: {plan.duration_words()}", markup=False)
+    console.print("nothing was touched (--dry-run)")
+    return 0
+
+
+@study_app.command(name="show")
+def show_study(name: str, /, *, json: options.Json = False) -> int:
+    """Show the text of a study.
+
+    Parameters
+    ----------
+    name
+        A study that ships with Brickyard, or the path of a TOML file.
+    """
+    text = read(name, (REFERENCE,))
+    design = read_design(text)
+    if json:
+        emit({"study": text.name, "title": design.title, "text": text.text})
+    else:
+        sys.stdout.write(text.text)
+    return 0
+
+
+def list_studies(*, json: bool) -> int:
+    designs = [read_design(read(name)) for name in names()]
+    if json:
+        documents: list[Json] = [
+            {
+                "name": d.name,
+                "title": d.title,
+                "source": d.source,
+                "factors": {f.name: len(f.levels) for f in d.factors},
+            }
+            for d in designs
+        ]
+        documents.append({"name": REFERENCE, "title": REFERENCE_TITLE})
+        emit({"studies": documents})
+        return 0
+    rows = [[d.name, " × ".join(f"{len(f.levels)} {f.title}" for f in d.factors), d.title] for d in designs]
+    rows.append([REFERENCE, "", REFERENCE_TITLE])
+    stdout().print(table("", [(name, "left") for name in ("study", "levels", "title")], rows))
+    return 0
+
+
+REFERENCE_TITLE = "Every published block-level table on modelled bricks: published, simulated, error"
+
+
+@study_app.command(name=REFERENCE)
+def reference(*, output: options.Output = None, json: options.Json = False) -> int:
+    """Repeat every published block-level table on modelled bricks: published, simulated and error side by side."""
+    from brickyard.study.reference import rankings, run_reference, tables
+
     console = stderr()
     with console.status("published tables on modelled bricks") as status:
         outcomes = run_reference(lambda done, total: status.update(f"{done} of {total} published figures"))
     ranked = rankings(outcomes)
+    page = None
+    if output is not None:
+        from brickyard.report.reference import write_reference
+
+        console.print("drawing", markup=False)
+        page = write_reference(tables(outcomes), ranked, output)
     if json:
-        disagreements = [{"higher": _name(high), "lower": _name(low)} for high, low in ranked.disagreements]
+        disagreements = [{"higher": high.name, "lower": low.name} for high, low in ranked.disagreements]
         emit(
             {
                 "tables": [item.document() for item in tables(outcomes)],
                 "rankings": {"pairs": ranked.pairs, "disagreements": disagreements},
+                "report": str(page) if page else None,
             }
         )
         return 0
     columns = [(name, "right") for name in ("published", "simulated", "error")]
     out = stdout()
     for item in tables(outcomes):
-        rows = [[_label(o), f"{o.cell['published']:g}", f"{o.simulated:.1f}", f"{o.error:+.1%}"] for o in item.outcomes]
+        rows = [[o.label, f"{o.cell['published']:g}", f"{o.simulated:.1f}", f"{o.error:+.1%}"] for o in item.outcomes]
         heading = f"{item.name}: median error {item.median_error:.1%}, largest {item.largest_error:.1%}"
         out.print(table(heading, [("", "left"), *columns], rows))
         out.print()
@@ -42,14 +300,6 @@ def study(name: str, /, *, json: options.Json = False) -> int:
     out.print(
         f"rankings: {agreed} of {ranked.pairs} pairs that differ by more than 10 % as published are ordered alike"
     )
+    if page:
+        out.print(f"report: {page}", markup=False, soft_wrap=True)
     return 0
-
-
-def _label(outcome: Outcome) -> str:
-    condition = outcome.cell["condition"]
-    state = "" if condition == "normal" else f" ({condition.replace('_', ' ')})"
-    return f"{outcome.cell['label']}{state}, {outcome.cell['unit']}"
-
-
-def _name(outcome: Outcome) -> str:
-    return f"{outcome.cell['table']}: {_label(outcome)}"

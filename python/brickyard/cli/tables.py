@@ -9,6 +9,7 @@ from brickyard import analysis
 from brickyard.analysis import cells, summary
 from brickyard.analysis.characterization import RankedCell
 from brickyard.analysis.ramp import COLUMNS, by_phase, step_rows, steps
+from brickyard.analysis.replay import is_replay
 from brickyard.analysis.tool_cells import tool_table
 from brickyard.analysis.totals import Totals
 from brickyard.cli.output import table, warning_text
@@ -248,6 +249,11 @@ def print_run(console: Console, record: Record) -> None:
     console.print()
     print_circumstances(console, [record])
     console.print()
+    if is_replay(record):
+        from brickyard.cli.replay_tables import print_replay
+
+        print_replay(console, [record])
+        return
     print_tool_table(console, record)
     print_totals(console, record)
     print_ramp(console, record)

@@ -16,6 +16,7 @@ from brickyard import _core, bricks, facts
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json
 from brickyard.study.scratch import cache_home, scratch_file
+from brickyard.study.sizes import size_of
 from brickyard.units import format_size
 
 
@@ -49,26 +50,6 @@ def aim_modelled(targets: tuple[str, ...], brick_overrides: list[str]) -> Aim:
 
 
 ROUND_BYTES = 1 << 20  # data begin behind a header of this size and are whole multiples of it
-
-
-def size_of(path: str) -> int | None:
-    """How large a file or block device is; None for everything else, which must not even be opened.
-
-    To open a FIFO would wait for its other end, and to open a tape would wind it.
-    """
-    try:
-        found = os.stat(path)
-        if stat.S_ISREG(found.st_mode):
-            return found.st_size
-        if not stat.S_ISBLK(found.st_mode):
-            return None
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        return os.lseek(handle, 0, os.SEEK_END)
-    finally:
-        os.close(handle)
 
 
 def missing_targets(targets: Sequence[str], size_bytes: int | None) -> list[str]:

@@ -118,6 +118,10 @@ def volatile(nodes: list[Json]) -> bool | None:
 
 
 def store_facts(store_path: str, roots: Roots | None = None) -> Json:
-    """Where the store lies, for the warning that it lies on the device under test."""
-    facts = target_facts(store_path, False, roots or Roots())
+    """Where the store lies, for the warning that it lies on the device under test.
+
+    Its folder is looked at, never the file: to close any descriptor of a file gives up all locks that this process
+    holds on it (fcntl(2)), those of SQLite included, and the next process would take the write-ahead log away.
+    """
+    facts = target_facts(os.path.dirname(os.path.abspath(store_path)), False, roots or Roots())
     return {"path": store_path, "place": facts.get("place"), "devices": facts.get("leaf_devices", [])}

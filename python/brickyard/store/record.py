@@ -81,6 +81,8 @@ class RunInfo:
     message: str
     watch: Json
     warnings: list[Json]
+    invalid: str = ""
+    """Why the run was not what it was meant to be: the condition did not last. Such a run is in no table of a study."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,13 +26,15 @@ from brickyard.store.process import is_alive
 from brickyard.store.record import Interval, IntervalCost, Json, Record, RunInfo, StudyInfo
 from brickyard.store.schema import check_columns, migrate
 
+LOCKED_WAIT_S = 0.02  # between two tries where SQLite does not wait by itself
 BUSY_TIMEOUT_S = 30.0  # how long an append waits for other runs that write to the same store
 
 _RUN_COLUMNS = """
     SELECT run.id, run.created_unix_ns, run.profile, run.profile_hash, run.plan, run.seed, run.condition, run.targets,
            run.options, run.software_version, run.facts, study_run.study, study_run.labels, run_start.start_unix_ns,
            run_start.engine, run_end.ended_unix_ns, run_end.end_ns, run_end.outcome, run_end.message, run_end.watch,
-           run_end.warnings
+           run_end.warnings,
+           (SELECT body FROM event WHERE event.run = run.id AND event.kind = 'condition' ORDER BY event.id DESC LIMIT 1)
     FROM run LEFT JOIN study_run ON study_run.run = run.id LEFT JOIN run_start ON run_start.run = run.id
     LEFT JOIN run_end ON run_end.run = run.id
 """
@@ -232,13 +234,26 @@ def _open_for_writing(place: Path) -> sqlite3.Connection:
     db = sqlite3.connect(place, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     try:
         migrate(db, str(place))  # first, so that a database of somebody else is not touched
-        db.execute("PRAGMA journal_mode = WAL")
+        _write_ahead(db)
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute("PRAGMA foreign_keys = ON")
     except BaseException:
         db.close()
         raise
     return db
+
+
+def _write_ahead(db: sqlite3.Connection) -> None:
+    """SQLite does not wait by itself for this change where another process opens the same new store at this moment."""
+    until_s = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() >= until_s:
+                raise
+            time.sleep(LOCKED_WAIT_S)
 
 
 def _open_for_reading(place: Path) -> sqlite3.Connection:
@@ -342,7 +357,13 @@ def _run_info(row: tuple[Any, ...]) -> RunInfo:
         message=message if message is not None else "ended without a word: killed, or running on another host",
         watch=json.loads(row[19] or "{}"),
         warnings=json.loads(row[20] or "[]"),
+        invalid=_invalid(row[21]),
     )
+
+
+def _invalid(condition: str | None) -> str:
+    told = json.loads(condition or "{}")
+    return "" if told.get("valid", True) else str(told.get("reason") or "the condition did not last")
 
 
 def _cost(  # the columns of its table

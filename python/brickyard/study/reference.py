@@ -31,6 +31,16 @@ class Outcome:
     def error(self) -> float:
         return self.simulated / float(self.cell["published"]) - 1
 
+    @property
+    def label(self) -> str:
+        condition = self.cell["condition"]
+        state = "" if condition == "normal" else f" ({condition.replace('_', ' ')})"
+        return f"{self.cell['label']}{state}, {self.cell['unit']}"
+
+    @property
+    def name(self) -> str:
+        return f"{self.cell['table']}: {self.label}"
+
     def document(self) -> Json:
         return {**self.cell, "simulated": self.simulated, "error_percent": self.error * 100}
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+from brickyard.conditions import Held
 from brickyard.store import Json, Store
 from brickyard.study.by_fio import run_fio
 from brickyard.study.interrupt import Interrupt
@@ -19,8 +23,12 @@ def repeat(
     times: int,
     condition: str = "normal",
     by: str = "brickyard",
+    holding: Callable[[], AbstractContextManager[Held | None]] = nullcontext,
 ) -> list[RunResult]:
-    """Runs until all repetitions are done, or one of them is interrupted or fails. More than one make a study."""
+    """Runs until all repetitions are done, or one of them is interrupted or fails. More than one make a study.
+
+    `holding` brings the array below the targets into the condition, for each repetition anew.
+    """
     runner = Runner(store, listener, interrupt)
     listener.expect(times)
     study: int | None = None
@@ -38,7 +46,9 @@ def repeat(
         if by == "fio":
             results.append(run_fio(store, listener, interrupt, spec, noted() if times > 1 else None))
         else:
-            results.append(runner.run(spec, noted if times > 1 else None))
+            # Each repetition in a condition of its own: a rebuild is used up by the run that was measured during it.
+            with holding() as held:
+                results.append(runner.run(spec, noted if times > 1 else None, held))
         if results[-1].outcome != "done":
             break
     if study is not None:

@@ -8,13 +8,15 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from brickyard.analysis import PhaseRate, phase_rates
-from brickyard.errors import BadInputError, one_line
+from brickyard.conditions import Held
+from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.store import Json, Store
 from brickyard.store.process import own_process
 from brickyard.study import circumstances
@@ -34,6 +36,10 @@ class RunSpec:
     options: Json = field(default_factory=dict)
     condition: str = "normal"
     labels: Json = field(default_factory=dict)
+    places: tuple[str, ...] | None = None
+    """Where the targets lie on this host, where they are no paths themselves."""
+    start: Callable[[], Any] | None = None
+    """Sets something going that tells the same events as the core does."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,8 @@ class RunResult:
     message: str
     start: Json
     rates: tuple[PhaseRate, ...] = ()
+    invalid: str = ""
+    """Why the run does not stand for its condition, where the array was in another state meanwhile."""
 
 
 class Listener(Protocol):
@@ -65,6 +73,33 @@ class Silent:
     def note(self, text: str) -> None: ...
 
 
+class Looking:
+    """What is looked at while a run goes on: the counters of the devices, and the state of the array."""
+
+    def __init__(self, watch: circumstances.Watching, held: Held | None) -> None:
+        self._watch, self._held = watch, held
+        self._looked_s: float | None = None
+
+    def event(self, event: Json) -> None:
+        self._watch.event(event)
+        if self._held is not None and event["event"] == "phase" and self._looked_s is None:
+            self._held.begin()
+            self._looked_s = time.monotonic()
+
+    def look(self) -> None:
+        """Samples the array about once a second."""
+        if self._held is not None and self._looked_s is not None:
+            now = time.monotonic()
+            if now - self._looked_s >= circumstances.SAMPLE_EVERY_S:
+                self._looked_s = now
+                self._held.sample()
+
+    def stop(self) -> None:
+        if self._held is not None and self._looked_s is not None:
+            self._held.sample()
+        self._watch.stop()
+
+
 class Runner:
     """Runs specs one after another; facts about a list of targets are collected once."""
 
@@ -74,18 +109,18 @@ class Runner:
         self.interrupt = interrupt
         self._facts: dict[tuple[str, ...], Json] = {}
 
-    def run(self, spec: RunSpec, study: Callable[[], int] | None = None) -> RunResult:
+    def run(self, spec: RunSpec, study: Callable[[], int] | None = None, held: Held | None = None) -> RunResult:
         """Carries one run out. What the core refuses is bad input; what fails later is an outcome."""
         from brickyard import _core
 
         if not _core.is_release_build():
             raise BadInputError("the core is a debug build, which measures itself; build it with `make run`")
-        key = tuple(spec.targets)
+        key = tuple(spec.targets if spec.places is None else spec.places)
         if key not in self._facts:
-            self._facts[key] = circumstances.collect(spec.targets)
-        watch = circumstances.Watching(spec.targets)
+            self._facts[key] = circumstances.collect(list(key))
+        watch = circumstances.Watching(list(key))
         plan = json.loads(spec.plan)
-        handle = _start(spec)
+        handle = _start(spec) if spec.start is None else spec.start()
         self.interrupt.attach(handle)
         try:
             run = self.store.add_run(
@@ -101,7 +136,7 @@ class Runner:
                 labels=spec.labels,
             )
             self.listener.run_begins(spec, plan)
-            start, end = self._followed(handle, run, watch)
+            start, end = self._followed(handle, run, Looking(watch, held))
         finally:
             self.interrupt.attach(None)
             watch.stop()
@@ -109,23 +144,35 @@ class Runner:
                 handle.abandon()
         record = self.store.record(run)
         watched = watch.results(record)
-        self.store.end_run(run, end, {"targets": watched}, circumstances.warnings(self.store, record, watched))
+        invalid = self._judged(run, held) if held is not None and end["outcome"] == "done" else []
+        warnings = [*invalid, *circumstances.warnings(self.store, record, watched)]
+        self.store.end_run(run, end, {"targets": watched}, warnings)
         ended = replace(record, info=replace(record.info, outcome=end["outcome"]))
-        result = RunResult(run, end["outcome"], end.get("message", ""), start, tuple(phase_rates(ended)))
+        rates = tuple(phase_rates(ended))
+        reason = invalid[0]["reason"] if invalid else ""
+        result = RunResult(run, end["outcome"], end.get("message", ""), start, rates, reason)
         self.listener.run_ended(result)
         return result
 
-    def _followed(self, handle: Any, run: int, watch: circumstances.Watching) -> tuple[Json, Json]:
-        """A store that takes no more ends the run as failed, as far as there is room left to say so."""
+    def _judged(self, run: int, held: Held) -> list[Json]:
+        """Keeps how the array stood while the run went on; a warning where that was not the run's condition."""
+        verdict = held.verdict()
+        array = held.array.sheet().document() if held.array is not None else None
+        told = {"event": "condition", "condition": held.condition, "array": array, **verdict.document()}
+        self.store.add_events(run, [told])
+        return [] if verdict.valid else [circumstances.invalid_condition(held.condition, verdict.reason)]
+
+    def _followed(self, handle: Any, run: int, watch: Looking) -> tuple[Json, Json]:
+        """A store that takes no more, or an array that does not do its part, ends the run as failed."""
         try:
             return self._follow(handle, run, watch)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, BrickyardError) as error:
             with suppress(sqlite3.Error):
-                end = {"end_ns": 0, "outcome": "failed", "message": f"the store: {one_line(error)}"}
-                self.store.end_run(run, end, {}, [])
+                message = one_line(error) if isinstance(error, BrickyardError) else f"the store: {one_line(error)}"
+                self.store.end_run(run, {"end_ns": 0, "outcome": "failed", "message": message}, {}, [])
             raise
 
-    def _follow(self, handle: Any, run: int, watch: circumstances.Watching) -> tuple[Json, Json]:
+    def _follow(self, handle: Any, run: int, watch: Looking) -> tuple[Json, Json]:
         """Stores and passes on every event until the end; gives back the first and the last."""
         start: Json = {}
         end: Json | None = None
@@ -145,6 +192,7 @@ class Runner:
                 if event["event"] == "start":
                     start = event
                 self.listener.event(event)
+            watch.look()
             if end is None and handle.finished():
                 end = {"event": "end", "end_ns": 0, "outcome": "failed", "message": "the core ended without a word"}
         return start, end

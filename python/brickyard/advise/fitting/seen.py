@@ -1,0 +1,192 @@
+"""Duty: records → what a fit can use: single loads with their rates; and which of them are kept back to test the model.
+
+Refusal: a load that has no counterpart on a modelled brick (buffered, paced, chained, ramped) is left out by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from brickyard import profiles
+from brickyard.analysis.totals import totals
+from brickyard.store import CHAIN, Json, Record
+from brickyard.units import format_size
+
+READ, WRITE, MIXED = "read", "write", "mixed"
+ENOUGH_REQUESTS = 1_500  # a mean of random service times within about 1 %: their deviation is below half of it
+FEWEST_REQUESTS = 16  # of which one more or less is 6 %
+MOST_WRITES = 30_000  # beyond that a cache has shown what it does; the simulation need not go on
+SHORTEST_S, LONGEST_S = 0.02, 60.0
+
+LOAD = """title = "fit"
+interval = "{seconds}s"
+[[phase]]
+duration = "{seconds}s"
+warmup = "{warmup}s"
+[[phase.stream]]
+operations = {{ read = {reads:g}, write = {writes:g} }}
+request = {size}
+address = "{address}"
+region = "{region}"
+workers = {workers}
+depth = {depth}
+sync = "{sync}"
+"""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One measured load: its shape, and what the brick did."""
+
+    run: int
+    address: str
+    reads: float
+    """Per cent."""
+    request_bytes: int
+    workers: int
+    depth: int
+    region: str
+    sync: str
+    seconds: float
+    iops: float
+    p90_ns: float
+
+    @property
+    def operation(self) -> str:
+        return READ if self.reads == 100 else WRITE if self.reads == 0 else MIXED
+
+    @property
+    def kind(self) -> str:
+        durable = "durable " if self.is_durable else ""
+        return "mixes" if self.operation == MIXED else f"{durable}{self.address} {self.operation}s"
+
+    @property
+    def is_durable(self) -> bool:
+        return self.sync != "none"
+
+    @property
+    def in_flight(self) -> int:
+        return self.workers * self.depth
+
+    @property
+    def bytes_per_s(self) -> float:
+        return self.iops * self.request_bytes
+
+    @property
+    def label(self) -> str:
+        kind = self.operation if self.operation != MIXED else f"{self.reads:g} % reads"
+        durable = "" if self.sync == "none" else f", {self.sync}"
+        part = "" if self.region == WHOLE else f", {self.region}"
+        return f"{self.address} {kind} {format_size(self.request_bytes)} × {self.in_flight}{durable}{part}"
+
+    @cached_property
+    def plan(self) -> str:
+        """The same load, as long as it needs to be in virtual time."""
+        enough_s = ENOUGH_REQUESTS / self.iops
+        wanted_s = enough_s if self.operation == READ else min(max(enough_s, self.seconds), MOST_WRITES / self.iops)
+        seconds = min(max(wanted_s, SHORTEST_S), LONGEST_S)
+        text = LOAD.format(
+            seconds=f"{seconds:.4f}",
+            warmup=f"{seconds / 5:.4f}",
+            reads=self.reads,
+            writes=100 - self.reads,
+            size=self.request_bytes,
+            address=self.address,
+            region=self.region,
+            workers=self.workers,
+            depth=self.depth,
+            sync=self.sync,
+        )
+        return profiles.validate(profiles.ProfileText("fit", text, ""), [])
+
+
+WHOLE = "0B..100%"
+
+
+def seen(record: Record) -> Seen | str:
+    """What a run measured, or why a fit has no use for it."""
+    plan = record.info.plan
+    phases = plan.get("phase", [])
+    if record.info.outcome != "done":
+        return f"run {record.info.id} did not come to its end"
+    if len(phases) != 1 or len(phases[0]["stream"]) != 1:
+        return f"run {record.info.id} has more than one phase or stream"
+    stream = phases[0]["stream"][0]
+    if reason := _unusable(plan, phases[0], stream):
+        return f"run {record.info.id}: {reason}"
+    rows = [row for row in totals(record) if row.operation != CHAIN]
+    if not rows or not rows[0].is_rated or sum(row.iops for row in rows) <= 0:
+        return f"run {record.info.id} has no rate"
+    requests = sum(row.rated_requests for row in rows)
+    if requests < FEWEST_REQUESTS:
+        return f"run {record.info.id}: {requests} requests tell no rate; measure longer"
+    return Seen(
+        run=record.info.id,
+        address=stream["address"]["kind"],
+        reads=float(stream["operations"]["read"]),
+        request_bytes=int(stream["request"][0]["size"]),
+        workers=int(stream["workers"]),
+        depth=int(stream["depth"]),
+        region=stream.get("region", WHOLE),
+        sync=stream.get("sync", "none"),
+        seconds=rows[0].rated_ns / 1e9,
+        iops=sum(row.iops for row in rows),
+        p90_ns=float(max(row.measures["service"].percentiles["p90"] or 0 for row in rows)),
+    )
+
+
+def _unusable(plan: Json, phase: Json, stream: Json) -> str | None:
+    operations = stream["operations"]
+    think = stream.get("think")
+    flushes = stream.get("flush_every")
+    if plan.get("io") == "buffered":
+        return "buffered: it measured the page cache"
+    if phase.get("ramp") or stream.get("chain") or flushes or (think and think not in ("0s", "0ns")):
+        return "ramps, chains, flushes and pauses are not fitted to"
+    if stream["pace"]["loop"] != "closed":
+        return "an open loop shows its own rate, not the brick's"
+    if operations["read"] + operations["write"] != 100 or len(stream["request"]) != 1:
+        return "more than reads and writes of one size"
+    if stream["address"]["kind"] not in ("sequential", "random"):
+        return f"its addresses are {stream['address']['kind']}"
+    return None
+
+
+def usable(records: Iterable[Record]) -> tuple[list[Seen], list[str]]:
+    """What can be fitted to, each load once (the latest run speaks), and what is left out, with reasons."""
+    found: dict[str, Seen] = {}
+    refused = []
+    for record in records:
+        item = seen(record)
+        if isinstance(item, str):
+            refused.append(item)
+        else:
+            found[item.label] = item
+    return list(found.values()), refused
+
+
+def split(loads: Sequence[Seen]) -> tuple[list[Seen], list[Seen]]:
+    """Loads to fit to, and loads kept back. Of sizes and of depths the ends and every second one in between are fitted
+    to, so that what is kept back lies between them. Of mixes one is fitted to, and of durable writes those that are
+    sequential; the others and parts of the target are always kept back.
+    """
+    plain = [s for s in loads if s.operation != MIXED and s.sync == "none" and s.region == WHOLE]
+    fitted = []
+    for kind in dict.fromkeys((s.address, s.operation) for s in plain):
+        group = [s for s in plain if (s.address, s.operation) == kind]
+        sizes = _every_second(sorted({s.request_bytes for s in group}))
+        for size in sorted({s.request_bytes for s in group}):
+            of_size = sorted((s for s in group if s.request_bytes == size), key=lambda s: (s.in_flight, s.workers))
+            depths = _every_second(sorted({s.in_flight for s in of_size}))
+            fitted += [s for s in of_size if size in sizes and s.in_flight in depths]
+    fitted += [s for s in loads if s.is_durable and s.address == "sequential" and s.in_flight == 1 and s.reads == 0][:1]
+    mixes = [s for s in loads if s.operation == MIXED and s.sync == "none" and s.region == WHOLE]
+    fitted += sorted(mixes, key=lambda s: (s.request_bytes, s.in_flight, s.label))[:1]
+    chosen = {s.label for s in fitted}
+    return fitted, [s for s in loads if s.label not in chosen]
+
+
+def _every_second(values: list[int]) -> set[int]:
+    return set(values[::2]) | set(values[-1:])

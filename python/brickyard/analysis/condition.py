@@ -1,0 +1,32 @@
+"""Duty: how the array stood while a run went on, out of its record. Refusal: it judges nothing; `conditions` did."""
+
+from __future__ import annotations
+
+from brickyard.store import Json, Record
+
+
+def condition_check(record: Record) -> Json | None:
+    """`valid`, `reason`, `samples` and `array`, or None where no array was watched."""
+    return next((event for event in record.events_of("condition")), None)
+
+
+def stands_for_condition(record: Record) -> bool:
+    """False where the array is known to have been in another state than the run's condition."""
+    check = condition_check(record)
+    return check is None or bool(check["valid"])
+
+
+def condition_words(record: Record) -> str:
+    """`rebuilding, from 12 % to 47 %`; empty where nobody asked for a condition and the array was at rest."""
+    name = record.info.condition.replace("_", " ")
+    check = condition_check(record)
+    if check is None:
+        return "" if name == "normal" else name
+    if not check["valid"]:
+        return f"NOT {name}: {check['reason']}"
+    if name == "normal":
+        return ""
+    shares = [share for sample in check["samples"] if (share := sample["progress_share"]) is not None]
+    course = f", from {shares[0]:.0%} to {shares[-1]:.0%}".replace("%", " %") if shares else " throughout"
+    array = check.get("array") or {}
+    return f"{name}{course}" + (f" ({array['level']} of {array['members_wanted']})" if array.get("level") else "")

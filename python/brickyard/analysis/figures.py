@@ -1,0 +1,210 @@
+"""Duty: the figures that tables of studies show, each one number of a run: rates, times, what they cost.
+
+Histograms of streams and operations are merged before a percentile is taken.
+
+Refusal: phases are never mixed; whoever has several must say which one is meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from brickyard.analysis.latency import Latency, latency, merge, with_max
+from brickyard.analysis.ramp import steps
+from brickyard.analysis.totals import Totals, totals
+from brickyard.store import CHAIN, CHAINS, METADATA, Record
+from brickyard.units import MIB, format_iops, format_ns, format_seconds, three_digits
+
+UNCOUNTED = ("flush", "trim")  # they move nothing, so that they are in no rate unless asked for
+DASH = "–"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """`kind` says how it is shown and what it is made of."""
+
+    name: str
+    title: str
+    unit: str
+    more_is_better: bool
+    kind: str
+    measure: str = ""
+    per_usd: bool = False
+
+    def text(self, value: float | None) -> str:
+        if value is None:
+            return DASH
+        if self.kind == "time":
+            return format_ns(value)
+        if self.kind == "span":
+            return format_seconds(value)
+        return three_digits(value) if self.kind != "rate" else format_iops(value)
+
+    @property
+    def heading(self) -> str:
+        return self.unit or self.title
+
+
+def _times() -> list[Figure]:
+    return [
+        Figure(
+            f"{measure}_{point}",
+            f"{words} {measure} time" if point != "max" else f"longest {measure} time",
+            "",
+            more_is_better=False,
+            kind="time",
+            measure=measure,
+        )
+        for measure in ("response", "service")
+        for point, words in (
+            ("mean", "mean"),
+            ("p50", "median"),
+            ("p90", "p90 of the"),
+            ("p99", "p99 of the"),
+            ("p99.9", "p99.9 of the"),
+            ("max", ""),
+        )
+    ]
+
+
+_FIGURES = (
+    Figure("iops", "IOPS", "", more_is_better=True, kind="rate"),
+    Figure("mib_per_s", "throughput", "MiB/s", more_is_better=True, kind="mib"),
+    Figure("chains_per_s", "chains", "chains/s", more_is_better=True, kind="rate"),
+    Figure("iops_within", "IOPS within the limit", "", more_is_better=True, kind="within"),
+    *_times(),
+    Figure("errors", "failed requests", "", more_is_better=False, kind="errors"),
+    Figure("usd_per_iops", "price", "USD per IOPS", more_is_better=False, kind="rate_price", per_usd=True),
+    Figure("usd_per_mib_per_s", "price", "USD per MiB/s", more_is_better=False, kind="mib_price", per_usd=True),
+    Figure("usd_per_iops_within", "price", "USD per IOPS within the limit", False, kind="within_price", per_usd=True),
+    Figure("time_to_redundancy", "time to redundancy", "", more_is_better=False, kind="span"),
+)
+FIGURES: dict[str, Figure] = {figure.name: figure for figure in _FIGURES}
+
+
+@dataclass(frozen=True)
+class Part:
+    """What of a run a value is about; empty where it is about all of it."""
+
+    phase: str = ""
+    stream: str = ""
+    operation: str = ""
+
+    def named(self, names: Iterable[str]) -> dict[str, str]:
+        return {name: str(getattr(self, name)) for name in names}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A figure of one part of a run. `trouble` says why there is no value."""
+
+    part: Part
+    value: float | None
+    trouble: str = ""
+
+
+def measured(
+    record: Record,
+    figure: Figure,
+    *,
+    split: tuple[str, ...] = (),
+    where: dict[str, tuple[str, ...]] | None = None,
+    limit_ns: int | None = None,
+    usd: float | None = None,
+) -> list[Measured]:
+    """The figure for each part that `split` tells apart (phase, stream, operation), of what `where` lets through."""
+    if figure.kind == "span":
+        return [Measured(Part(), _redundancy_s(record))]
+    chosen = [row for row in totals(record) if _is_asked(row, figure, where or {})]
+    groups: dict[Part, list[Totals]] = {}
+    for row in chosen:
+        groups.setdefault(_part(row, split), []).append(row)
+    return [_one(record, figure, part, rows, limit_ns, usd) for part, rows in groups.items()]
+
+
+def _is_asked(row: Totals, figure: Figure, where: dict[str, tuple[str, ...]]) -> bool:
+    named = {"phase": row.phase_name, "stream": row.stream_name, "operation": row.operation}
+    if any(named[key] not in where[key] for key in named if key in where):
+        return False
+    if figure.name == "chains_per_s":
+        return row.operation == CHAIN
+    if "operation" in where:
+        return True
+    return row.operation not in CHAINS | METADATA and row.operation not in UNCOUNTED
+
+
+def _part(row: Totals, split: tuple[str, ...]) -> Part:
+    return Part(
+        row.phase_name if "phase" in split else "",
+        row.stream_name if "stream" in split else "",
+        row.operation if "operation" in split else "",
+    )
+
+
+def _one(
+    record: Record, figure: Figure, part: Part, rows: list[Totals], limit_ns: int | None, usd: float | None
+) -> Measured:
+    phases = list(dict.fromkeys(row.phase_name for row in rows))
+    if len(phases) > 1:
+        return Measured(part, None, f"the run has the phases {', '.join(phases)}; name one, or use phase as a factor")
+    value = _value(record, figure, rows, limit_ns)
+    if figure.per_usd:
+        value = usd / value if usd is not None and value else None
+    return Measured(part, value)
+
+
+def _value(record: Record, figure: Figure, rows: list[Totals], limit_ns: int | None) -> float | None:
+    kind = figure.kind.removesuffix("_price")
+    if kind == "errors":
+        return float(sum(row.errors for row in rows))
+    if kind == "within":
+        return _within(record, rows[0].phase, limit_ns)
+    if kind == "time":
+        return _time(figure, rows)
+    if not any(row.is_rated for row in rows):
+        return None
+    return sum(row.bytes_per_s for row in rows) / MIB if kind == "mib" else sum(row.iops for row in rows)
+
+
+def _within(record: Record, phase: int, limit_ns: int | None) -> float | None:
+    """The highest rate of a ramp's steps whose mean response keeps the limit."""
+    kept = [
+        step.iops
+        for step in steps(record)
+        if step.phase == phase and step.response and limit_ns is not None and step.response.mean_ns <= limit_ns
+    ]
+    return max(kept, default=None)
+
+
+def _time(figure: Figure, rows: list[Totals]) -> float | None:
+    found = [row.measures[figure.measure] for row in rows if figure.measure in row.measures]
+    whole = _merged(found)
+    if whole is None:
+        return None
+    point = figure.name.removeprefix(f"{figure.measure}_")
+    if point == "mean":
+        return whole.mean_ns
+    return float(whole.max_ns) if point == "max" else _float(whole.percentiles[point])
+
+
+def _float(value: int | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def _merged(found: list[Latency]) -> Latency | None:
+    if len(found) <= 1:
+        return found[0] if found else None
+    return with_max(latency(merge(item.histogram for item in found)), max(item.max_ns for item in found))
+
+
+def _redundancy_s(record: Record) -> float | None:
+    """From nothing to whole: as the model says, or at the pace seen between the first and the last look at an array."""
+    modelled = record.info.labels.get("redundancy_s")
+    if modelled is not None:
+        return float(modelled)
+    samples = [sample for event in record.events_of("condition") for sample in event["samples"]]
+    told = [(int(s["unix_ns"]), float(s["progress_share"])) for s in samples if s["progress_share"] is not None]
+    if len(told) < 2 or told[-1][0] <= told[0][0] or told[-1][1] <= told[0][1]:
+        return None
+    return (told[-1][0] - told[0][0]) / 1e9 / (told[-1][1] - told[0][1])

@@ -1,0 +1,13 @@
+"""Duty: the arrays of this host: what they are, what state they are in, and the commands that change them.
+
+Refusal: it measures nothing, keeps no condition and undoes nothing (`brickyard.conditions` does), and changes an array
+only in functions whose callers were allowed to (`--manage`).
+"""
+
+from __future__ import annotations
+
+from brickyard.arrays.array import Array, Member, Sheet, State
+from brickyard.arrays.find import all_arrays, find, named
+from brickyard.arrays.host import Host
+
+__all__ = ["Array", "Host", "Member", "Sheet", "State", "all_arrays", "find", "named"]

@@ -1,0 +1,141 @@
+"""Duty: what an array is to the rest of the house. Refusal: it knows no kind of array; the modules beside it do.
+
+States are words that every kind shares: `normal`, `degraded`, `rebuilding`, `delayed` (a rebuild that waits),
+`checking`, `initializing`, `reshaping`, `failed`, `inactive`, `unknown`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from brickyard.errors import BadInputError
+from brickyard.store import Json
+
+UNDER_WAY = ("rebuilding", "delayed", "checking", "initializing", "reshaping")
+
+
+@dataclass(frozen=True)
+class State:
+    """What an array says of itself now."""
+
+    name: str
+    progress_share: float | None = None
+    detail: str = ""
+    missing: int = 0
+    """Members that it lacks; those being rebuilt count as missing."""
+    rate_bytes_per_s: int | None = None
+
+    def document(self) -> Json:
+        return {
+            "state": self.name,
+            "progress_share": self.progress_share,
+            "detail": self.detail,
+            "missing": self.missing,
+            "rate_bytes_per_s": self.rate_bytes_per_s,
+        }
+
+
+@dataclass(frozen=True)
+class Member:
+    name: str
+    state: str
+    """`active`, `spare`, `rebuilding`, `faulty`, `missing`, or the word of a controller that is none of these."""
+    slot: int | None = None
+    errors: int | None = None
+
+    def document(self) -> Json:
+        return {"name": self.name, "state": self.state, "slot": self.slot, "errors": self.errors}
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """An array, its members and its state at one moment."""
+
+    kind: str
+    name: str
+    level: str
+    size_bytes: int | None
+    state: State
+    members: tuple[Member, ...]
+    wanted: int | None = None
+    """How many members it has when none is missing."""
+    extra: Json = field(default_factory=dict)
+
+    def document(self) -> Json:
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "level": self.level,
+            "size_bytes": self.size_bytes,
+            **self.state.document(),
+            "members_wanted": self.wanted,
+            "members": [member.document() for member in self.members],
+            **self.extra,
+        }
+
+
+class Array:
+    """One array. What its kind cannot do is refused by name."""
+
+    kind = ""
+    name = ""
+
+    def sheet(self) -> Sheet:
+        raise NotImplementedError
+
+    def state(self) -> State:
+        return self.sheet().state
+
+    def identity(self) -> str:
+        """What stays the same when names change; a journal knows an array by it."""
+        return f"{self.kind} {self.name}"
+
+    def redundancy(self) -> int:
+        """How many members it can lose when none is missing."""
+        return 0
+
+    def fail(self, member: str) -> None:
+        raise self.cannot("take a member out")
+
+    def give_back(self, member: str) -> None:
+        """Puts a member that was taken out by `fail` back; the array then rebuilds it."""
+        raise self.cannot("take a member back")
+
+    def start_check(self) -> None:
+        raise self.cannot("check itself")
+
+    def stop_check(self) -> None:
+        raise self.cannot("end a check")
+
+    def start_initialization(self) -> None:
+        raise self.cannot("be initialized anew")
+
+    def prepare_work(self) -> None:
+        """Whatever must be so before work is begun or paused."""
+
+    def limit_settings(self, rate_bytes_per_s: int) -> list[tuple[str, str]]:
+        """Files and what to write to them so that a rebuild goes at this rate."""
+        raise self.cannot("be told a rate of rebuilding")
+
+    def pause_settings(self) -> list[tuple[str, str]]:
+        """Files and what to write to them so that work that begins waits at its start; empty where it can't."""
+        return []
+
+    def cannot(self, what: str) -> BadInputError:
+        return BadInputError(f"{self.name}: Brickyard cannot make {self.kind} {what}; do it with the array's own tool")
+
+    def failable(self) -> str:
+        """The member to take out: the last active one, as the first often boots the machine."""
+        active = [member for member in self.sheet().members if member.state == "active"]
+        if not active:
+            raise BadInputError(f"{self.name}: no active member is known, so none can be taken out")
+        return max(active, key=lambda member: -1 if member.slot is None else member.slot).name
+
+    def check_redundant(self) -> None:
+        """Refuses where one member less would be one too many, or where something goes on already."""
+        state = self.state()
+        if state.name != "normal":
+            what = f"{state.name} ({state.detail})" if state.detail else state.name
+            raise BadInputError(f"{self.name}: is {what}; a member is only taken out of an array that is normal")
+        if self.redundancy() < 1:
+            raise BadInputError(f"{self.name}: is {self.sheet().level}, which can lose no member; nothing was changed")

@@ -1,0 +1,95 @@
+"""Duty: read and write small files of the system and run its programs, with errors that are one line.
+
+Refusal: it knows no array. Nothing waits for ever: every program has a time limit.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from brickyard.errors import BrickyardError, one_line
+from brickyard.facts.roots import Roots
+
+# An mdadm --create that writes superblocks on slow drives takes seconds, and so does the start of a btrfs replace.
+PROGRAM_TIMEOUT_S = 120.0
+SETTLE_S = (
+    10.0  # the kernel takes a failed member out of an array within milliseconds; udev may hold it open for longer
+)
+LOOK_S = 0.05
+
+
+@dataclass(frozen=True)
+class Done:
+    code: int
+    out: str
+    error: str
+
+
+@dataclass(frozen=True)
+class Host:
+    roots: Roots = field(default_factory=Roots)
+
+    def write(self, path: str, value: str) -> None:
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                os.write(handle, value.encode())
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise BrickyardError(
+                f"{path}: {value!r} was refused: {error.strerror}; root rights may be needed"
+            ) from error
+
+    def run(self, program: str, *arguments: str, timeout_s: float = PROGRAM_TIMEOUT_S) -> Done:
+        """Whatever the exit code; a program that is missing or hangs is an error."""
+        path = self.roots.tools.find(program)
+        if path is None:
+            raise BrickyardError(f"{program} is not installed; install it, or use the array's own tool")
+        try:
+            done = subprocess.run(
+                [path, *arguments],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=timeout_s,
+                env={**os.environ, "LC_ALL": "C"},
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise BrickyardError(f"{program} {' '.join(arguments)}: no answer within {timeout_s:.0f} s") from error
+        except OSError as error:
+            raise BrickyardError(f"{program}: could not be run: {error.strerror}") from error
+        return Done(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
+
+    def must(self, program: str, *arguments: str, timeout_s: float = PROGRAM_TIMEOUT_S) -> str:
+        """The output of a program that succeeds, or an error that has its words."""
+        done = self.run(program, *arguments, timeout_s=timeout_s)
+        if done.code != 0:
+            words = one_line(done.error or done.out) or f"exit code {done.code}"
+            raise BrickyardError(f"{program} {' '.join(arguments)}: {words}")
+        return done.out
+
+
+def wait_until(condition: Callable[[], bool], what: str, limit_s: float = SETTLE_S) -> None:
+    until = time.monotonic() + limit_s
+    while not condition():
+        if time.monotonic() > until:
+            raise BrickyardError(f"{what} did not come about within {limit_s:.0f} s")
+        time.sleep(LOOK_S)
+
+
+def persistently(attempt: Callable[[], object], limit_s: float = SETTLE_S) -> None:
+    """Tries again what another program, such as udev's, may hold up for a moment."""
+    until = time.monotonic() + limit_s
+    while True:
+        try:
+            attempt()
+            return
+        except BrickyardError:
+            if time.monotonic() > until:
+                raise
+        time.sleep(LOOK_S)

@@ -1,0 +1,200 @@
+"""Duty: Linux software RAID: read from sysfs, changed through sysfs where that can do it and through mdadm where not.
+
+Refusal: it does not decide whether a change is allowed or safe; `Array.check_redundant` and the verbs do.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from brickyard.arrays.array import Array, Member, Sheet, State
+from brickyard.arrays.host import Host, persistently, wait_until
+from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.facts.arrays import parse_progress
+from brickyard.facts.roots import as_number, entries, number, text
+from brickyard.units import format_size
+
+# Documentation/admin-guide/md.rst: what sync_action may say.
+ACTIONS = {
+    "resync": "initializing",
+    "check": "checking",
+    "repair": "checking",
+    "reshape": "reshaping",
+    "recover": "rebuilding",
+}
+KIB = 1024
+LEVELS = ("raid0", "raid1", "raid4", "raid5", "raid6", "raid10", "linear")
+
+
+class Md(Array):
+    kind = "md"
+
+    def __init__(self, name: str, host: Host | None = None) -> None:
+        self.host = host or Host()
+        self.device = name
+        self.name = os.path.join(self.host.roots.dev, name)
+        self.base = self.host.roots.at_sys("class", "block", name, "md")
+        if not os.path.isdir(self.base):
+            raise BadInputError(f"{self.name}: is no md array; `brickyard array list` shows what there is")
+
+    def at(self, *parts: str) -> str:
+        return os.path.join(self.base, *parts)
+
+    def identity(self) -> str:
+        return f"md {text(self.at('uuid')) or self.name}"
+
+    def level(self) -> str:
+        return text(self.at("level")) or "unknown"
+
+    def state(self) -> State:
+        held = text(self.at("array_state")) or "clear"
+        missing = number(self.at("degraded")) or 0
+        if held in ("clear", "inactive", "suspended"):
+            return State("inactive", detail=held, missing=missing)
+        if held == "broken" or missing > self.redundancy():
+            return State("failed", detail=f"{missing} members are missing", missing=missing)
+        action = text(self.at("sync_action")) or "idle"
+        done = text(self.at("sync_completed")) or "none"
+        if action not in ACTIONS:
+            detail = "frozen: no rebuild begins" if action == "frozen" else ""
+            return State("degraded" if missing else "normal", detail=detail, missing=missing)
+        if done == "delayed":
+            return State(
+                "delayed", 0.0, f"{action} waits until another array on the same disks has had its turn", missing
+            )
+        speed = number(self.at("sync_speed"))
+        rate = None if speed is None else speed * KIB
+        return State(ACTIONS[action], parse_progress(done), action, missing, rate)
+
+    def sheet(self) -> Sheet:
+        size = number(self.host.roots.at_sys("class", "block", self.device, "size"))
+        component = number(self.at("component_size"))
+        return Sheet(
+            kind=self.kind,
+            name=self.name,
+            level=self.level(),
+            size_bytes=None if size is None else size * 512,
+            state=self.state(),
+            members=tuple(self.members()),
+            wanted=number(self.at("raid_disks")),
+            extra={
+                "uuid": text(self.at("uuid")),
+                "component_bytes": None if component is None else component * KIB,
+                "chunk_bytes": number(self.at("chunk_size")),
+                "mismatches": number(self.at("mismatch_cnt")),
+            },
+        )
+
+    def members(self) -> list[Member]:
+        """Those it has; a slot without a member is told as `missing`."""
+        found = [self._member(entry) for entry in entries(self.base) if entry.startswith("dev-")]
+        found.sort(key=lambda member: (member.slot is None, member.slot or 0, member.name))
+        taken = {member.slot for member in found if member.state in ("active", "rebuilding")}
+        wanted = number(self.at("raid_disks")) or 0
+        return found + [Member("–", "missing", slot) for slot in range(wanted) if slot not in taken]
+
+    def _member(self, entry: str) -> Member:
+        words = (text(self.at(entry, "state")) or "").split(",")
+        slot = as_number(text(self.at(entry, "slot")))
+        if "faulty" in words:
+            state = "faulty"
+        elif "in_sync" in words:
+            state = "active"
+        else:
+            state = "spare" if slot is None else "rebuilding"
+        path = os.path.join(self.host.roots.dev, entry.removeprefix("dev-").replace("!", "/"))
+        return Member(path, state, slot, number(self.at(entry, "errors")))
+
+    def redundancy(self) -> int:
+        disks = number(self.at("raid_disks")) or 0
+        level = self.level()
+        if level == "raid1":
+            return disks - 1
+        if level == "raid10":
+            # The low byte counts near copies, the next one far copies (drivers/md/raid10.c, setup_geo).
+            layout = number(self.at("layout")) or 0
+            return (layout & 0xFF) * (layout >> 8 & 0xFF) - 1
+        return {"raid4": 1, "raid5": 1, "raid6": 2}.get(level, 0)
+
+    def _entry(self, member: str) -> str:
+        name = os.path.basename(os.path.realpath(member))
+        entry = self.at(f"dev-{name}")
+        if not os.path.isdir(entry):
+            raise BadInputError(f"{member}: is no member of {self.name}")
+        return entry
+
+    def fail(self, member: str) -> None:
+        entry = self._entry(member)
+        self.host.must("mdadm", "--manage", self.name, "--fail", member)
+        # md takes a failed member out of its slot first, and refuses to let go of it until then.
+        wait_until(lambda: text(entry, "slot") in (None, "none"), f"{self.name}: the release of {member}")
+        persistently(lambda: self.host.must("mdadm", "--manage", self.name, "--remove", member))
+
+    def remove_spare(self, member: str) -> None:
+        persistently(lambda: self.host.must("mdadm", "--manage", self.name, "--remove", member))
+
+    def give_back(self, member: str) -> None:
+        """The old superblock goes first: with a write-intent bitmap md would copy only what has changed meanwhile."""
+        if os.path.isdir(self.at(f"dev-{os.path.basename(os.path.realpath(member))}")):
+            return
+        persistently(lambda: self.forget_superblock(member))
+        persistently(lambda: self.host.must("mdadm", "--manage", self.name, "--add", member))
+
+    def forget_superblock(self, member: str) -> None:
+        done = self.host.run("mdadm", "--zero-superblock", member)
+        if done.code != 0 and "Unrecognised" not in done.error:
+            raise BrickyardError(f"mdadm --zero-superblock {member}: {one_line(done.error)}")
+
+    def add(self, device: str) -> None:
+        persistently(lambda: self.host.must("mdadm", "--manage", self.name, "--add", device))
+
+    def replace(self, old: str, new: str) -> None:
+        self._entry(old)
+        if not os.path.isdir(self.at(f"dev-{os.path.basename(os.path.realpath(new))}")):
+            self.add(new)
+        self.host.must("mdadm", "--manage", self.name, "--replace", old, "--with", new)
+
+    def start_check(self) -> None:
+        self.host.write(self.at("sync_action"), "check")
+
+    def stop_check(self) -> None:
+        if text(self.at("sync_action")) in ("check", "repair"):
+            self.host.write(self.at("sync_action"), "idle")
+
+    def start_initialization(self) -> None:
+        """Forgets that the members agree: md brings them into agreement from the start, as it does with a new array."""
+        self.host.write(self.at("sync_action"), "frozen")
+        try:
+            self.host.write(self.at("resync_start"), "0")
+        finally:
+            self.host.write(self.at("sync_action"), "idle")
+        self.host.write(self.at("sync_action"), "resync")
+
+    def prepare_work(self) -> None:
+        """A check that was broken off would go on where it stopped; work of ours begins at the start."""
+        if (text(self.at("sync_min")) or "0") != "0":
+            self.host.write(self.at("sync_min"), "0")
+
+    def limit_settings(self, rate_bytes_per_s: int) -> list[tuple[str, str]]:
+        if rate_bytes_per_s < KIB:
+            raise BadInputError(f"a rebuild at {format_size(rate_bytes_per_s)}/s: md counts in KiB/s; at least 1 KiB/s")
+        rate = str(rate_bytes_per_s // KIB)
+        # Equal limits: md keeps the rate also while it competes with the load, and does not exceed it when idle.
+        return [(self.at("sync_speed_min"), rate), (self.at("sync_speed_max"), rate)]
+
+    def pause_settings(self) -> list[tuple[str, str]]:
+        return [(self.at("sync_max"), "0")]
+
+
+def restored_value(path: str, value: str | None) -> str:
+    """What to write to a file of md so that it says again what it said: `1000 (system)` is written `system`."""
+    match = re.search(r"\((system|local)\)$", value or "")
+    if match:
+        return "system" if match.group(1) == "system" else (value or "").split(" ")[0]
+    return value or ("max" if path.endswith("sync_max") else "system")
+
+
+def md_names(host: Host) -> list[str]:
+    base = host.roots.at_sys("class", "block")
+    return [name for name in entries(base) if os.path.isdir(os.path.join(base, name, "md"))]

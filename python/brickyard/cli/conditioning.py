@@ -1,0 +1,76 @@
+"""Duty: from the options about a condition to what holds it. Refusal: `brickyard.conditions` knows arrays, not this."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from brickyard import _core, arrays, conditions
+from brickyard.errors import BadInputError, one_line
+
+
+@dataclass(frozen=True)
+class Wish:
+    """In which condition a real target is to be measured, and what may be done for it."""
+
+    target: str = ""
+    condition: str = "normal"
+    is_asked: bool = False
+    manage: bool = False
+    rate_bytes_per_s: int | None = None
+    neighbour: str | None = None
+    array: str | None = None
+
+    def holding(self, say: Callable[[str], None]) -> Callable[[], AbstractContextManager[conditions.Held | None]]:
+        """A target on an array is watched also where no condition was asked for: an array at work is not normal."""
+        if not self.target or not (self.is_asked or arrays.find(self.target) is not None):
+            return nullcontext
+        return lambda: conditions.hold(
+            self.target,
+            self.condition,
+            manage=self.manage,
+            rate_bytes_per_s=self.rate_bytes_per_s,
+            neighbour=self.neighbour,
+            array=self.array,
+            say=say,
+        )
+
+
+NONE = Wish()
+
+
+def wish(
+    targets: Sequence[str],
+    condition: str | None,
+    manage: bool,
+    rebuild_rate: str | None,
+    neighbour: str | None,
+    array: str | None,
+    *,
+    modelled: bool,
+) -> Wish:
+    if modelled:
+        if manage or rebuild_rate or neighbour or array:
+            raise BadInputError(
+                "--manage, --rebuild-rate, --neighbour and --array are for real arrays, not for sim:NAME"
+            )
+        return NONE
+    if condition is None:
+        if manage or rebuild_rate or neighbour or array:
+            raise BadInputError("--manage, --rebuild-rate, --neighbour and --array belong to a --condition; name one")
+        return Wish(targets[0]) if len(targets) == 1 else NONE
+    if len(targets) != 1:
+        raise BadInputError("--condition: name the one target whose array is meant")
+    rate = parse_rate(rebuild_rate)
+    return Wish(targets[0], conditions.spoken(condition), True, manage, rate, neighbour, array)
+
+
+def parse_rate(text: str | None) -> int | None:
+    """`20MiB` or `20MiB/s`."""
+    if text is None:
+        return None
+    try:
+        return _core.parse_bytes(text.removesuffix("/s"))
+    except ValueError as error:
+        raise BadInputError(f"--rebuild-rate: {one_line(error)}") from error

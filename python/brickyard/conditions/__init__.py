@@ -1,0 +1,14 @@
+"""Duty: put the array below a target into a condition, say truthfully in which it is all the while, and bring it back.
+
+Refusal: it measures nothing. Without `manage` no array and no drive is changed, and with it none beyond its redundancy;
+what must be undone is journaled before it is done.
+"""
+
+from __future__ import annotations
+
+from brickyard.conditions.hold import NAMES, Held, hold, spoken
+from brickyard.conditions.journal import leftovers
+from brickyard.conditions.undo import restore
+from brickyard.conditions.verdict import Sample, Validity
+
+__all__ = ["NAMES", "Held", "Sample", "Validity", "hold", "leftovers", "restore", "spoken"]

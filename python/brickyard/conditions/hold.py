@@ -1,0 +1,276 @@
+"""Duty: hold a condition while a run goes on: bring it about, sample it, judge it, undo it, wait until all is normal.
+
+Refusal: nothing is changed without `manage`; a change is journaled before it is made.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from brickyard.arrays import Array, Host, State, find, named
+from brickyard.arrays.array import UNDER_WAY
+from brickyard.arrays.md import Md, restored_value
+from brickyard.conditions import journal, undo, write_cache
+from brickyard.conditions.undo import Say, silent
+from brickyard.conditions.verdict import STATE_OF, Sample, Validity, judge
+from brickyard.errors import BadInputError, BrickyardError
+from brickyard.facts.roots import text
+from brickyard.units import format_percent, format_seconds
+
+NAMES = tuple(STATE_OF)
+WORK = ("rebuilding", "checking", "initializing")
+BEGIN_WAIT_S = 30.0  # md begins a rebuild within a second; a controller polls its drives first
+SAY_EVERY_S = 5.0
+LOOK_S = 0.1
+
+
+def spoken(condition: str) -> str:
+    """The name that the store keeps, of one that a person wrote."""
+    name = condition.replace("-", "_")
+    if name not in NAMES:
+        raise BadInputError(f"--condition {condition}: is none of {', '.join(NAMES)}")
+    return name
+
+
+@dataclass
+class Held:
+    """A condition while it is held."""
+
+    condition: str
+    target: str
+    array: Array | None
+    host: Host
+    neighbour: Array | None = None
+    begin_work: Callable[[], None] | None = None
+    samples: list[Sample] = field(default_factory=list)
+
+    def begin(self) -> None:
+        """The run's first phase begins: what was prepared (a rebuild that waits at its start) goes on from here."""
+        if self.begin_work is not None:
+            work, self.begin_work = self.begin_work, None
+            work()
+        self.samples.clear()
+        self.sample()
+
+    def sample(self) -> State:
+        """What the array says now."""
+        if self.begin_work is not None:
+            self.begin()
+        state = self._look()
+        self.samples.append((time.time_ns(), state.name, state.progress_share))
+        return state
+
+    def _look(self) -> State:
+        if self.condition.startswith("write_cache"):
+            return State(write_cache.state_of(self.target, self.host))
+        if self.array is None:
+            return State("normal", detail="no array is below the target")
+        own = self.array.state()
+        if self.neighbour is None:
+            return own
+        if own.name != "normal":
+            return State(f"target_{own.name}", own.progress_share, f"{self.array.name} itself is {own.name}")
+        return self.neighbour.state()
+
+    def verdict(self) -> Validity:
+        return judge(self.condition, self.samples)
+
+
+@contextmanager
+def hold(
+    target: str,
+    condition: str,
+    *,
+    manage: bool,
+    rate_bytes_per_s: int | None = None,
+    neighbour: str | None = None,
+    array: str | None = None,
+    say: Say = silent,
+    host: Host | None = None,
+) -> Iterator[Held]:
+    """The target in a condition. `array` names one that the kernel does not tell, such as `storcli:/c0/v1`."""
+    place = host or Host()
+    name = spoken(condition)
+    own = named(array, place) if array else find(target, place)
+    if name == "normal":
+        yield Held(name, target, own, place)
+        return
+    if name.startswith("write_cache"):
+        with _write_cache(target, name, manage, place, say) as held:
+            yield held
+        return
+    if own is None:
+        raise BadInputError(f"{target}: lies on no array that is known here, so it cannot be {_plain(name)}")
+    if (neighbour is None) == (name == "neighbour_rebuilding"):
+        raise BadInputError(
+            f"--condition {condition}: name the other array with --neighbour"
+            if neighbour is None
+            else f"--neighbour {neighbour}: belongs to --condition neighbour-rebuilding"
+        )
+    other = named(neighbour, place) if neighbour else None
+    if other is not None and other.identity() == own.identity():
+        raise BadInputError(f"--neighbour {neighbour}: is the array of {target} itself; name another one")
+    held = Held(name, target, own, place, other)
+    changed = other or own
+    if not manage:
+        _check_already(name, changed)
+        yield held
+        return
+    finish_leftovers(place, say)
+    entry = journal.begin({"target": target, "array": changed.name, "condition": name})
+    try:
+        Bringing(held, changed, entry, rate_bytes_per_s).bring()
+        yield held
+    finally:
+        _undo(entry, place, say)
+    wait_for_normal(changed, say)
+
+
+def _undo(entry: journal.Entry, host: Host, say: Say) -> None:
+    undo.undo(entry, host, say)
+    entry.close()
+
+
+def finish_leftovers(host: Host, say: Say) -> None:
+    """What a killed run has left is undone before anything else is changed."""
+    for told in undo.restore(host, say):
+        if told["error"]:
+            raise BrickyardError(f"an earlier run left something to be undone: {told['error']}")
+
+
+def _check_already(name: str, array: Array) -> None:
+    state = array.state()
+    if state.name != STATE_OF[name]:
+        raise BadInputError(
+            f"--condition {name}: {array.name} is {state.name}; to bring it about, the array must be changed, which"
+            " needs --manage"
+        )
+
+
+@dataclass
+class Bringing:
+    """How a condition is brought about on one array."""
+
+    held: Held
+    array: Array
+    entry: journal.Entry
+    rate_bytes_per_s: int | None
+
+    def bring(self) -> None:
+        work = "rebuilding" if self.held.condition == "neighbour_rebuilding" else self.held.condition
+        if work in ("degraded", "rebuilding"):
+            self.array.check_redundant()
+        elif self.array.state().name != "normal":
+            raise BadInputError(f"{self.array.name}: is {self.array.state().name}; it must be normal to begin with")
+        self.array.prepare_work()
+        settings = self.array.limit_settings(self.rate_bytes_per_s) if self.rate_bytes_per_s else []
+        if work == "degraded":
+            self._take_out()
+            return
+        pause = self.array.pause_settings()
+        member = self._take_out() if work == "rebuilding" else ""
+        self._write([*settings, *pause])
+        if pause:
+            self._start(work, member)
+            self.held.begin_work = lambda: self._release(pause, work)
+        else:
+            self.held.begin_work = lambda: self._start(work, member)
+
+    def _take_out(self) -> str:
+        if isinstance(self.array, Md):
+            for spare in [member.name for member in self.array.members() if member.state == "spare"]:
+                self._note_member(spare)
+                self.array.remove_spare(spare)
+        member = self.array.failable()
+        self._note_member(member)
+        self.array.fail(member)
+        self._wait_for(("degraded",), "the loss of a member")
+        return member
+
+    def _note_member(self, member: str) -> None:
+        step = {"do": "member", "array": self.array.name, "identity": self.array.identity(), "member": member}
+        self.entry.note(step)
+
+    def _write(self, settings: list[tuple[str, str]]) -> None:
+        for path, value in settings:
+            self.entry.note({"do": "file", "path": path, "value": restored_value(path, text(path))})
+            self.held.host.write(path, value)
+
+    def _start(self, work: str, member: str) -> None:
+        if work == "rebuilding":
+            self.array.give_back(member)
+        elif work == "checking":
+            step = {"do": "check", "array": self.array.name, "identity": self.array.identity()}
+            self.entry.note(step)
+            self.array.start_check()
+        else:
+            self.array.start_initialization()
+        self._wait_for((work, "delayed"), f"{_plain(work)}")
+
+    def _release(self, pause: list[tuple[str, str]], work: str) -> None:
+        for path, _ in pause:
+            noted = next(step for step in self.entry.steps if step.get("path") == path)
+            self.held.host.write(path, str(noted["value"]))
+        self._wait_for((work, "delayed", "normal"), _plain(work))
+
+    def _wait_for(self, states: tuple[str, ...], what: str) -> None:
+        until = time.monotonic() + BEGIN_WAIT_S
+        while (state := self.array.state()).name not in states:
+            if time.monotonic() > until:
+                raise BrickyardError(
+                    f"{self.array.name}: {what} did not begin within {format_seconds(BEGIN_WAIT_S)}: it is {state.name}"
+                )
+            time.sleep(LOOK_S)
+
+
+@contextmanager
+def _write_cache(target: str, name: str, manage: bool, host: Host, say: Say) -> Iterator[Held]:
+    held = Held(name, target, None, host)
+    if write_cache.state_of(target, host) == name:
+        yield held
+        return
+    if not manage:
+        raise BadInputError(f"--condition {name}: the drives below {target} would be switched, which needs --manage")
+    finish_leftovers(host, say)
+    entry = journal.begin({"target": target, "condition": name})
+    wanted = write_cache.ON if name == "write_cache_on" else write_cache.OFF
+    try:
+        for drive in write_cache.drive_names(target, host):
+            before = write_cache.setting(host, drive)
+            if before != wanted:
+                entry.note({"do": "write_cache", "drive": drive, "value": before or write_cache.ON})
+                write_cache.switch(host, drive, wanted)
+        yield held
+    finally:
+        _undo(entry, host, say)
+
+
+def wait_for_normal(array: Array, say: Say, stopped: Callable[[], bool] | None = None) -> None:
+    """Until the array is normal again; Ctrl-C leaves it to go on by itself."""
+    began = told = time.monotonic()
+    idle_since: float | None = None
+    try:
+        while (state := array.state()).name != "normal" and not (stopped and stopped()):
+            now = time.monotonic()
+            if state.name in UNDER_WAY:
+                idle_since = None
+            elif idle_since is None:
+                idle_since = now
+            elif now - idle_since > BEGIN_WAIT_S:
+                raise BrickyardError(f"{array.name}: stays {state.name}; look at it with `brickyard array show`")
+            if now - told >= SAY_EVERY_S:
+                told = now
+                say(f"{array.name}: {state.name} {format_percent(state.progress_share)}, waiting until it is normal")
+            time.sleep(LOOK_S)
+    except KeyboardInterrupt:
+        say(f"{array.name}: not waited for; it goes on by itself")
+        return
+    if time.monotonic() - began >= SAY_EVERY_S:
+        say(f"{array.name}: normal again after {format_seconds(time.monotonic() - began)}")
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", " ")

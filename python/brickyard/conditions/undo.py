@@ -1,0 +1,111 @@
+"""Duty: undo the steps of a journal, the last one first. Each may be undone twice without harm.
+
+Refusal: it touches only arrays whose identity and members whose superblock are those that were noted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from brickyard.arrays import Array, Host, Member, all_arrays
+from brickyard.arrays.md import Md
+from brickyard.conditions import journal, write_cache
+from brickyard.errors import BrickyardError
+from brickyard.store import Json
+
+Say = Callable[[str], None]
+
+
+def silent(text: str) -> None:
+    """Says nothing."""
+
+
+def restore(host: Host | None = None, say: Say = silent) -> list[Json]:
+    """Undoes what runs that were killed have left; one document an entry."""
+    place = host or Host()
+    told = []
+    for entry in journal.leftovers():
+        done, error = [], ""
+        try:
+            done = undo(entry, place, say)
+            entry.close()
+        except BrickyardError as problem:
+            error = str(problem)
+        told.append({"about": entry.about, "undone": done, "error": error, "journal": str(entry.path)})
+    return told
+
+
+def undo(entry: journal.Entry, host: Host, say: Say) -> list[str]:
+    """What was undone, in words. An error leaves the entry as it is, so that it can be tried again."""
+    done = []
+    for step in reversed(entry.steps):
+        words = _undo_step(step, entry, host)
+        if words:
+            say(words)
+            done.append(words)
+    return done
+
+
+def _undo_step(step: Json, entry: journal.Entry, host: Host) -> str:
+    kind = step.get("do")
+    if kind == "file":
+        # What is written to sysfs is gone with the boot in which it was written, and names may stand for other devices.
+        if not entry.same_boot or not os.path.exists(str(step["path"])):
+            return ""
+        host.write(str(step["path"]), str(step["value"]))
+        return f"{step['path']} is {step['value']} again"
+    if kind == "write_cache":
+        if not entry.same_boot:
+            return ""
+        return write_cache.put_back(host, step)
+    array = _array(step, host)
+    if kind == "member":
+        return _give_back(array, step, entry, host)
+    if kind == "check":
+        array.stop_check()
+        return ""
+    raise BrickyardError(f"{entry.path}: step {kind!r} is of a newer Brickyard; restore with that one")
+
+
+def _array(step: Json, host: Host) -> Array:
+    found = next((array for array in all_arrays(host) if array.identity() == step.get("identity")), None)
+    if found is None:
+        raise BrickyardError(
+            f"{step.get('array')} ({step.get('identity')}) is not there; assemble it, then `brickyard array restore`"
+        )
+    return found
+
+
+def _give_back(array: Array, step: Json, entry: journal.Entry, host: Host) -> str:
+    member = str(step["member"])
+    if not entry.same_boot and isinstance(array, Md):
+        member = _member_by_superblock(array, host) or ""
+        if not member:
+            raise BrickyardError(
+                f"{array.name}: the member that was taken out ({step['member']}) cannot be told by its superblock"
+                f" since the restart; give it back with `mdadm --manage {array.name} --add DEVICE`"
+            )
+    if any(os.path.realpath(found.name) == os.path.realpath(member) for found in _present(array)):
+        return ""
+    array.give_back(member)
+    return f"{member} is given back to {array.name}, which rebuilds it"
+
+
+def _present(array: Array) -> list[Member]:
+    return [member for member in array.sheet().members if member.state in ("active", "rebuilding", "spare")]
+
+
+def _member_by_superblock(array: Md, host: Host) -> str | None:
+    """The one device that says it is of this array and is in none."""
+    wanted = array.identity().removeprefix("md ")
+    names = [name for name in os.listdir(host.roots.at_sys("class", "block")) if not name.startswith(("loop", "ram"))]
+    found = []
+    for name in sorted(names):
+        if os.listdir(host.roots.at_sys("class", "block", name, "holders")):
+            continue
+        told = host.run("mdadm", "--examine", "--export", os.path.join(host.roots.dev, name)).out
+        uuid = next((line.removeprefix("MD_UUID=") for line in told.splitlines() if line.startswith("MD_UUID=")), "")
+        if uuid and uuid.replace(":", "") == wanted.replace("-", "").replace(":", ""):
+            found.append(os.path.join(host.roots.dev, name))
+    return found[0] if len(found) == 1 else None

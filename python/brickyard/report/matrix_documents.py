@@ -1,0 +1,46 @@
+"""Duty: pivots as documents for `--json` and as rows for CSV. Refusal: no figure is rounded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from brickyard.analysis.pivot import Entry, Pivot
+from brickyard.analysis.samples import Difference
+from brickyard.store import Json
+
+
+def pivot_document(pivot: Pivot) -> Json:
+    return {
+        "table": pivot.spec.name,
+        "title": pivot.spec.title,
+        "figure": pivot.figure.name,
+        "unit": pivot.figure.unit or ("ns" if pivot.figure.kind == "time" else pivot.figure.title),
+        "rows": [axis.name for axis in pivot.row_axes],
+        "columns": [axis.name for axis in pivot.column_axes],
+        "cells": [cell_document(pivot, row, column) for row in pivot.rows for column in pivot.columns],
+    }
+
+
+def cell_document(pivot: Pivot, row: tuple[str, ...], column: tuple[str, ...]) -> Json:
+    entry = pivot.at(row, column)
+    named = dict(zip((a.name for a in (*pivot.row_axes, *pivot.column_axes)), (*row, *column), strict=True))
+    return {"levels": named, **(_entry(entry) if entry else {"value": None, "n": 0})}
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    return {
+        "value": entry.sample.centre,
+        "low": entry.sample.low,
+        "high": entry.sample.high,
+        "n": entry.sample.n,
+        "runs": list(entry.runs),
+        "share_of_best": entry.share_of_best,
+        "rank": entry.rank,
+        "difference": difference_document(entry.difference),
+    }
+
+
+def difference_document(found: Difference | None) -> Json | None:
+    if found is None:
+        return None
+    return {"share": found.share, "low": found.low, "high": found.high, "seen": found.seen}

@@ -1,0 +1,125 @@
+"""Duty: pivots as tables of text, alike for the terminal and the report. Refusal: no arithmetic but that of units."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from brickyard.analysis.pivot import Axis, Entry, Key, Pivot
+from brickyard.analysis.samples import Difference
+from brickyard.report.tables import Table
+from brickyard.units import format_percent, three_digits
+
+DASH = "–"
+UNKNOWN = "?"
+NO_DIFFERENCE = "no difference seen"
+NOISE_UNKNOWN = f"{UNKNOWN}: measured once, so its noise is unknown; repetitions = 3 or more tell it"
+HEADINGS = {"percent_of_best": "% of best", "rank": "rank"}
+
+
+def matrix_table(pivot: Pivot) -> Table:
+    """One block of columns for each thing that is shown."""
+    blocks = [(what, column) for what in pivot.spec.show for column in _columns(pivot, what)]
+    names = [" ".join(_labels(pivot.column_axes, column)) for _, column in blocks]
+    heads = {what: _heading(pivot, what) for what in pivot.spec.show}
+    rows = [
+        [*_labels(pivot.row_axes, row), *(entry_text(pivot, pivot.at(row, column), what) for what, column in blocks)]
+        for row in pivot.rows
+        if any(_is_told(pivot.at(row, column), what) for what, column in blocks)
+    ]
+    spans = [(heads[what], sum(one == what for one, _ in blocks)) for what in pivot.spec.show]
+    one = not any(names)
+    return Table(
+        title=pivot.spec.title,
+        columns=[*(axis.title for axis in pivot.row_axes), *([heads[what] for what, _ in blocks] if one else names)],
+        rows=_merged(rows, len(pivot.row_axes)),
+        text_columns=len(pivot.row_axes),
+        groups=() if one else (("", len(pivot.row_axes)), *(span for span in spans if span[1])),
+    )
+
+
+def _columns(pivot: Pivot, what: str) -> list[Key]:
+    """Without those that have nothing to tell: a baseline has no difference to itself."""
+    return [c for c in pivot.columns or ((),) if any(_is_told(pivot.at(row, c), what) for row in pivot.rows)]
+
+
+def _is_told(entry: Entry | None, what: str) -> bool:
+    return entry is not None and (what not in ("difference", "penalty") or entry.difference is not None)
+
+
+def _merged(rows: list[list[str]], names: int) -> list[list[str]]:
+    """A level of an outer factor stands once, above those that it holds."""
+    shown: list[list[str]] = []
+    for number, row in enumerate(rows):
+        before = rows[number - 1] if number else []
+        same = 0
+        while number and same < names - 1 and row[same] == before[same]:
+            same += 1
+        shown.append([*[""] * same, *row[same:]])
+    return shown
+
+
+def _labels(axes: Sequence[Axis], key: Key) -> list[str]:
+    return [axis.label(level) for axis, level in zip(axes, key, strict=True)]
+
+
+def _heading(pivot: Pivot, what: str) -> str:
+    if what == "value":
+        return pivot.figure.heading
+    if what in ("difference", "penalty"):
+        axes = {axis.name: axis for axis in (*pivot.row_axes, *pivot.column_axes)}
+        base = ", ".join(
+            axes[name].label(level) if name in axes else level
+            for name, levels in pivot.spec.baseline.items()
+            for level in levels
+        )
+        return f"difference to {base}" if what == "difference" else f"penalty against {base}"
+    return HEADINGS[what]
+
+
+def entry_text(pivot: Pivot, entry: Entry | None, what: str) -> str:
+    if entry is None:
+        return DASH
+    if what == "value":
+        width = entry.sample.relative_width
+        spread = "" if width is None else f" ± {_share(width)}"
+        return pivot.figure.text(entry.sample.centre) + spread
+    if what == "percent_of_best":
+        return format_percent(entry.share_of_best)
+    if what == "rank":
+        return DASH if entry.rank is None else str(entry.rank)
+    return difference_text(entry.difference, negated=what == "penalty")
+
+
+def difference_text(found: Difference | None, *, negated: bool = False) -> str:
+    if found is None:
+        return DASH
+    sign = -1 if negated else 1
+    share = f"{_percent(sign * found.share, signed=not negated)} %"
+    if found.seen is None:
+        return f"{share} {UNKNOWN}"
+    if not found.seen:
+        return NO_DIFFERENCE
+    low, high = sorted((sign * (found.low or 0.0), sign * (found.high or 0.0)))
+    return f"{share} ({_percent(low)} to {_percent(high)})"
+
+
+def _percent(share: float, *, signed: bool = True) -> str:
+    """A tenth of a per cent is as fine as anybody reads; from 100 % on whole ones do."""
+    digits = 0 if abs(share) >= 1 else 1
+    text = f"{share * 100:,.{digits}f}"
+    text = text.removeprefix("-") if not float(text.replace(",", "")) else text
+    return f"+{text}" if signed and not text.startswith("-") else text
+
+
+def _share(width: float) -> str:
+    return "0 %" if width == 0 else f"{three_digits(width * 100)} %"
+
+
+def footnotes(pivots: Sequence[Pivot]) -> list[str]:
+    """What must be said below the tables."""
+    said = []
+    if any(UNKNOWN in cell for pivot in pivots for row in matrix_table(pivot).rows for cell in row):
+        said.append(NOISE_UNKNOWN)
+    if any(pivot.repetitions > 1 for pivot in pivots):
+        said.append("±: half of the 95 % bootstrap interval over repetitions, as a share of the figure")
+    return said

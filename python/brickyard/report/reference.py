@@ -1,0 +1,216 @@
+"""Duty: the published tables beside their simulation, as one self-contained page and a folder of pictures.
+
+Refusal: it simulates nothing and computes no error; `study.reference` does. The page runs no script.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from brickyard import _core
+from brickyard.errors import BadInputError, one_line
+from brickyard.report import theme
+from brickyard.report.pictures import Picture, draw
+from brickyard.study.reference import Outcome, Rankings, Table
+from brickyard.units import three_digits
+
+NEAR, FAR = 0.10, 0.25
+"""The bands: what the normal condition is held to in the median, and what no cell of it may pass."""
+TITLE = "Published tables, repeated on modelled bricks"
+WIDTH, ROW = 560, 19
+ERROR_ENDS = 0.65  # the largest error that is drawn to scale
+TICKS = [digit * 10**power for power in range(6) for digit in (1, 3)]
+STUDIES = {"MSR": theme.BLUE, "Overland": theme.VERMILLION, "Network Computing": theme.GREEN, "openBench": theme.ORANGE}
+SHAPES = ["circle", "square", "triangle-up", "diamond"]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One table on the page."""
+
+    name: str
+    words: str
+    picture: Picture
+    rows: list[dict[str, Any]]
+
+
+def write_reference(tables: list[Table], ranked: Rankings, directory: Path) -> Path:
+    """Writes `report.html` and `pictures/`; gives back the page's absolute path."""
+    scatter, errors = _scatter(tables), _errors(tables)
+    shown = [_shown(number, table) for number, table in enumerate(tables, 1)]
+    page = directory / "report.html"
+    try:
+        pictures = directory / "pictures"
+        pictures.mkdir(parents=True, exist_ok=True)
+        for picture in (scatter, errors, *(item.picture for item in shown)):
+            picture.write(pictures)
+        page.write_text(_render(tables, ranked, scatter, errors, shown), "utf-8")
+    except OSError as error:
+        raise BadInputError(f"{directory}: report cannot be written: {one_line(error.strerror)}") from error
+    return page.resolve()
+
+
+def _render(tables: list[Table], ranked: Rankings, scatter: Picture, errors: Picture, shown: list[Shown]) -> str:
+    environment = Environment(
+        loader=PackageLoader("brickyard.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    every = [abs(outcome.error) for table in tables for outcome in table.outcomes]
+    within = [sum(error <= bound for error in every) for bound in (NEAR, FAR)]
+    agreed = ranked.pairs - len(ranked.disagreements)
+    return environment.get_template("reference.html.j2").render(
+        title=TITLE,
+        version=_core.version(),
+        summary=f"{len(every)} published figures: {within[0]} simulated within {NEAR:.0%}, {within[1]} within "
+        f"{FAR:.0%}. docs/models.md says what was fitted to what, and why the others miss.",
+        scatter=scatter,
+        errors=errors,
+        tables=shown,
+        rankings=f"Of {ranked.pairs} pairs that differ by more than 10 % as published, {agreed} are ordered alike.",
+        disagreements=[(high.name, low.name) for high, low in ranked.disagreements],
+    )
+
+
+def _study(table: str) -> str:
+    return next(name for name in STUDIES if table.startswith(name))
+
+
+def _point(table: Table, outcome: Outcome) -> dict[str, Any]:
+    return {
+        "table": table.name,
+        "study": _study(table.name),
+        "label": outcome.label,
+        "published": float(outcome.cell["published"]),
+        "simulated": outcome.simulated,
+        "error": max(-ERROR_ENDS, min(ERROR_ENDS, outcome.error)),
+        "rebuilt": "while rebuilding" if outcome.cell["condition"] != "normal" else "normal",
+    }
+
+
+def _colour() -> alt.Color:
+    return alt.Color("study:N", title=None, scale=alt.Scale(domain=list(STUDIES), range=list(STUDIES.values())))
+
+
+def _scatter(tables: list[Table]) -> Picture:
+    points = [_point(table, outcome) for table in tables for outcome in table.outcomes]
+    low = min(min(p["published"], p["simulated"]) for p in points) / 1.5
+    high = max(max(p["published"], p["simulated"]) for p in points) * 1.5
+    scale = alt.Scale(type="log", domain=[low, high], nice=False)
+    axis = alt.Axis(labelExpr=theme.COUNT_LABEL, values=TICKS)
+    x = alt.X("published:Q", title="published (requests/s or MiB/s)", scale=scale, axis=axis)
+    y = alt.Y("simulated:Q", title="simulated", scale=scale, axis=axis)
+    layers = [_diagonal(low, high, factor, dash) for factor, dash in _BANDS]
+    shape = alt.Shape("study:N", title=None, scale=alt.Scale(domain=list(STUDIES), range=SHAPES))
+    marks = alt.Chart(alt.InlineData(values=points)).mark_point(size=45, filled=True, opacity=0.75)
+    chart = alt.layer(*layers, marks.encode(x=x, y=y, color=_colour(), shape=shape))
+    chart = chart.properties(width=WIDTH, height=WIDTH * 0.8, title="Simulated against published")
+    return draw("scatter", f"{len(points)} published figures against their simulation, on logarithmic axes", chart)
+
+
+_BANDS = (
+    (1.0, [1, 0]),
+    (1 + NEAR, [6, 3]),
+    (1 - NEAR, [6, 3]),
+    (1 + FAR, [2, 3]),
+    (1 - FAR, [2, 3]),
+)
+
+
+def _diagonal(low: float, high: float, factor: float, dash: list[int]) -> Any:
+    ends = [{"published": v, "simulated": min(max(v * factor, low), high)} for v in (low / min(factor, 1), high)]
+    ends = [{"published": e["simulated"] / factor, "simulated": e["simulated"]} for e in ends]
+    line = alt.Chart(alt.InlineData(values=ends)).mark_line(color=theme.PALE, strokeWidth=1, strokeDash=dash, clip=True)
+    return line.encode(x="published:Q", y="simulated:Q")
+
+
+def _errors(tables: list[Table]) -> Picture:
+    """A strip of marks for each table."""
+    points = [_point(table, outcome) for table in tables for outcome in table.outcomes]
+    order = [table.name for table in tables]
+    medians = [{"table": t.name, "error": t.median_error} for t in tables]
+    x = alt.X(
+        "error:Q",
+        title="error of the simulation",
+        scale=alt.Scale(domain=[-ERROR_ENDS, ERROR_ENDS]),
+        axis=alt.Axis(format="+.0%"),
+    )
+    y = alt.Y("table:N", title=None, sort=order, axis=alt.Axis(labelLimit=320))
+    bands = [
+        alt.Chart(alt.InlineData(values=[{"error": e}]))
+        .mark_rule(color=theme.PALE, strokeDash=[6, 3] if abs(e) == NEAR else [2, 3], strokeWidth=1)
+        .encode(x=x)
+        for e in (-FAR, -NEAR, NEAR, FAR)
+    ]
+    marks = alt.Chart(alt.InlineData(values=points)).mark_point(size=40, filled=True, opacity=0.6)
+    median = alt.Chart(alt.InlineData(values=medians)).mark_tick(color=theme.INK, thickness=2, size=16)
+    chart = alt.layer(*bands, marks.encode(x=x, y=y, color=_colour()), median.encode(x=x, y=y))
+    chart = chart.properties(width=WIDTH - 100, height=alt.Step(ROW + 3), title="Errors by table")
+    return draw("errors", "The errors of all cells by table", chart)
+
+
+def _shown(number: int, table: Table) -> Shown:
+    rows = [
+        {
+            "label": outcome.label,
+            "published": f"{outcome.cell['published']:g}",
+            "simulated": three_digits(outcome.simulated),
+            "error": f"{outcome.error:+.1%}",
+            "far": abs(outcome.error) > FAR,
+        }
+        for outcome in table.outcomes
+    ]
+    words = f"Median error {table.median_error:.1%}, largest {table.largest_error:.1%}."
+    return Shown(table.name, words, _dumbbells(number, table), rows)
+
+
+def _dumbbells(number: int, table: Table) -> Picture:
+    """A line a cell from what was published to what is simulated, one panel a unit."""
+    units = list(dict.fromkeys(str(outcome.cell["unit"]) for outcome in table.outcomes))
+    panels = [_panel([o for o in table.outcomes if o.cell["unit"] == unit], unit) for unit in units]
+    chart = alt.vconcat(*panels, spacing=18).properties(title=table.name)
+    slug = re.sub(r"[^a-z0-9]+", "-", table.name.lower()).strip("-")
+    return draw(f"table-{number:02}-{slug}", f"{table.name}: published and simulated figures", chart)
+
+
+KINDS = ["published", "simulated"]
+
+
+def _panel(outcomes: list[Outcome], unit: str) -> Any:
+    spans: list[dict[str, Any]] = [
+        {
+            "cell": o.label.removesuffix(f", {unit}"),
+            "published": float(o.cell["published"]),
+            "simulated": o.simulated,
+            "far": "beyond 25 %" if abs(o.error) > FAR else "within 25 %",
+        }
+        for o in outcomes
+    ]
+    ends = [{"cell": s["cell"], "kind": kind, "value": s[kind]} for s in spans for kind in KINDS]
+    values = [float(e["value"]) for e in ends]
+    wide = max(values) > 20 * min(values)
+    scale = alt.Scale(type="log", nice=False) if wide else alt.Scale(zero=True)
+    order = [s["cell"] for s in spans]
+    y = alt.Y("cell:N", title=None, sort=order, axis=alt.Axis(labelLimit=420))
+    x = alt.X("value:Q", title=unit, scale=scale, axis=alt.Axis(labelExpr=theme.COUNT_LABEL))
+    shade = alt.Color(
+        "kind:N", title=None, scale=alt.Scale(domain=KINDS, range=[theme.BLACK, theme.BLUE])
+    )  # fmt: skip
+    shape = alt.Shape("kind:N", title=None, scale=alt.Scale(domain=KINDS, range=["square", "circle"]))
+    lines = alt.Chart(alt.InlineData(values=spans)).mark_rule(strokeWidth=2)
+    line = lines.encode(
+        x=alt.X("published:Q", title=unit, scale=scale), x2="simulated:Q", y=y,
+        color=alt.condition("datum.far == 'beyond 25 %'", alt.value(theme.VERMILLION), alt.value(theme.SKY)),
+    )  # fmt: skip
+    marks = alt.Chart(alt.InlineData(values=ends)).mark_point(size=70, filled=True, opacity=1, strokeWidth=2)
+    return alt.layer(line, marks.encode(x=x, y=y, color=shade, shape=shape)).properties(
+        width=WIDTH - 160, height=alt.Step(ROW)
+    )

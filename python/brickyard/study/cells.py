@@ -1,0 +1,333 @@
+"""Duty: a design with its command line → cells: for each combination of levels, what is to be run where.
+
+A cell's identity is a hash of the study's name, its levels, the repetition and everything that decides what the run
+does. A finished run with that identity is never repeated, and a changed profile, target or brick makes a new cell.
+
+Refusal: nothing is run, and no target is opened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from pathlib import Path
+
+from brickyard import bricks, profiles
+from brickyard.analysis.pivot import Where
+from brickyard.errors import BadInputError, one_line
+from brickyard.store import Json
+from brickyard.study.design import CONDITIONS, PLACE, Design, Level, Recipe
+from brickyard.study.fit import own_size
+from brickyard.study.holding import modelled_redundancy_s
+from brickyard.study.keys import nearest
+from brickyard.study.runner import RunSpec
+
+MODELLED_WORDS = {"checking": "scrubbing"}  # what the models call a condition by another name
+CACHE_WORDS = {"write_cache_on": "write_cache=true", "write_cache_off": "write_cache=false"}
+PACES = ("rebuild_min_mb_per_s", "rebuild_max_mb_per_s", "rebuild_writing_mb_per_s")
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the command line adds to a design."""
+
+    targets: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    repetitions: int | None = None
+    label: str = ""
+    create_bytes: int | None = None
+    overwrite: tuple[str, ...] = ()
+    destroys_data: bool = False
+    manage: bool = False
+    prices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class StudyCell:
+    """One combination of levels with what it comes to."""
+
+    levels: Mapping[str, str]
+    recipe: Recipe
+    usd: float | None
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        return self.recipe.targets or ()
+
+    @property
+    def is_modelled(self) -> bool:
+        return any(bricks.is_modelled(target) for target in self.targets)
+
+    @property
+    def condition(self) -> str:
+        return self.recipe.condition or "normal"
+
+    @property
+    def name(self) -> str:
+        return ", ".join(self.levels.values())
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All cells, and what there is to say about combinations that are left out."""
+
+    cells: list[StudyCell]
+    excluded: int
+    notes: list[str] = field(default_factory=list)
+
+
+def lay_out(design: Design, wishes: Wishes) -> Layout:
+    """Every combination that is not excluded; with --target only those for which a target was named."""
+    aims = [_aim(design, text) for text in wishes.targets]
+    only = chosen(design, wishes.only)
+    prices = _prices(design, wishes.prices)
+    found: list[StudyCell] = []
+    excluded = aimless = 0
+    for combination in product(*(factor.levels for factor in design.factors)):
+        levels = {factor.name: level.name for factor, level in zip(design.factors, combination, strict=True)}
+        if any(_fits(levels, where) for where in design.exclude):
+            excluded += 1
+            continue
+        if not _fits(levels, only) or (not aims and any(level.needs_target for level in combination)):
+            continue
+        cell = _cell(design, combination, levels, prices)
+        if aims:
+            target = next((path for where, path in aims if _fits(levels, where)), None)
+            if target is None:
+                aimless += 1
+                continue
+            cell = replace(cell, recipe=replace(cell.recipe, targets=_targets_of(target)))
+        found.append(_filled(design, cell, combination))
+    if not found:
+        raise BadInputError(f"{design.name}: no combination of levels is left to be run")
+    notes = [f"{aimless} combinations are left out: no --target was named for them"] if aimless else []
+    return Layout(found, excluded, notes)
+
+
+def _cell(
+    design: Design, combination: Sequence[Level], levels: Mapping[str, str], prices: dict[tuple[str, str], float]
+) -> StudyCell:
+    recipe, usd = design.base, None
+    for factor, level in zip(design.factors, combination, strict=True):
+        recipe = recipe.under(_own(factor.recipe, level)).under(_own(level.recipe, level))
+        price = prices.get((factor.name, level.name), level.usd)
+        usd = price if usd is None else usd + (price or 0.0)
+    for override in design.overrides:
+        if _fits(levels, override.where):
+            recipe = recipe.under(override.recipe)
+            usd = override.usd if override.usd is not None else usd
+    return StudyCell(dict(levels), recipe, usd)
+
+
+def _own(recipe: Recipe, level: Level) -> Recipe:
+    return _replaced(recipe, {"value": level.value})
+
+
+def _filled(design: Design, cell: StudyCell, combination: Sequence[Level]) -> StudyCell:
+    values = {factor.name: level.value for factor, level in zip(design.factors, combination, strict=True)}
+    recipe = _replaced(cell.recipe, values)
+    if recipe.profile is None:
+        raise BadInputError(f"{design.name}: {cell.name}: no profile; write profile = … in [base] or in a level")
+    if not recipe.targets:
+        raise BadInputError(f"{design.name}: {cell.name}: no target; name one with --target, or write target = …")
+    if recipe.condition is not None and recipe.condition.replace("-", "_") not in CONDITIONS:
+        raise BadInputError(
+            f"{design.name}: {cell.name}: condition {recipe.condition} is none of {', '.join(CONDITIONS)}"
+        )
+    return replace(cell, recipe=recipe)
+
+
+def _replaced(recipe: Recipe, values: Mapping[str, str]) -> Recipe:
+    def put(text: str) -> str:
+        return PLACE.sub(lambda match: values.get(match[1], match[0]), text)
+
+    def one(text: str | None) -> str | None:
+        return None if text is None else put(text)
+
+    return Recipe(
+        profile=one(recipe.profile),
+        targets=None if recipe.targets is None else tuple(put(target) for target in recipe.targets),
+        condition=one(recipe.condition),
+        neighbour=one(recipe.neighbour),
+        array=one(recipe.array),
+        rebuild_rate=one(recipe.rebuild_rate),
+        changes=tuple(put(change) for change in recipe.changes),
+        modelled_changes=tuple(put(change) for change in recipe.modelled_changes),
+    )
+
+
+def _fits(levels: Mapping[str, str], where: Where) -> bool:
+    return all(levels[name] in wanted for name, wanted in where.items())
+
+
+def chosen(design: Design, words: Sequence[str]) -> Where:
+    """`--only drive=WD --only drive=Maxtor --only condition=normal`: one of the levels of each named factor."""
+    found: Where = {}
+    names = [factor.name for factor in design.factors]
+    for word in words:
+        name, equals, level = (part.strip() for part in word.partition("="))
+        if not equals or name not in names:
+            raise BadInputError(f"--only {word}: write FACTOR=LEVEL{nearest(name, names)}")
+        found[name] = (*found.get(name, ()), _level_named(design, name, level, f"--only {word}"))
+    return found
+
+
+def _level_named(design: Design, factor: str, word: str, place: str) -> str:
+    levels = design.factor(factor).levels
+    found = [level.name for level in levels if word in (level.name, level.label)]
+    if not found:
+        raise BadInputError(f"{place}: no such level of {factor}{nearest(word, [level.name for level in levels])}")
+    return found[0]
+
+
+def _aim(design: Design, text: str) -> tuple[Where, str]:
+    """`PATH` for every cell, `LEVEL=PATH`, or `LEVEL,LEVEL=PATH` for a combination; FACTOR:LEVEL where two agree."""
+    head, equals, path = text.partition("=")
+    if not equals or head.startswith(("/", ".", bricks.MODELLED)):
+        return {}, text
+    if not path:
+        raise BadInputError(f"--target {text}: names no target")
+    where: Where = {}
+    for word in head.split(","):
+        name, level = _factor_of(design, word.strip(), f"--target {text}")
+        where[name] = (level,)
+    return where, path
+
+
+def _factor_of(design: Design, word: str, place: str) -> tuple[str, str]:
+    """The factor and level that a word means."""
+    factor, colon, rest = word.partition(":")
+    if colon and factor in [f.name for f in design.factors]:
+        return factor, _level_named(design, factor, rest, place)
+    found = [(f.name, lv.name) for f in design.factors for lv in f.levels if word in (lv.name, lv.label)]
+    if len(found) > 1:
+        ways = " or ".join(f"{name}:{level}" for name, level in found)
+        raise BadInputError(f"{place}: {word} is a level of several factors; write {ways}")
+    if not found:
+        known = [level.name for f in design.factors for level in f.levels]
+        raise BadInputError(f"{place}: {word} is no level{nearest(word, known)}")
+    return found[0]
+
+
+def _targets_of(path: str) -> tuple[str, ...]:
+    """Several targets of one profile are joined by +; a path that has one in it exists as it is."""
+    if bricks.is_modelled(path) or os.path.lexists(path):
+        return (path,)
+    return tuple(path.split("+"))
+
+
+def _prices(design: Design, words: Sequence[str]) -> dict[tuple[str, str], float]:
+    found = {}
+    for word in words:
+        name, _, amount = word.rpartition("=")
+        try:
+            usd = float(amount)
+        except ValueError:
+            usd = -1.0
+        if not name or not 0 <= usd < float("inf"):
+            raise BadInputError(f"--price {word}: write LEVEL=USD, such as raid10=1400")
+        found[_factor_of(design, name, f"--price {word}")] = usd
+    return found
+
+
+class Specs:
+    """Makes runs of cells; what many cells share is worked out once."""
+
+    def __init__(self, design: Design, wishes: Wishes, folder: Path | None) -> None:
+        self._design, self._wishes, self._folder = design, wishes, folder
+        self._texts: dict[str, profiles.ProfileText] = {}
+        self._bricks: dict[tuple[str, tuple[str, ...]], Json] = {}
+
+    def spec(self, cell: StudyCell, repetition: int) -> RunSpec:
+        """The run of one repetition. Each has a seed of its own, or caches would know its addresses already."""
+        try:
+            return self._spec(cell, repetition)
+        except BadInputError as error:
+            raise BadInputError(f"{self._design.name}: {cell.name}: {one_line(error)}") from error
+
+    def _spec(self, cell: StudyCell, repetition: int) -> RunSpec:
+        text = self._profile(str(cell.recipe.profile))
+        changes = [f"seed={self._design.seed + repetition - 1}", *cell.recipe.changes]
+        keys = bricks.override_keys() if cell.is_modelled else []
+        changes += cell.recipe.modelled_changes if cell.is_modelled else ()
+        changes += [change for change in self._wishes.changes if _key(change) not in keys]
+        plan = profiles.validate(text, changes)
+        options = self._modelled(cell) if cell.is_modelled else self._real(cell, json.loads(plan))
+        spec = RunSpec(text.name, plan, list(cell.targets), options, condition=cell.condition)
+        labels: Json = {"levels": dict(cell.levels), "repetition": repetition, "study": self._design.name}
+        labels |= {"label": self._wishes.label} if self._wishes.label else {}
+        labels |= {"usd": cell.usd} if cell.usd is not None else {}
+        labels |= {"rebuild_rate": cell.recipe.rebuild_rate} if cell.recipe.rebuild_rate else {}
+        redundancy_s = modelled_redundancy_s(spec)
+        told = {"cell": self._identity(spec, labels)}
+        return replace(spec, labels=labels | told | ({"redundancy_s": redundancy_s} if redundancy_s else {}))
+
+    def _profile(self, name: str) -> profiles.ProfileText:
+        """A profile of the user's own may stand beside the study's file."""
+        if name not in self._texts:
+            beside = self._folder / name if self._folder and name.endswith(".toml") else None
+            self._texts[name] = profiles.read(str(beside) if beside and beside.is_file() else name)
+        return self._texts[name]
+
+    def _modelled(self, cell: StudyCell) -> Json:
+        """The condition is one of the model's own."""
+        if not all(bricks.is_modelled(target) for target in cell.targets):
+            raise BadInputError("real and modelled targets have different clocks; name only the ones or the others")
+        keys = bricks.override_keys()
+        state = CACHE_WORDS.get(cell.condition, f"condition={MODELLED_WORDS.get(cell.condition, cell.condition)}")
+        overrides = (*(c for c in self._wishes.changes if _key(c) in keys), state)
+        found = [self._resolved(target, overrides) for target in cell.targets]
+        texts = {key: text for item in found for key, text in item["texts"].items()}
+        if cell.recipe.rebuild_rate:
+            texts = _paced(texts, rate_bytes_per_s(cell.recipe.rebuild_rate))
+        return {"bricks": texts, "overrides": list(overrides)}
+
+    def _resolved(self, target: str, overrides: tuple[str, ...]) -> Json:
+        key = target, overrides
+        if key not in self._bricks:
+            self._bricks[key] = bricks.resolve(target, list(overrides))
+        return self._bricks[key]
+
+    def _real(self, cell: StudyCell, plan: Json) -> Json:
+        missing = any(not os.path.lexists(target) for target in cell.targets)
+        own = own_size(plan) if missing and self._wishes.create_bytes is None else None
+        return {
+            "create_bytes": (int(own) if own else self._wishes.create_bytes) if missing else None,
+            "overwrite": [path for path in self._wishes.overwrite if path in cell.targets],
+            "destroys_data": self._wishes.destroys_data,
+        }
+
+    def _identity(self, spec: RunSpec, labels: Json) -> str:
+        named = {key: value for key, value in labels.items() if key != "usd"}
+        model = spec.options if "bricks" in spec.options else None
+        what = [named, spec.plan, spec.targets, spec.condition, model]
+        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _key(change: str) -> str:
+    return change.split("=", 1)[0].strip()
+
+
+def rate_bytes_per_s(text: str) -> int:
+    """`8MiB/s` or `8MiB`."""
+    from brickyard import _core
+
+    try:
+        return _core.parse_bytes(text.removesuffix("/s").strip())
+    except ValueError as error:
+        raise BadInputError(f"rebuild_rate {text}: {one_line(error)}") from error
+
+
+def _paced(texts: dict[str, str], bytes_per_s: int) -> dict[str, str]:
+    """The brick's files with another rebuild pace in every controller, and no other change."""
+    pattern = re.compile(rf"^({'|'.join(PACES)})(\s*=\s*)[\d._]+", re.MULTILINE)
+    return {
+        key: pattern.sub(rf"\g<1>\g<2>{bytes_per_s / 1e6:.6f}", text) if key.startswith("controllers/") else text
+        for key, text in texts.items()
+    }

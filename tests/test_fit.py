@@ -1,0 +1,183 @@
+"""Models fitted to measured bricks: known truths are recovered, real throttled storage too, and misfits are named."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from brickyard.advise.fitting.search import fit
+from brickyard.advise.fitting.seen import Seen, split
+from brickyard.cli import main
+from brickyard.store import Json
+
+WITH_SBIN = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Json:
+    capsys.readouterr()
+    assert main([*arguments, "--json"]) == code
+    document = json.loads(capsys.readouterr().out)
+    assert isinstance(document, dict)
+    return document
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    capsys.readouterr()
+    assert main([*arguments]) == 2
+    return capsys.readouterr().err
+
+
+def seen(depth: int, size: int = 4096, reads: float = 100, **changes: str) -> Seen:
+    given = {"address": "random", "region": "0B..100%", "sync": "none", **changes}
+    return Seen(run=1, reads=reads, request_bytes=size, workers=1, depth=depth, seconds=1, iops=1, p90_ns=0, **given)
+
+
+def test_what_is_kept_back_lies_between_what_is_fitted_to() -> None:
+    depths = [seen(depth) for depth in (1, 2, 4, 8, 16)]
+    mixes = [seen(4, reads=70), seen(4, 8192, reads=70)]
+    durable = seen(1, reads=0, sync="dsync")
+    log = seen(1, reads=0, sync="dsync", address="sequential")
+    part = seen(1, region="0B..50%")
+    fitted, kept = split([*depths, *mixes, durable, log, part])
+    assert {s.in_flight for s in fitted if s.reads == 100} == {1, 4, 16}
+    assert [s for s in fitted if s.reads == 70] == mixes[:1]
+    assert log in fitted
+    assert kept == [depths[1], depths[3], mixes[1], durable, part]
+
+
+def test_a_capped_volume_is_recognized_and_its_caps_are_found(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    place = tmp_path / "volume.toml"
+    found = run(capsys, "advise", "fit", "sim:gp3", "-o", str(place))
+    assert (found["verdict"], found["class"]) == ("fits", "a capped volume (cloud, throttled)")
+    values = {key: item["value"] for key, item in found["parameters"].items()}
+    assert values["iops"] == pytest.approx(3000, rel=0.02)
+    assert values["mb_per_s"] == pytest.approx(131.1, rel=0.02)
+    assert values["read_latency"] + values["latency_tail"] == pytest.approx(700_000, rel=0.03)
+    assert values["write_latency"] + values["latency_tail"] == pytest.approx(850_000, rel=0.03)
+    assert len(found["held_out"]) >= 15
+    assert max(abs(load["error_percent"]) for load in found["held_out"]) < 10
+    # The same measurement gives the same brick, and the brick can be used by its path and changed like any other.
+    text = place.read_text("utf-8")
+    assert 'iops = "fitted to small requests, many in flight"' in text
+    again = tmp_path / "again.toml"
+    run(capsys, "advise", "fit", "sim:gp3", "-o", str(again))
+    assert again.read_text("utf-8") == text
+    shown = run(capsys, "bricks", "show", f"sim:{place}", "--set", "members=2", "--set", "level=raid0")
+    assert (shown["brick"]["members"], shown["brick"]["drive"]["kind"]) == (2, "cloud")
+    plain = ("--store", str(tmp_path / "s.db"))
+    ran = run(capsys, "run", "sqlio-random-read-4", f"sim:{place}", "--set", "duration=5s", *plain)
+    assert ran["outcome"] == "done"
+
+
+def test_a_rotating_drive_is_recovered_and_predicts_what_it_was_not_fitted_to(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    found = run(capsys, "advise", "fit", "sim:wd2500jd", "--name", "my-disk")
+    assert (found["verdict"], found["class"], found["spoken"]) == ("fits", "a rotating drive", "sim:my-disk")
+    values = {key: item["value"] for key, item in found["parameters"].items()}
+    assert values["rpm"] == 7200
+    assert values["seek_average_read"] == pytest.approx(8_900_000, rel=0.08)
+    assert values["outer_mb_per_s"] == pytest.approx(52.5, rel=0.03)
+    assert values["inner_mb_per_s"] == pytest.approx(31.0, rel=0.15)
+    assert (values["scheduler"], values["write_cache"]) == ("none", True)
+    # A longer seek for writes is made up for by a longer window: the two are known only together.
+    assert values["destage_window"] == pytest.approx(15, abs=6)
+    assert max(abs(load["error_percent"]) for load in found["held_out"]) < 15
+    assert run(capsys, "bricks", "show", "my-disk")["brick"]["drive"]["rpm"] == 7200
+    names = {brick["name"]: brick["kind"] for brick in run(capsys, "bricks")["bricks"]}
+    assert names["my-disk"] == "own"
+
+
+def test_storage_that_no_class_describes_is_said_not_to_fit() -> None:
+    loads = [replace(seen(depth), iops=iops) for depth, iops in ((1, 400), (4, 5000), (16, 300), (64, 9000))]
+    loads += [replace(seen(1, 1 << 20, address="sequential"), iops=3)]
+    found = fit(loads, 1 << 30, lambda _text: None)
+    assert found[0].verdict == "does not fit"
+    assert found[0].training_error <= found[-1].training_error
+    assert max(found[0].kinds.values()) > 0.3
+
+
+def test_runs_of_the_store_are_fitted_to_and_what_is_missing_is_said(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    store = str(tmp_path / "store.db")
+    run(capsys, "characterize", "sim:io2", "--quick", "--store", store, "-o", str(tmp_path / "report"))
+    run(capsys, "run", "sqlio-random-read-4", "sim:gp3", "--set", "duration=1s", "--store", store)
+    place = str(tmp_path / "io2.toml")
+    found = run(capsys, "advise", "fit", "s1", "--store", store, "-o", place)
+    assert found["target"] == "sim:io2"
+    assert any("one request in flight" in text for text in found["caveats"])
+    assert abs(found["parameters"]["iops"]["value"] / 64_000 - 1) < 0.1
+    assert "several bricks" in refusal(capsys, "advise", "fit", "1-60", "--store", store, "-o", place)
+
+
+def test_words_that_name_nothing_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "name a target" in refusal(capsys, "advise", "fit")
+    assert "ships with Brickyard" in refusal(capsys, "advise", "fit", "sim:gp3", "--name", "gp3")
+    assert "exclude each other" in refusal(capsys, "advise", "fit", "sim:gp3", "--name", "x", "-o", "y.toml")
+    assert "no such brick" in refusal(capsys, "advise", "fit", "sim:nothing", "-o", str(tmp_path / "x.toml"))
+    assert "cannot be read" in refusal(capsys, "bricks", "show", f"sim:{tmp_path}/none.toml")
+    broken = tmp_path / "broken.toml"
+    broken.write_text('kind = "cloud"\niops = 5\n', "utf-8")
+    assert "[basis]" in refusal(capsys, "bricks", "show", f"sim:{broken}")
+    (tmp_path / "scrawl.toml").write_text("iops = = 5\n", "utf-8")
+    assert "scrawl.toml" in refusal(capsys, "bricks", "show", f"sim:{tmp_path}/scrawl.toml")
+
+
+IOPS_LIMIT, BYTES_LIMIT = 800, 40_000_000
+
+
+@pytest.fixture
+def throttled(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """A loop device, and a control group whose reads of it are limited."""
+    backing = tmp_path / "backing"
+    backing.write_bytes(os.urandom(1 << 20) * 48)
+    device = subprocess.run(
+        ["losetup", "--find", "--show", str(backing)], check=True, capture_output=True, text=True, env=WITH_SBIN
+    ).stdout.strip()
+    number = (Path("/sys/block") / Path(device).name / "dev").read_text("utf-8").strip()
+    first = Path("/sys/fs/cgroup/blkio")
+    group = (first if first.is_dir() else Path("/sys/fs/cgroup")) / f"brickyard-test-{os.getpid()}"
+    try:
+        if first.is_dir():
+            group.mkdir()
+            (group / "blkio.throttle.read_iops_device").write_text(f"{number} {IOPS_LIMIT}", "utf-8")
+            (group / "blkio.throttle.read_bps_device").write_text(f"{number} {BYTES_LIMIT}", "utf-8")
+        else:
+            (group.parent / "cgroup.subtree_control").write_text("+io", "utf-8")
+            group.mkdir()
+            (group / "io.max").write_text(f"{number} riops={IOPS_LIMIT} rbps={BYTES_LIMIT}", "utf-8")
+        yield device, group / "cgroup.procs"
+    finally:
+        if group.is_dir():
+            group.rmdir()
+        subprocess.run(["losetup", "--detach", device], check=True, env=WITH_SBIN)
+
+
+def test_the_caps_of_real_throttled_storage_are_found(throttled: tuple[str, Path], tmp_path: Path) -> None:
+    device, group = throttled
+    command = [
+        sys.executable, "-m", "brickyard", "advise", "fit", device, "--reads-only", "--each", "400ms", "--json",
+        "-o", str(tmp_path / "b.toml"), "--store", str(tmp_path / "s.db"),
+    ]  # fmt: skip
+    into_group = f'echo $$ > {group} && exec "$@"'
+    ran = subprocess.run(
+        ["sh", "-c", into_group, "sh", *command], capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert found["class"] == "a capped volume (cloud, throttled)"
+    assert found["parameters"]["iops"]["value"] == pytest.approx(IOPS_LIMIT, rel=0.05)
+    assert found["parameters"]["mb_per_s"]["value"] * 1e6 == pytest.approx(BYTES_LIMIT, rel=0.15)
+    assert found["held_out_error_percent"] < 15
+    assert any("no writes were measured" in text for text in found["caveats"])
