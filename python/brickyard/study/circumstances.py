@@ -10,7 +10,7 @@ import time
 from brickyard import _core, facts
 from brickyard.analysis import replay, summary
 from brickyard.analysis.totals import stream_plan
-from brickyard.store import Json, Record, Store
+from brickyard.store import READS, WRITES, Json, Record, Store
 
 DATABASE_KINDS = ("replay", "load")  # of plans that go to a server, not to a file or device
 NOT_OF_DATABASES = {"cache_unknown", "smaller_than_cache", "unwritten", "unwritten_unknown", "foreign_unknown"}
@@ -71,14 +71,15 @@ def ours(record: Record, target: int) -> Json | None:
     counts = {"read_bytes": 0, "read_requests": 0, "write_bytes": 0, "write_requests": 0}
     for item in record.intervals:
         stream = stream_plan(record, item.phase, item.stream)
-        if item.measure == "service" and item.operation in ("read", "write") and stream.get("target", 0) == target:
-            counts[f"{item.operation}_bytes"] += item.bytes
-            counts[f"{item.operation}_requests"] += item.requests
+        if item.measure == "service" and item.operation in READS | WRITES and stream.get("target", 0) == target:
+            side = "read" if item.operation in READS else "write"
+            counts[f"{side}_bytes"] += item.bytes
+            counts[f"{side}_requests"] += item.requests
     return counts
 
 
 def _written(record: Record) -> int:
-    return sum(item.bytes for item in record.intervals if item.measure == "service" and item.operation == "write")
+    return sum(item.bytes for item in record.intervals if item.measure == "service" and item.operation in WRITES)
 
 
 def warnings(store: Store, record: Record, watched: list[Json]) -> list[Json]:

@@ -18,6 +18,9 @@ const BATCH: usize = 512;
 /// Batches that the reader is ahead: some thousand calls, so that it and the driver do not wait for each other.
 const BATCHES_AHEAD: usize = 8;
 
+/// How far a fire hose looks ahead for calls of other sessions, where each keeps its order.
+const HELD_MAX: usize = 10_000;
+
 pub struct Dispatch<D> {
     batches: Receiver<Vec<Call>>,
     when: When,
@@ -96,10 +99,13 @@ impl<D: Database> Dispatch<D> {
     /// Waits while every database has enough. A slow one among several fills its queue and is passed by.
     async fn room_for(&self, brick: usize, is_closed_loop: bool) {
         let enough = if is_closed_loop { READY } else { WAITING_MAX };
-        if self.shared.queue_length(brick) < enough {
-            return;
-        }
-        while (0..self.shared.bricks()).all(|b| self.shared.queue_length(b) >= enough / 2) {
+        let held_max = enough.max(HELD_MAX);
+        loop {
+            let is_full = self.shared.queue_length(brick) >= enough
+                && (0..self.shared.bricks()).all(|b| self.shared.queue_length(b) > enough / 2);
+            if !is_full && self.shared.held() < held_max {
+                return;
+            }
             self.shared.room.notified().await;
         }
     }
