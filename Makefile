@@ -15,10 +15,10 @@ test: $(VENV)/.built worker
 	cargo test --workspace --exclude brickyard-python
 	$(BIN)/pytest
 
-# Real md arrays, in a guest whose disks may be written over; under five minutes.
+# Real arrays, in guests whose disks may be written over; under five minutes.
 test-arrays: $(VENV)/.built
 	tests/install-programs
-	tests/guest/run $(BIN)/pytest -q -p no:cacheprovider --color=no tests/guest
+	tests/guest/all
 
 lint: $(VENV)/.locked
 	cargo fmt --all --check
