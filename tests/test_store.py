@@ -90,6 +90,7 @@ def test_nothing_can_be_changed_or_deleted(tmp_path: Path, verb: str) -> None:
         store.add_events(run, [{"event": "error", "at_ns": 0, "phase": 0, "stream": 0, "operation": "read",
                                 "offset_bytes": 0, "request_bytes": 512, "kind": "short", "text": ""}])  # fmt: skip
         store.end_study(study, "done", [])
+        store.add_baseline("b", [run])
     database = sqlite3.connect(tmp_path / "runs.db")
     for table in APPEND_ONLY:
         columns = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]

@@ -51,7 +51,8 @@ def differing_in_study(records: Sequence[Record]) -> list[Differing]:
 
 def differing_between(one: Sequence[Record], other: Sequence[Record]) -> list[Differing]:
     """Between two sides that are compared: everything but what changes from run to run, and the load itself."""
-    return [item for item in _differing([*one, *other], lambda label: label not in CHANGING) if _parts(item, one)]
+    found = _differing([*one, *other], lambda label: label in ("Target", "Condition") or label not in CHANGING)
+    return [item for item in found if _parts(item, one)]
 
 
 def _parts(item: Differing, one: Sequence[Record]) -> bool:

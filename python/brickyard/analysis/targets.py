@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from brickyard.analysis.latency import latency, merge
 from brickyard.analysis.totals import Totals, phase_plan, rated_intervals, totals
-from brickyard.store import WHOLES, Json, Record
+from brickyard.store import CHAINS, Json, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, three_digits
 
 COLUMNS = ("target", "queue", "bytes", "ops", "elapsed", "MiB/s", "IOPS", "latency", "% CPU", "errors")
@@ -39,7 +39,7 @@ def target_rows(record: Record) -> list[TargetRow]:
     """Where a run has several targets: for each phase a row a target, then their sum."""
     if len(record.info.targets) < 2:
         return []
-    rows = [row for row in totals(record) if row.operation not in WHOLES]
+    rows = [row for row in totals(record) if row.operation not in CHAINS]
     found: list[TargetRow] = []
     for phase in sorted({row.phase for row in rows}):
         streams = phase_plan(record, phase).get("stream", [])

@@ -12,7 +12,7 @@ from brickyard.analysis.frames import players
 from brickyard.analysis.latency import latency, merge, with_max
 from brickyard.analysis.totals import Totals, phase_plan, totals
 from brickyard.rulers import Requirement, Ruler
-from brickyard.store import WHOLES, Json, Record
+from brickyard.store import CHAINS, METADATA, Json, Record
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,8 @@ def _worst_phase(rows: list[Totals], requirement: Requirement) -> Finding:
 
 def _is_asked(row: Totals, requirement: Requirement) -> bool:
     if requirement.operation is None:
-        # A chain is made of requests that are counted already, and a flush moves nothing.
-        chosen = row.operation not in (*WHOLES, "flush") if requirement.is_rate else row.operation not in WHOLES
+        # A chain is made of requests that are counted already; a flush and what is done to names move nothing.
+        chosen = row.operation not in (CHAINS | METADATA | {"flush"} if requirement.is_rate else CHAINS)
     else:
         chosen = row.operation == requirement.operation
     return chosen and (requirement.stream is None or fnmatchcase(row.stream_name, requirement.stream))

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from brickyard.errors import BadInputError
-from brickyard.store import Record, Store, StudyInfo
+from brickyard.store import Record, RunInfo, Store, StudyInfo
 
-HOW = "name a run (12), several (3-7), a study (s2) or latest"
+HOW = "name a run (12), several (3-7), a study (s2, NAME or NAME@LABEL) or latest"
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,27 @@ def select(store: Store, words: tuple[str, ...]) -> Selection:
             ids += study.runs
         elif match := re.fullmatch(r"(\d+)(?:-(\d+))?", word):
             ids += _span(store, {run.id for run in runs}, int(match[1]), int(match[2] or match[1]))
+        elif labelled := _of_study(runs, word):
+            ids += labelled
         else:
             raise BadInputError(f"{word}: not a run; {HOW}")
     unique = list(dict.fromkeys(ids))
     only = named[0] if len(named) == 1 and unique == named[0].runs else None
     return Selection([store.record(run) for run in unique], only)
+
+
+def _of_study(runs: list[RunInfo], word: str) -> list[int]:
+    """The good runs of a study by its name, of one label where it is named; of a cell measured twice the newest."""
+    name, at, label = word.partition("@")
+    newest = {
+        str(run.labels.get("cell")): run.id
+        for run in runs
+        if run.labels.get("study") == name
+        and (not at or run.labels.get("label", "") == label)
+        and run.outcome == "done"
+        and not run.invalid
+    }
+    return sorted(newest.values())
 
 
 def one(store: Store, word: str) -> Record:

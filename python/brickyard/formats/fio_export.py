@@ -62,7 +62,7 @@ def _refuse_phase(phase: Json) -> None:
 
 
 def _job(phase: Json, stream: Json, targets: list[str] | None, data_bytes: list[tuple[int, int]] | None) -> list[str]:
-    for key in ("chain", "frames"):
+    for key in ("chain", "program", "frames"):
         if stream.get(key):
             raise _refuse(key)
     address = stream["address"]

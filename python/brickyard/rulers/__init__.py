@@ -15,12 +15,13 @@ from typing import Any
 
 from brickyard import _core
 from brickyard.errors import BadInputError, one_line
+from brickyard.store import CHAINS, METADATA
 
 RATES = ("iops", "throughput")
 TIMES = ("mean", "p50", "p90", "p99", "p99.9", "p99.99", "max")
 COUNTS = ("dropped",)  # frames of video that were missing when their buffer ran out
 MEASURES = ("service", "response")
-OPERATIONS = ("read", "write", "flush", "trim", "chain", "frame")
+OPERATIONS = ("read", "write", "flush", "trim", "append", "put", "get", *sorted(METADATA), *sorted(CHAINS))
 CONDITIONS = (
     "normal",
     "degraded",

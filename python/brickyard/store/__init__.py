@@ -1,12 +1,28 @@
 """Duty: append-only records in SQLite. Refusal: nothing is changed, deleted or computed here."""
 
-from brickyard.store.record import CHAIN, FRAME, WHOLES, Interval, IntervalCost, Json, Record, RunInfo, StudyInfo
+from brickyard.store.record import (
+    CHAIN,
+    CHAINS,
+    FRAME,
+    METADATA,
+    READS,
+    WRITES,
+    Interval,
+    IntervalCost,
+    Json,
+    Record,
+    RunInfo,
+    StudyInfo,
+)
 from brickyard.store.store import Store, default_place
 
 __all__ = [
     "CHAIN",
+    "CHAINS",
     "FRAME",
-    "WHOLES",
+    "METADATA",
+    "READS",
+    "WRITES",
     "Interval",
     "IntervalCost",
     "Json",

@@ -10,9 +10,12 @@ from typing import Any
 
 Json = dict[str, Any]
 
-WHOLES = ("chain", "create_file", "read_file", "append_file", "frame")
-"""Made of requests that are counted by operation as well, so sums leave them out."""
-CHAIN, FRAME = WHOLES[0], WHOLES[-1]
+CHAIN, FRAME = "chain", "frame"
+CHAINS = frozenset({CHAIN, "create_file", "read_file", "append_file", FRAME})
+"""Count whole chains and frames; their requests are counted by operation as well, so sums leave these out."""
+METADATA = frozenset({"create", "open", "close", "stat", "unlink", "mkdir", "rmdir"})
+"""Move no data of a file; never in one rate with those that do."""
+READS, WRITES = frozenset({"read", "get"}), frozenset({"write", "append", "put"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from brickyard.errors import BadInputError
 
 APPLICATION_ID = 0x42524B59  # "BRKY", so that `file` and we ourselves know a store from another SQLite file
 
-APPEND_ONLY = (
+FIRST_TABLES = (
     "run",
     "run_start",
     "run_end",
@@ -25,6 +25,8 @@ APPEND_ONLY = (
     "study_run",
     "study_end",
 )
+
+APPEND_ONLY = (*FIRST_TABLES, "baseline")
 
 _TABLES = """
 CREATE TABLE run (
@@ -143,7 +145,20 @@ def _append_only_triggers(tables: Sequence[str]) -> str:
     )
 
 
-MIGRATIONS: tuple[str, ...] = (_TABLES + _append_only_triggers(APPEND_ONLY),)
+_BASELINE = """
+-- The newest row of a name counts.
+CREATE TABLE baseline (
+    id               INTEGER PRIMARY KEY AUTOINCREMENT,
+    created_unix_ns  INTEGER NOT NULL,
+    name             TEXT NOT NULL,
+    runs             TEXT NOT NULL CHECK (json_valid(runs))
+) STRICT;
+"""
+
+MIGRATIONS: tuple[str, ...] = (
+    _TABLES + _append_only_triggers(FIRST_TABLES),
+    _BASELINE + _append_only_triggers(("baseline",)),
+)
 """Script number n takes a store from version n to n + 1; the version stands in SQLite's `user_version`."""
 
 

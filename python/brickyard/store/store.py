@@ -173,6 +173,19 @@ class Store:
                 ),
             )
 
+    def add_baseline(self, name: str, runs: Iterable[int]) -> None:
+        """Runs that later ones are held against; a name that is used again means the newer ones."""
+        with self._transaction() as db:
+            db.execute(
+                "INSERT INTO baseline (created_unix_ns, name, runs) VALUES (?, ?, ?)",
+                (time.time_ns(), name, _text(list(runs))),
+            )
+
+    def baselines(self) -> dict[str, tuple[int, list[int]]]:
+        """By name: when it was saved, and its runs."""
+        rows = self._db.execute("SELECT name, created_unix_ns, runs FROM baseline ORDER BY id")
+        return {name: (created, json.loads(runs)) for name, created, runs in rows}
+
     def runs(self, ids: Iterable[int] | None = None) -> list[RunInfo]:
         """Runs in the order in which they began."""
         wanted = "" if ids is None else f"WHERE run.id IN ({','.join(str(int(i)) for i in ids)})"

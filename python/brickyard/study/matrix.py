@@ -112,10 +112,13 @@ class Matrix:
         if self.result.reused:
             self.listener.note(f"{self.result.reused} of {len(self.planned)} runs are in the store already")
         for number, step in enumerate(todo):
-            if why := self._stop(step):
-                if why != "precise":
-                    self._end("stopped", why)
-                    break
+            if self.interrupt.requested:
+                self._end("interrupted", "before the next run began")
+                break
+            if why := self._over():
+                self._end("stopped", why)
+                break
+            if self.design.stop.precision is not None and self._is_precise(step, self.design.stop.precision):
                 continue
             if number and not step.cell.is_modelled and not self._settle():
                 self._end("interrupted", "while storage settled")
@@ -141,10 +144,11 @@ class Matrix:
                 return False
             if last.outcome != "done":
                 return self._fail(f"run {last.run}, {step.cell.name}: {last.message or last.outcome}")
-            if not last.invalid:
+            (kept,) = self.store.runs([last.run])
+            if not kept.invalid:
                 return self._counted(step, last)
             more = "; once more" if attempt < self.design.retries else "; no more tries, see retries"
-            self.listener.note(f"run {last.run} is invalid: {last.invalid}{more}")
+            self.listener.note(f"run {last.run} is invalid: {kept.invalid}{more}")
         self._note(f"{step.cell.name}, repetition {step.repetition}: no valid run in {self.design.retries + 1} tries")
         return True
 
@@ -158,6 +162,7 @@ class Matrix:
             neighbour=recipe.neighbour,
             array=recipe.array,
             say=self.listener.note,
+            stopped=lambda: self.runner.interrupt.requested,
         ) as held:
             return self.runner.run(step.spec, self._study, held)
 
@@ -176,14 +181,10 @@ class Matrix:
             return False
         return True
 
-    def _stop(self, step: Step) -> str:
-        stop = self.design.stop
-        if self.interrupt.requested:
-            return "interrupted"
-        if stop.after and (time.monotonic() - self._began_s) * 1e9 >= _core.parse_duration_ns(stop.after):
-            return f"{stop.after} are over (stop.after)"
-        if stop.precision is not None and self._is_precise(step, stop.precision):
-            return "precise"
+    def _over(self) -> str:
+        after = self.design.stop.after
+        if after and (time.monotonic() - self._began_s) * 1e9 >= _core.parse_duration_ns(after):
+            return f"{after} are over (stop.after)"
         return ""
 
     def _is_precise(self, step: Step, wanted: float) -> bool:

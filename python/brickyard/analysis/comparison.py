@@ -1,0 +1,245 @@
+"""Duty: two sets of runs, like with like: which figures changed, by how much, and whether that is more than noise.
+
+Refusal: runs of different loads or levels are never paired; what has no counterpart is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from brickyard import _core
+from brickyard.analysis.batches import batches
+from brickyard.analysis.differing import load_hash
+from brickyard.analysis.figures import FIGURES, Figure
+from brickyard.analysis.latency import Latency, latency, merge, with_max
+from brickyard.analysis.samples import CONFIDENCE, Difference, Sample, difference, sample
+from brickyard.analysis.totals import Totals, totals
+from brickyard.store import CHAIN, Json, Record
+
+COMPARED = ("iops", "response_mean", "response_p99")
+Name = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One figure of one stream and operation on both sides. `within` says that its noise is that within single runs."""
+
+    name: Name
+    figure: Figure
+    before: Sample
+    after: Sample
+    difference: Difference
+    within: bool
+
+    @property
+    def worse_by(self) -> float:
+        """Above zero where it got worse, as a share of what it was."""
+        return -self.difference.share if self.figure.more_is_better else self.difference.share
+
+    def regressed(self, tolerance: float) -> bool:
+        """By more than the tolerance, and not by noise as far as noise is known."""
+        return self.worse_by > tolerance and self.difference.seen is not False
+
+    def document(self) -> Json:
+        found = self.difference
+        return {
+            "load": list(self.name),
+            "figure": self.figure.name,
+            "before": self.before.centre,
+            "after": self.after.centre,
+            "n_before": self.before.n,
+            "n_after": self.after.n,
+            "difference": {"share": found.share, "low": found.low, "high": found.high, "seen": found.seen},
+            "noise": "within a run" if self.within else "between runs" if found.seen is not None else "unknown",
+        }
+
+
+@dataclass(frozen=True)
+class Shift:
+    """The response times of one stream and operation on both sides as whole distributions."""
+
+    name: Name
+    before: Latency
+    after: Latency
+    distance: float
+    at_ns: int
+
+    def document(self) -> Json:
+        sides = {
+            side: {
+                "mean_ns": item.mean_ns,
+                **{f"{n}_ns": v for n, v in item.percentiles.items()},
+                "max_ns": item.max_ns,
+            }
+            for side, item in (("before", self.before), ("after", self.after))
+        }
+        return {"load": list(self.name), **sides, "largest_distance": self.distance, "at_ns": self.at_ns}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    changes: list[Change]
+    shifts: list[Shift]
+    only_before: list[Name]
+    only_after: list[Name]
+    new_errors: list[tuple[Name, int]]
+
+    def regressions(self, tolerance: float) -> list[Change]:
+        return [change for change in self.changes if change.regressed(tolerance)]
+
+
+@dataclass
+class _Side:
+    """One stream and operation in all repetitions of one load."""
+
+    found: list[tuple[Record, Totals]]
+
+
+def compare(
+    before: Sequence[Record],
+    after: Sequence[Record],
+    *,
+    names: Sequence[str] = COMPARED,
+    confidence: float = CONFIDENCE,
+) -> Comparison:
+    one, other = _sides(before), _sides(after)
+    both = [name for name in one if name in other]
+    changes = []
+    for name in both:
+        for figure in (FIGURES[n] for n in names):
+            change = _change(name, figure, one[name], other[name], confidence)
+            if change is not None:
+                changes.append(change)
+    errors = [
+        (name, failed)
+        for name in both
+        if (failed := sum(row.errors for _, row in other[name].found)) and not any(r.errors for _, r in one[name].found)
+    ]
+    return Comparison(
+        changes=changes,
+        shifts=[shift for name in both if (shift := _shift(name, one[name], other[name])) is not None],
+        only_before=[name for name in one if name not in other],
+        only_after=[name for name in other if name not in one],
+        new_errors=errors,
+    )
+
+
+def _sides(records: Sequence[Record]) -> dict[Name, _Side]:
+    found: dict[Name, _Side] = {}
+    for record in records:
+        for row in totals(record):
+            found.setdefault(_name(record, row), _Side([])).found.append((record, row))
+    return found
+
+
+def record_name(record: Record) -> Name:
+    """What must be alike: the levels of a study, or the profile, condition and labels of a run."""
+    labels = record.info.labels
+    if "levels" in labels:
+        return tuple(labels["levels"].values())
+    condition = () if record.info.condition == "normal" else (record.info.condition,)
+    told = (str(value) for key, value in labels.items() if key not in ("repetition", "cell", "label", "study"))
+    return (record.info.profile, *condition, *told)
+
+
+def _name(record: Record, row: Totals) -> Name:
+    """With phase, stream and operation, as far as there are several."""
+    phases = record.info.plan.get("phase", [])
+    streams = max((len(phase.get("stream", [])) for phase in phases), default=1)
+    parts = [*([row.phase_name] if len(phases) > 1 else []), *([row.stream_name] if streams > 1 else [])]
+    return (*record_name(record), *parts, row.operation)
+
+
+def _change(name: Name, figure: Figure, one: _Side, other: _Side, confidence: float) -> Change | None:
+    sides = [_values(side, figure) for side in (one, other)]
+    if not all(sides):
+        return None
+    within = min(map(len, sides)) < 2
+    noise = [_within(side, figure) for side in (one, other)] if within else sides
+    known = within and all(noise)
+    samples = [sample(values, confidence=confidence) for values in (noise if known or not within else sides)]
+    if samples[0] is None or samples[1] is None:
+        return None
+    found = difference(samples[1], samples[0], confidence=confidence)
+    if found is None:
+        return None
+    if known:
+        # What is shown is the figure of the whole; the batches tell its noise alone.
+        centres = sum(sides[0]) / len(sides[0]), sum(sides[1]) / len(sides[1])
+        share = centres[1] / centres[0] - 1 if centres[0] else found.share
+        found = Difference(share, found.low, found.high, found.seen)
+    shown = [sample(values, confidence=confidence) for values in sides]
+    assert shown[0] is not None
+    assert shown[1] is not None
+    return Change(name, figure, shown[0], shown[1], found, known)
+
+
+def _values(side: _Side, figure: Figure) -> list[float]:
+    values = (_value(row, figure) for _, row in side.found)
+    return [value for value in values if value is not None]
+
+
+def _value(row: Totals, figure: Figure) -> float | None:
+    if figure.kind == "rate":
+        return row.iops if row.is_rated else None
+    if figure.kind == "mib":
+        return row.bytes_per_s / (1 << 20) if row.is_rated and row.operation != CHAIN else None
+    whole = row.measures.get(figure.measure)
+    if whole is None:
+        return None
+    point = figure.name.removeprefix(f"{figure.measure}_")
+    if point in ("mean", "max"):
+        return float(whole.mean_ns if point == "mean" else whole.max_ns)
+    value = whole.percentiles.get(point)
+    return None if value is None else float(value)
+
+
+def _within(side: _Side, figure: Figure) -> list[float]:
+    record, row = side.found[0]
+    if len(side.found) > 1:
+        return _values(side, figure)
+    return batches(record, figure, row.phase_name, row.stream_name, row.operation)
+
+
+def _shift(name: Name, one: _Side, other: _Side) -> Shift | None:
+    """The largest distance between the two distribution functions (Kolmogorov and Smirnov's), and where it is."""
+    sides = [_merged(side) for side in (one, other)]
+    if sides[0] is None or sides[1] is None:
+        return None
+    low = max(1, min(side.min_ns for side in sides if side))
+    high = max(side.max_ns for side in sides if side)
+    edges = sorted({round(low * (high / low) ** (step / EDGES)) for step in range(EDGES + 1)} | {high + 1})
+    shares = []
+    for side in sides:
+        assert side is not None
+        counts = _core.histogram_counts(side.histogram, edges)
+        total, sums = 0, []
+        for count in counts:
+            total += count
+            sums.append(total / side.count)
+        shares.append(sums)
+    apart = [abs(a - b) for a, b in zip(*shares, strict=True)]
+    worst = max(range(len(apart)), key=apart.__getitem__)
+    return Shift(name, sides[0], sides[1], apart[worst], edges[worst + 1])
+
+
+EDGES = 100  # steps of a few per cent, as fine as the histograms' own buckets over three decades
+
+
+def _merged(side: _Side) -> Latency | None:
+    found = [row.measures["response"] for _, row in side.found if "response" in row.measures]
+    if not found:
+        return None
+    return with_max(latency(merge(item.histogram for item in found)), max(item.max_ns for item in found))
+
+
+def loads_differ(before: Sequence[Record], after: Sequence[Record]) -> list[str]:
+    """Profiles whose plan is another on the two sides, although they bear one name."""
+    hashes: list[dict[str, set[str]]] = [{}, {}]
+    for number, records in enumerate((before, after)):
+        for record in records:
+            labels = record.info.labels.get("levels")
+            key = ", ".join(labels.values()) if labels else record.info.profile
+            hashes[number].setdefault(key, set()).add(load_hash(record))
+    return [key for key in hashes[0] if key in hashes[1] and not hashes[0][key] & hashes[1][key]]

@@ -1,0 +1,130 @@
+"""Duty: a figure of one load over all its runs in time, and where it changed for good.
+
+Change points are those of PELT (Killick, Fearnhead, Eckley 2012) on the logarithm of the figure with the cost of a
+shifted mean. The penalty is that of Schwarz's criterion with the noise that differences of neighbours show, so that
+neither a trend nor the change itself passes for noise. A change is told only where Student's test agrees.
+
+Refusal: fewer than six runs have no history, and no cause is named, only what else changed at that moment.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean, median
+
+from brickyard.analysis.comparison import record_name
+from brickyard.analysis.differing import Differing, differing_between, load_hash
+from brickyard.analysis.figures import FIGURES, Figure, measured
+from brickyard.analysis.samples import CONFIDENCE, p_value
+from brickyard.store import Record
+
+RUNS_MIN = 6
+SEGMENT_MIN = 2  # one run alone is an outlier, not a change
+MAD_TO_SIGMA = 1.4826  # 1 / Φ⁻¹(3/4): a median absolute deviation as a standard deviation of normal noise
+PARAMETERS = 3  # a change brings its place and two means in the place of one
+
+
+@dataclass(frozen=True)
+class Point:
+    run: int
+    unix_ns: int
+    value: float
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A change for good: `run` is the first of the new level."""
+
+    run: int
+    unix_ns: int
+    before: float
+    after: float
+    differing: list[Differing]
+
+    @property
+    def share(self) -> float:
+        return self.after / self.before - 1
+
+
+@dataclass(frozen=True)
+class History:
+    name: tuple[str, ...]
+    figure: Figure
+    points: list[Point]
+    turns: list[Turn]
+    levels: list[tuple[int, int, float]]
+    """First and last place of each stretch, and its mean."""
+
+
+def histories(records: Sequence[Record], figure: str, *, confidence: float = CONFIDENCE) -> list[History]:
+    """One for each load that was measured at all; those with few runs have points and no turns."""
+    groups: dict[tuple[str, ...], list[tuple[Record, float]]] = {}
+    for record in records:
+        if record.info.outcome != "done" or record.info.invalid:
+            continue
+        for item in measured(record, FIGURES[figure], split=("phase", "stream", "operation")):
+            if item.value is not None:
+                parts = (item.part.phase, item.part.stream, item.part.operation)
+                key = (*record_name(record), *parts, load_hash(record))
+                groups.setdefault(key, []).append((record, item.value))
+    return [_history(key, FIGURES[figure], found, confidence) for key, found in groups.items()]
+
+
+def _history(key: tuple[str, ...], figure: Figure, found: list[tuple[Record, float]], confidence: float) -> History:
+    values = [value for _, value in found]
+    bounds = change_points(values, confidence=confidence)
+    edges = [0, *bounds, len(values)]
+    spans = list(pairwise(edges))
+    points = [Point(r.info.id, r.info.start_unix_ns or r.info.created_unix_ns, value) for r, value in found]
+    turns = [
+        Turn(
+            run=points[place].run,
+            unix_ns=points[place].unix_ns,
+            before=fmean(values[before:place]),
+            after=fmean(values[place:after]),
+            differing=differing_between([found[place - 1][0]], [found[place][0]]),
+        )
+        for (before, place), (_, after) in pairwise(spans)
+    ]
+    levels = [(first, last - 1, fmean(values[first:last])) for first, last in spans]
+    return History(tuple(part for part in key[:-1] if part), figure, points, turns, levels)
+
+
+def change_points(values: Sequence[float], *, confidence: float = CONFIDENCE) -> list[int]:
+    """Places at which a new level begins."""
+    if len(values) < RUNS_MIN or min(values) <= 0:
+        return []
+    import numpy as np
+    import ruptures
+
+    logs = [math.log(value) for value in values]
+    sigma = _noise(logs)
+    penalty = PARAMETERS * max(sigma * sigma, 1e-12) * math.log(len(logs))
+    signal = np.array(logs).reshape(-1, 1)
+    found = ruptures.Pelt(model="l2", min_size=SEGMENT_MIN, jump=1).fit(signal).predict(pen=penalty)
+    return _sure([int(place) for place in found[:-1]], values, confidence)
+
+
+def _noise(logs: Sequence[float]) -> float:
+    steps = [after - before for before, after in pairwise(logs)]
+    middle = median(steps)
+    return MAD_TO_SIGMA * median(abs(step - middle) for step in steps) / math.sqrt(2)
+
+
+def _sure(places: list[int], values: Sequence[float], confidence: float) -> list[int]:
+    """The least sure change is taken back until the test agrees with all that are left."""
+    while places:
+        edges = [0, *places, len(values)]
+        doubts = [
+            p_value(values[before:place], values[place:after])
+            for before, place, after in zip(edges, edges[1:], edges[2:], strict=False)
+        ]
+        worst = max(range(len(doubts)), key=doubts.__getitem__)
+        # Places were chosen because they look like changes, so the level is divided among all that could have been.
+        if doubts[worst] * len(values) < 1 - confidence:
+            break
+        places = [place for number, place in enumerate(places) if number != worst]
+    return places

@@ -1,0 +1,260 @@
+"""Duty: `brickyard compare` and `brickyard baseline`. Refusal: no figures are computed here."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+from rich.console import Console
+
+from brickyard.analysis.comparison import COMPARED, Change, Comparison, loads_differ
+from brickyard.analysis.comparison import compare as compared
+from brickyard.analysis.differing import Differing, differing_between, runs_words
+from brickyard.analysis.figures import FIGURES
+from brickyard.cli import options
+from brickyard.cli.output import emit, stdout, table
+from brickyard.cli.selection import open_store, select
+from brickyard.errors import DONE, FAILED, BadInputError
+from brickyard.report.matrix_tables import difference_text
+from brickyard.report.pictures import Picture
+from brickyard.store import Json, Record, Store
+from brickyard.study.keys import nearest
+from brickyard.units import format_ns, format_percent
+
+NAME = re.compile(r"[A-Za-z][\w.-]*")
+COMPARABLE = tuple(name for name, figure in FIGURES.items() if figure.kind in ("rate", "mib", "time"))
+
+
+def compare(
+    *runs: str,
+    baseline: Annotated[str | None, Parameter(help="Hold the runs against this baseline.")] = None,
+    check: Annotated[bool, Parameter(negative="", help="Exit code 1 where something got worse.")] = False,
+    tolerance: Annotated[str, Parameter(help="How much worse is still good enough, such as 5%%.")] = "5%",
+    confidence: Annotated[str, Parameter(help="Of the intervals and tests, such as 95%%.")] = "95%",
+    figure: Annotated[
+        tuple[str, ...], Parameter(negative="", help="iops, mib_per_s, response_p99 … May be repeated.")
+    ] = (),
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="Folder for the pictures.")] = None,
+    store: options.StorePlace = None,
+    json: options.Json = False,
+) -> int:
+    """Compare runs, like with like: what differed, then each figure with its interval, then whole distributions.
+
+    Parameters
+    ----------
+    runs
+        BEFORE and AFTER, each a run (12), several (3-7), a study (s2, NAME or NAME@LABEL) or latest; with --baseline
+        only AFTER, without which it is the newest study or run.
+    """
+    names = figure or COMPARED
+    for name in names:
+        if name not in COMPARABLE:
+            raise BadInputError(f"--figure {name}: cannot be compared{nearest(name, COMPARABLE)}")
+    allowed, sure = parse_share("--tolerance", tolerance), parse_share("--confidence", confidence)
+    with open_store(store) as kept:
+        before, after = _sides(kept, runs, baseline)
+    found = compared(before, after, names=names, confidence=sure)
+    if not found.changes:
+        raise BadInputError("nothing can be compared: the two sides have no load in common that was measured on both")
+    differing = differing_between(before, after)
+    loads = loads_differ(before, after)
+    pictures = _draw(found, output) if output else []
+    bad = verdict_lines(found, allowed)
+    code = FAILED if check and bad else DONE
+    if json:
+        emit(_document(found, before, after, differing, loads, bad, pictures))
+        return code
+    console = stdout()
+    console.print(f"before: {_runs(before)}; after: {_runs(after)}", markup=False, soft_wrap=True)
+    for line in (*_differing_lines(differing), *(f"the load itself differs: {name}" for name in loads)):
+        console.print(line, markup=False, soft_wrap=True)
+    console.print()
+    _print(console, found)
+    for line in bad or [f"nothing got worse by more than {tolerance}"]:
+        console.print(line, markup=False, soft_wrap=True)
+    for path in pictures:
+        console.print(f"picture: {path}", markup=False, soft_wrap=True)
+    return code
+
+
+def _sides(store: Store, words: tuple[str, ...], baseline: str | None) -> tuple[list[Record], list[Record]]:
+    if baseline is None:
+        if len(words) != 2:
+            raise BadInputError("name BEFORE and AFTER, or AFTER with --baseline NAME")
+        before, after = (select(store, (word,)).records for word in words)
+    else:
+        known = store.baselines()
+        if baseline not in known:
+            hint = nearest(baseline, known) or "; `brickyard baseline save NAME` makes one"
+            raise BadInputError(f"--baseline {baseline}: no such baseline{hint}")
+        before = [store.record(run) for run in known[baseline][1]]
+        after = select(store, words).records
+    kept = [[r for r in side if r.info.outcome == "done" and not r.info.invalid] for side in (before, after)]
+    for name, side in zip(("BEFORE", "AFTER"), kept, strict=True):
+        if not side:
+            raise BadInputError(f"{name}: none of its runs came to a valid end, so there is nothing to compare")
+    return kept[0], kept[1]
+
+
+def parse_share(option: str, text: str) -> float:
+    try:
+        value = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
+    except ValueError as error:
+        raise BadInputError(f"{option} {text}: write a share such as 5% or 0.05") from error
+    if not 0 <= value < 1:
+        raise BadInputError(f"{option} {text}: from 0 to below 100 %")
+    return value
+
+
+def verdict_lines(found: Comparison, tolerance: float) -> list[str]:
+    """What the gate fails for; nothing that was measured before may be missing."""
+    said = [f"worse: {', '.join(c.name)}, {c.figure.title}: {_words(c)}" for c in found.regressions(tolerance)]
+    said += [f"failed requests: {', '.join(name)}: {count:,}, and none before" for name, count in found.new_errors]
+    return said + [f"not measured: {', '.join(name)}, which was before" for name in found.only_before]
+
+
+def _words(change: Change) -> str:
+    return (
+        f"{change.figure.text(change.before.centre)} → {change.figure.text(change.after.centre)}, "
+        + difference_text(change.difference)
+    )
+
+
+def _runs(records: list[Record]) -> str:
+    return runs_words([record.info.id for record in records])
+
+
+def _differing_lines(found: list[Differing]) -> list[str]:
+    return [f"differed: {item.label}: {item.words}" for item in found] or ["circumstances: nothing differed"]
+
+
+def _print(console: Console, found: Comparison) -> None:
+    rows = [
+        [
+            ", ".join(change.name),
+            change.figure.heading,
+            change.figure.text(change.before.centre),
+            change.figure.text(change.after.centre),
+            difference_text(change.difference),
+            _noise(change),
+        ]
+        for change in found.changes
+    ]
+    columns = [("load", "left"), ("figure", "left"), ("before", "right"), ("after", "right"), ("difference", "right")]
+    console.print(table("", [*columns, ("noise", "left")], rows))
+    console.print()
+    names = ("p50", "p90", "p99", "p99.9")
+    shifts = [
+        [
+            ", ".join(shift.name),
+            *(
+                f"{format_ns(shift.before.percentiles.get(n))} → {format_ns(shift.after.percentiles.get(n))}"
+                for n in names
+            ),
+            f"{format_percent(shift.distance)} of the requests at {format_ns(shift.at_ns)}",
+        ]
+        for shift in found.shifts
+    ]
+    heads = [("response time", "left"), *((name, "right") for name in names), ("farthest apart", "left")]
+    console.print(table("", heads, shifts))
+    console.print()
+    for name in found.only_after:
+        console.print(f"only after: {', '.join(name)}", markup=False)
+
+
+def _noise(change: Change) -> str:
+    if change.difference.seen is None:
+        return "unknown: measured once"
+    if change.within:
+        return "within a run"
+    return f"between {change.before.n} and {change.after.n} runs"
+
+
+def _draw(found: Comparison, folder: Path) -> list[str]:
+    from brickyard.report.compare_charts import changes_picture, shifts_picture
+
+    return write_pictures([changes_picture(found), shifts_picture(found)], folder)
+
+
+def write_pictures(pictures: list[Picture | None], folder: Path) -> list[str]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for picture in pictures:
+            if picture is not None:
+                picture.write(folder)
+    except OSError as error:
+        raise BadInputError(f"{folder}: the pictures cannot be written: {error.strerror}; see --output") from error
+    return [str((folder / f"{picture.name}.png").absolute()) for picture in pictures if picture is not None]
+
+
+def _document(
+    found: Comparison,
+    before: list[Record],
+    after: list[Record],
+    differing: list[Differing],
+    loads: list[str],
+    bad: list[str],
+    pictures: list[str],
+) -> Json:
+    return {
+        "before": [record.info.id for record in before],
+        "after": [record.info.id for record in after],
+        "differing": [{"label": item.label, "values": [list(value) for value in item.values]} for item in differing],
+        "loads_differ": loads,
+        "changes": [change.document() for change in found.changes],
+        "distributions": [shift.document() for shift in found.shifts],
+        "only_before": [list(name) for name in found.only_before],
+        "only_after": [list(name) for name in found.only_after],
+        "worse": bad,
+        "passed": not bad,
+        "pictures": pictures,
+    }
+
+
+baseline_app = App(name="baseline", help="Runs that later ones are held against.")
+
+
+@baseline_app.command(name="save")
+def save_baseline(name: str, /, *runs: str, store: options.StorePlace = None, json: options.Json = False) -> int:
+    """Save runs under a name for `compare --baseline NAME`.
+
+    Parameters
+    ----------
+    name
+        The baseline's name; one that exists means these runs from now on.
+    runs
+        Runs (12, 3-7), a study (s2, NAME or NAME@LABEL) or latest; without any, the newest study or run.
+    """
+    if not NAME.fullmatch(name):
+        raise BadInputError(f"{name}: a name is a letter and then letters, digits, - . or _")
+    with Store(store, must_exist=True) as kept:
+        records = select(kept, runs).records
+        good = [record.info.id for record in records if record.info.outcome == "done" and not record.info.invalid]
+        if not good:
+            raise BadInputError("none of these runs came to a valid end, so there is nothing to hold others against")
+        kept.add_baseline(name, good)
+    if json:
+        emit({"baseline": name, "runs": good})
+    else:
+        print(f"baseline {name}: {runs_words(good)}")
+    return 0
+
+
+@baseline_app.default
+def list_baselines(*, store: options.StorePlace = None, json: options.Json = False) -> int:
+    """List the baselines in the store."""
+    with open_store(store) as kept:
+        found = kept.baselines()
+    if json:
+        documents = [{"name": n, "created_unix_ns": created, "runs": runs} for n, (created, runs) in found.items()]
+        emit({"baselines": documents})
+        return 0
+    rows = [
+        [name, datetime.fromtimestamp(created / 1e9).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z"), runs_words(runs)]
+        for name, (created, runs) in found.items()
+    ]
+    stdout().print(table("", [(name, "left") for name in ("baseline", "saved", "runs")], rows))
+    return 0

@@ -1,0 +1,126 @@
+"""Duty: `brickyard history`. Refusal: no figures are computed here."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from brickyard.analysis.history import RUNS_MIN, History, histories
+from brickyard.cli import options
+from brickyard.cli.compare import COMPARABLE, parse_share, write_pictures
+from brickyard.cli.output import emit, stdout, table
+from brickyard.cli.runs import since_unix_ns
+from brickyard.cli.selection import open_store
+from brickyard.errors import BadInputError
+from brickyard.store import Json
+from brickyard.study.keys import nearest
+
+
+def history(
+    target: str,
+    /,
+    *,
+    figure: Annotated[str, Parameter(help="iops, mib_per_s, response_mean, response_p99 …")] = "iops",
+    profile: Annotated[str | None, Parameter(help="Only runs of this profile.")] = None,
+    since: Annotated[str | None, Parameter(help="Only runs since a day (2026-01-31) or for a span (2h, 7d).")] = None,
+    confidence: Annotated[str, Parameter(help="From which a change is told, such as 95%%.")] = "95%",
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="Folder for the pictures.")] = None,
+    store: options.StorePlace = None,
+    json: options.Json = False,
+) -> int:
+    """A figure of every load on a target over all runs in the store, and the runs at which it changed for good.
+
+    Parameters
+    ----------
+    target
+        A path or sim:NAME, as the runs were given it.
+    """
+    if figure not in COMPARABLE:
+        raise BadInputError(f"--figure {figure}: has no history{nearest(figure, COMPARABLE)}")
+    since_ns = since_unix_ns(since) if since else 0
+    sure = parse_share("--confidence", confidence)
+    with open_store(store) as kept:
+        runs = kept.runs()
+        chosen = [
+            run.id
+            for run in runs
+            if target in run.targets and run.created_unix_ns >= since_ns and profile in (None, run.profile)
+        ]
+        if not chosen:
+            known = sorted({path for run in runs for path in run.targets})
+            raise BadInputError(f"{target}: no run on it in {kept.place}{nearest(target, known)}")
+        records = [kept.record(run) for run in chosen]
+    found = histories(records, figure, confidence=sure)
+    pictures = _draw(found, output) if output else []
+    if json:
+        emit({"target": target, "figure": figure, "histories": [_document(h) for h in found], "pictures": pictures})
+        return 0
+    _print(found, pictures)
+    return 0
+
+
+def _draw(found: list[History], folder: Path) -> list[str]:
+    from brickyard.report.compare_charts import history_picture
+
+    long = [item for item in found if len(item.points) > 1]
+    return write_pictures([history_picture(item, number) for number, item in enumerate(long, 1)], folder)
+
+
+def _print(found: list[History], pictures: list[str]) -> None:
+    console = stdout()
+    columns = [("load", "left"), ("runs", "right"), ("first", "right"), ("newest", "right"), ("changes", "left")]
+    rows = [
+        [
+            ", ".join(item.name),
+            str(len(item.points)),
+            item.figure.text(item.points[0].value),
+            item.figure.text(item.points[-1].value),
+            _changes(item),
+        ]
+        for item in found
+    ]
+    console.print(table("", columns, rows))
+    for item in found:
+        for turn in item.turns:
+            before, after = item.figure.text(turn.before), item.figure.text(turn.after)
+            console.print(
+                f"{', '.join(item.name)}: from run {turn.run} ({_when(turn.unix_ns)}) on {before} → {after},"
+                f" {turn.share * 100:+.1f} %",
+                markup=False,
+                soft_wrap=True,
+            )
+            for other in turn.differing:
+                console.print(f"  at that moment: {other.label}: {other.words}", markup=False, soft_wrap=True)
+    for path in pictures:
+        console.print(f"picture: {path}", markup=False, soft_wrap=True)
+
+
+def _changes(item: History) -> str:
+    if len(item.points) < RUNS_MIN:
+        return f"fewer than {RUNS_MIN} runs tell none"
+    return "none" if not item.turns else f"at run {', '.join(str(turn.run) for turn in item.turns)}"
+
+
+def _when(unix_ns: int) -> str:
+    return datetime.fromtimestamp(unix_ns / 1e9).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def _document(item: History) -> Json:
+    return {
+        "load": list(item.name),
+        "points": [{"run": p.run, "unix_ns": p.unix_ns, "value": p.value} for p in item.points],
+        "changes": [
+            {
+                "run": turn.run,
+                "unix_ns": turn.unix_ns,
+                "before": turn.before,
+                "after": turn.after,
+                "share": turn.share,
+                "differing": [{"label": d.label, "values": [list(v) for v in d.values]} for d in turn.differing],
+            }
+            for turn in item.turns
+        ],
+    }

@@ -1,0 +1,143 @@
+"""Duty: a comparison and a history → pictures. Refusal: no arithmetic beyond unit conversion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+
+from brickyard.analysis.comparison import Comparison
+from brickyard.analysis.history import History
+from brickyard.report import theme
+from brickyard.report.pictures import Picture, draw
+
+WIDTH, HEIGHT = 640, 300
+SHOWN = ("p50", "p90", "p99", "p99.9", "p99.99")
+TIME_LABEL = f"datum.value == 0 ? '0' : {theme.TIME_LABEL}"
+CHANGES_SHOWN = 30  # more rows than this are no picture any more; the table has all
+
+
+def changes_picture(found: Comparison) -> Picture | None:
+    """A line for each figure: its difference with the interval, and zero in the middle."""
+    rows: list[dict[str, Any]] = []
+    for change in found.changes[:CHANGES_SHOWN]:
+        item = change.difference
+        kind = "noise unknown" if item.seen is None else "seen" if item.seen else "no difference seen"
+        rows.append(
+            {
+                "name": f"{', '.join(change.name)}: {change.figure.title}",
+                "share": item.share,
+                "low": item.share if item.low is None else item.low,
+                "high": item.share if item.high is None else item.high,
+                "kind": kind,
+            }
+        )
+    if not rows:
+        return None
+    kinds = [k for k in ("seen", "no difference seen", "noise unknown") if any(row["kind"] == k for row in rows)]
+    colours = {"seen": theme.BLUE, "no difference seen": "#9aa5b1", "noise unknown": theme.ORANGE}
+    y = alt.Y("name:N", sort=[row["name"] for row in rows], title=None, axis=alt.Axis(labelLimit=380))
+    x = alt.X("share:Q", title="difference, after against before", axis=alt.Axis(format="+.3~p", tickCount=6))
+    colour = alt.Color(
+        "kind:N", title=None, sort=kinds, scale=alt.Scale(domain=kinds, range=[colours[k] for k in kinds])
+    )
+    base = alt.Chart(alt.InlineData(values=rows))
+    zero = alt.Chart(alt.InlineData(values=[{"share": 0}])).mark_rule(color=theme.BLACK).encode(x="share:Q")
+    chart = alt.layer(
+        zero,
+        base.mark_rule(strokeWidth=2).encode(y=y, x=alt.X("low:Q"), x2="high:Q", color=colour),
+        base.mark_point(filled=True, size=70, opacity=1).encode(y=y, x=x, color=colour),
+    ).properties(width=420, height=max(60, 24 * len(rows)))
+    return draw("compare", f"Differences of {len(rows)} figures with their intervals", chart, width=WIDTH)
+
+
+def shifts_picture(found: Comparison) -> Picture | None:
+    """Percentiles of the response time, before and after, as small multiples."""
+    charts = []
+    for shift in found.shifts[:9]:
+        rows = [
+            {"percentile": name, "time_ns": value, "side": side}
+            for side, item in (("before", shift.before), ("after", shift.after))
+            for name in SHOWN
+            if (value := item.percentiles.get(name))
+        ]
+        if not rows:
+            continue
+        times = [float(row["time_ns"]) for row in rows]  # type: ignore[arg-type]
+        low, high = min(times) * 0.8, max(times) * 1.25
+        is_wide = high > 10 * low
+        present = [name for name in SHOWN if any(row["percentile"] == name for row in rows)]
+        colour = alt.Color(
+            "side:N",
+            title=None,
+            sort=["before", "after"],
+            scale=alt.Scale(domain=["before", "after"], range=[theme.BLUE, theme.VERMILLION]),
+        )
+        charts.append(
+            alt.Chart(alt.InlineData(values=rows))
+            .mark_line(strokeWidth=2, point={"size": 50, "filled": True})
+            .encode(
+                x=alt.X("percentile:N", sort=present, title=None, axis=alt.Axis(labelAngle=0)),
+                y=alt.Y(
+                    "time_ns:Q",
+                    title="response time",
+                    scale=alt.Scale(type="log", domain=[low, high], nice=False)
+                    if is_wide
+                    else alt.Scale(zero=True, nice=True),
+                    axis=alt.Axis(labelExpr=TIME_LABEL, values=theme.log_ticks(low, high))
+                    if is_wide
+                    else alt.Axis(labelExpr=TIME_LABEL, tickCount=5),
+                ),
+                color=colour,
+                strokeDash=alt.StrokeDash("side:N", sort=["before", "after"], legend=None),
+            )
+            .properties(width=240, height=180, title=alt.TitleParams(", ".join(shift.name), limit=240))
+        )
+    if not charts:
+        return None
+    whole = charts[0] if len(charts) == 1 else alt.concat(*charts, columns=3, spacing=24)
+    return draw("distributions", "Percentiles of the response time before and after", whole)
+
+
+def history_picture(history: History, number: int) -> Picture:
+    """Each run a point, each stretch its mean, each change a line."""
+    rows = [{"run": p.run, "place": n, "value": p.value} for n, p in enumerate(history.points)]
+    levels = [{"place": first - 0.4, "end": last + 0.4, "value": mean} for first, last, mean in history.levels]
+    places = {point.run: number for number, point in enumerate(history.points)}
+    turns = [{"place": places[turn.run] - 0.5, "name": f"{turn.share * 100:+.1f} %"} for turn in history.turns]
+    label = TIME_LABEL if history.figure.kind == "time" else theme.COUNT_LABEL
+    labels = [row["run"] for row in rows]
+    x = alt.X(
+        "place:Q",
+        title="run",
+        scale=alt.Scale(domain=[-0.6, len(rows) - 0.4], nice=False),
+        axis=alt.Axis(
+            values=list(range(0, len(rows), max(1, len(rows) // 12))),
+            labelExpr=f"{labels}[datum.value]",
+            grid=False,
+        ),
+    )
+    y = alt.Y(
+        "value:Q",
+        title=history.figure.heading,
+        scale=alt.Scale(zero=True, nice=True),
+        axis=alt.Axis(labelExpr=label, tickCount=5),
+    )
+    layers = [
+        alt.Chart(alt.InlineData(values=levels))
+        .mark_rule(color=theme.VERMILLION, strokeWidth=2.5, opacity=1)
+        .encode(x=x, x2="end:Q", y=y),
+        alt.Chart(alt.InlineData(values=rows)).mark_point(color=theme.BLUE, filled=True, size=50).encode(x=x, y=y),
+    ]
+    if turns:
+        at = alt.Chart(alt.InlineData(values=turns))
+        layers += [
+            at.mark_rule(color=theme.INK, strokeDash=[4, 4]).encode(x=x),
+            at.mark_text(align="left", baseline="top", dx=4, fontSize=12, fontWeight=600).encode(
+                x=x, y=alt.value(2), text="name:N"
+            ),
+        ]
+    title = ", ".join(history.name)
+    chart = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=title)
+    said = f"{history.figure.title} of {title} over {len(rows)} runs with {len(turns)} changes"
+    return draw(f"history-{number}", said, chart, width=WIDTH)

@@ -1,0 +1,407 @@
+"""Tables of studies, differences and their noise, comparisons, histories: figures that can be checked by hand."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brickyard.analysis.conclusions import conclusions
+from brickyard.analysis.history import change_points
+from brickyard.analysis.pivot import Axis, Observation, Pivot, TableSpec, pivot
+from brickyard.analysis.samples import difference, p_value, sample
+from brickyard.cli import main
+from brickyard.report.matrix_charts import matrix_picture, trade_picture
+from brickyard.report.matrix_tables import footnotes, matrix_table
+from brickyard.report.study_page import StudyView, cells_csv, write_study_report
+from brickyard.store import Json, Store
+from brickyard.study.cells import Specs, Wishes, lay_out
+from brickyard.study.design import read_design
+from brickyard.study.interrupt import Interrupt
+from brickyard.study.matrix import Matrix, steps
+from brickyard.study.results import results, view_of
+from brickyard.study.runner import Silent
+from brickyard.study.texts import StudyText
+from support import MS, SECOND, add_run, cell, interval, phase_end
+
+RATES = st.floats(1, 1e6)
+MIRROR = Axis("mirror", "mirror", {"software": "software", "hardware": "3ware", "none": "none"},
+              {"software": "mirrored", "hardware": "mirrored", "none": "unmirrored"})  # fmt: skip
+STATE = Axis("condition", "condition", {"normal": "Normal", "rebuilding": "Volume Rebuild"}, {})
+LOAD = Axis("load", "load", {"read": "reads", "write": "writes"}, {}, changes_load=True)
+
+
+def spec(**changes: object) -> TableSpec:
+    plain: dict[str, object] = {
+        "name": "t", "title": "T", "figure": "iops", "rows": ("mirror",), "columns": ("condition",), "where": {},
+        "show": ("value", "percent_of_best"), "best_of": {"condition": ("normal",)}, "within": ("mirror",),
+        "baseline": {}, "centre": "mean", "limit": None,
+    }  # fmt: skip
+    return TableSpec(**{**plain, **changes})  # type: ignore[arg-type]
+
+
+def seen(values: Mapping[Any, float | list[float]], *names: str) -> list[Observation]:
+    found: list[Observation] = []
+    for levels, value in values.items():
+        for number, one in enumerate(value if isinstance(value, list) else [value], 1):
+            found.append(Observation(dict(zip(names, levels, strict=True)), number, len(found), one))
+    return found
+
+
+def shares(made: Pivot) -> dict[tuple[str, ...], float | None]:
+    return {(*row, *column): entry.share_of_best for (row, column), entry in made.entries.items()}
+
+
+def test_percent_of_best_divides_by_the_best_normal_cell_of_its_group() -> None:
+    """As the SATA study does: a rebuild cell may read 102 %, and the unmirrored have a best of their own."""
+    values = {
+        ("software", "normal"): 146.0, ("hardware", "normal"): 137.0, ("software", "rebuilding"): 149.0,
+        ("none", "normal"): 72.0, ("none", "rebuilding"): 36.0,
+    }  # fmt: skip
+    found = shares(pivot(spec(), [MIRROR, STATE], seen(values, "mirror", "condition")))
+    assert found["software", "rebuilding"] == pytest.approx(149 / 146)
+    assert found["hardware", "normal"] == pytest.approx(137 / 146)
+    assert found["none", "normal"] == 1
+    assert found["none", "rebuilding"] == 0.5
+
+
+@given(st.lists(RATES, min_size=3, max_size=3), st.lists(RATES, min_size=3, max_size=3))
+def test_the_best_is_one_hundred_per_cent_and_first(normal: list[float], rebuilding: list[float]) -> None:
+    mirrors = ("software", "hardware", "none")
+    values = {(m, "normal"): v for m, v in zip(mirrors, normal, strict=True)}
+    values |= {(m, "rebuilding"): v for m, v in zip(mirrors, rebuilding, strict=True)}
+    made = pivot(spec(within=(), best_of={}), [MIRROR, STATE], seen(values, "mirror", "condition"))
+    found = [share for share in shares(made).values() if share is not None]
+    assert max(found) == 1
+    assert min(found) > 0
+    for column in made.columns:
+        ranked = sorted((e for (_, c), e in made.entries.items() if c == column), key=lambda e: -e.sample.centre)
+        assert ranked[0].rank == 1
+        assert [e.rank for e in ranked] == sorted(e.rank or 0 for e in ranked)
+
+
+@given(RATES, RATES)
+def test_of_times_the_shortest_is_best(one: float, other: float) -> None:
+    values = {("software", "normal"): one, ("hardware", "normal"): other}
+    made = pivot(spec(figure="response_mean"), [MIRROR, STATE], seen(values, "mirror", "condition"))
+    found = shares(made)
+    best = "software" if one <= other else "hardware"
+    assert found[best, "normal"] == 1
+    assert max(share or 0 for share in found.values()) == 1
+
+
+def test_loads_are_never_compared_and_never_averaged() -> None:
+    """A factor that the table does not show becomes a row, and each load has a best of its own."""
+    values = {(load, m): v for load, a, b in (("read", 100.0, 50.0), ("write", 10.0, 5.0))
+              for m, v in (("software", a), ("hardware", b))}  # fmt: skip
+    made = pivot(spec(columns=(), within=None, best_of={}), [LOAD, MIRROR], seen(values, "load", "mirror"))
+    assert [axis.name for axis in made.row_axes] == ["mirror", "load"]
+    assert shares(made) == {("software", "read"): 1, ("software", "write"): 1,
+                            ("hardware", "read"): 0.5, ("hardware", "write"): 0.5}  # fmt: skip
+
+
+def test_difference_and_penalty_are_against_the_counterpart() -> None:
+    """Overland: RAID-6 penalty = (RAID-5 - RAID-6) / RAID-5, with equal request sizes."""
+    level = Axis("level", "level", {"raid5": "RAID-5", "raid6": "RAID-6"}, {})
+    size = Axis("size", "size", {"4KiB": "4 KiB", "64KiB": "64 KiB"}, {})
+    values = {
+        ("raid5", "4KiB"): 168.45,
+        ("raid6", "4KiB"): 166.07,
+        ("raid5", "64KiB"): 438.85,
+        ("raid6", "64KiB"): 386.0,
+    }
+    made = pivot(
+        spec(rows=("size",), columns=("level",), baseline={"level": ("raid5",)}, show=("penalty",), within=None),
+        [level, size],
+        seen(values, "level", "size"),
+    )  # fmt: skip
+    assert made.entries[("4KiB",), ("raid6",)].penalty == pytest.approx(0.0141, abs=1e-4)
+    assert made.entries[("64KiB",), ("raid6",)].penalty == pytest.approx(0.1204, abs=1e-4)
+    assert made.entries[("64KiB",), ("raid5",)].difference is None
+    table = matrix_table(made)
+    assert table.columns == ["size", "RAID-6"]  # a baseline has no column of dashes
+    assert [row[-1] for row in table.rows] == ["1.4 % ?", "12.0 % ?"]
+    assert "measured once" in footnotes([made])[0]
+
+
+@given(st.lists(RATES, min_size=2, max_size=8), st.sampled_from(["mean", "median"]))
+def test_the_interval_holds_the_figure_and_lies_within_the_values(values: list[float], how: str) -> None:
+    made = sample(values, how)
+    assert made is not None
+    assert made.low is not None
+    assert made.high is not None
+    slack = 1e-9 * max(values)
+    assert min(values) - slack <= made.low <= made.centre <= made.high <= max(values) + slack
+    assert made == sample(values, how), "the same values give the same interval"
+
+
+@given(st.lists(st.floats(1, 100), min_size=2, max_size=6), st.floats(0.01, 100))
+def test_a_difference_does_not_depend_on_the_unit(values: list[float], factor: float) -> None:
+    base, one = sample([50.0, 51.0, 52.0]), sample(values)
+    scaled_base, scaled = sample([50 * factor, 51 * factor, 52 * factor]), sample([v * factor for v in values])
+    assert base is not None
+    assert one is not None
+    assert scaled_base is not None
+    assert scaled is not None
+    plain, other = difference(one, base), difference(scaled, scaled_base)
+    assert plain is not None
+    assert other is not None
+    assert other.share == pytest.approx(plain.share, abs=1e-9)
+    assert p_value(scaled.values, scaled_base.values) == pytest.approx(p_value(one.values, base.values), abs=1e-6)
+
+
+def test_noise_is_no_difference_and_one_repetition_tells_none() -> None:
+    one, other, far = sample([100.0, 104.0, 98.0]), sample([101.0, 97.0, 103.0]), sample([150.0, 149.0, 152.0])
+    assert one is not None
+    assert other is not None
+    assert far is not None
+    near, apart = difference(one, other), difference(far, one)
+    assert near is not None
+    assert near.seen is False
+    assert apart is not None
+    assert apart.seen is True
+    assert apart.low is not None
+    assert 0.4 < apart.low < apart.share
+    once = sample([100.0])
+    assert once is not None
+    assert once.low is None
+    unknown = difference(far, once)
+    assert unknown is not None
+    assert unknown.seen is None
+
+
+def test_few_repetitions_of_the_same_are_rarely_called_different() -> None:
+    """A plain bootstrap of three repetitions would call every tenth pair of equals different."""
+    import random
+
+    dice = random.Random(5)
+    wrong = 0
+    for _ in range(80):
+        one, other = (sample([dice.gauss(100, 3) for _ in range(3)]) for _ in range(2))
+        assert one is not None
+        assert other is not None
+        found = difference(one, other)
+        assert found is not None
+        wrong += bool(found.seen)
+    assert wrong <= 10  # 4 are expected
+
+
+def test_sentences_count_who_beats_whom() -> None:
+    states = ("normal", "rebuilding")
+    values: dict[tuple[str, ...], float | list[float]] = {}
+    for number, state in enumerate(states):
+        values["software", state] = [100.0 + number, 101.0, 102.0]
+        values["hardware", state] = [80.0, 81.0, 82.0] if state == "normal" else [101.0, 100.0, 102.5]
+    made = pivot(spec(), [MIRROR, STATE], seen(values, "mirror", "condition"))
+    said = conclusions([made])
+    assert "Mirror: software beats 3ware in 1 of 2 cells; no difference seen in 1." in said
+    assert any(s.startswith("Volume Rebuild against Normal: rates change by") for s in said)
+    once = pivot(spec(), [MIRROR, STATE], seen({("software", "normal"): 100.0, ("hardware", "normal"): 80.0,
+                                                ("software", "rebuilding"): 50.0, ("hardware", "rebuilding"): 50.1},
+                                               "mirror", "condition"))  # fmt: skip
+    assert "Mirror: software is ahead of 3ware in 1 of 2 cells; less than 1 % apart in 1." in conclusions([once])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_lasting_change_is_found_where_it_is_and_noise_has_none(seed: int) -> None:
+    import random
+
+    dice = random.Random(seed)
+    level = [dice.gauss(1000, 10) for _ in range(12)]
+    assert change_points(level) == []
+    assert change_points([*level, *(dice.gauss(900, 10) for _ in range(8))]) == [12]
+    assert change_points([*level[:6], 700.0, *level[6:]]) == [], "one bad run is no change for good"
+    assert change_points(level[:3]) == []
+
+
+SIM = """
+title = "Two mirrors"
+source = "a test"
+repetitions = 3
+[base]
+profile = "sqlio-random-read-4"
+target = "sim:msr-2003-wd{mirror}"
+set = ["duration=5s"]
+[factor.mirror.levels]
+software = { value = "-software-mirror", usd = 100 }
+none = { value = "", usd = 50 }
+[factor.condition]
+condition = "{value}"
+[factor.condition.levels]
+normal = { label = "Normal" }
+rebuilding = { label = "Volume Rebuild" }
+[[exclude]]
+mirror = "none"
+condition = "rebuilding"
+[[table]]
+name = "rate"
+rows = "mirror"
+columns = "condition"
+show = ["value", "percent_of_best"]
+[[table]]
+name = "price"
+figure = "usd_per_iops"
+rows = "mirror"
+columns = "condition"
+[[table]]
+name = "answer"
+figure = "response_mean"
+rows = "mirror"
+columns = "condition"
+[[trade]]
+x = "rate"
+y = "answer"
+"""
+
+
+def carried_out(store: Store, text: str = SIM, wishes: Wishes | None = None) -> tuple[StudyView, Matrix]:
+    wishes = wishes or Wishes()
+    design = read_design(StudyText("mirrors", text, "mirrors.toml"))
+    planned = steps(design, lay_out(design, wishes), wishes, Specs(design, wishes, None))
+    matrix = Matrix(store, Silent(), Interrupt(), design, wishes, planned)
+    result = matrix.run()
+    return view_of(design, results(store, design, [step.identity for step in planned]), result.notes), matrix
+
+
+def test_a_study_becomes_a_page_with_pictures_and_all_its_cells(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.db") as store:
+        view, _ = carried_out(store)
+    page = write_study_report(view, tmp_path / "report").read_text("utf-8")
+    assert page.index("What differed between the runs") < page.index("Summary") < page.index("All figures")
+    assert "Cheapest by USD per IOPS" in page
+    assert "<script" not in page
+    names = {path.name for path in (tmp_path / "report" / "pictures").iterdir()}
+    assert {"table-rate.png", "table-rate.svg", "table-answer.png", "trade-answer-rate.png"} <= names
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "report" / "cells.csv").read_text())))
+    assert len(rows) == 9
+    price = next(row for row in rows if row["table"] == "price" and row["mirror"] == "none")
+    rate = next(row for row in rows if row["table"] == "rate" and row["mirror"] == "none")
+    assert float(price["value"]) == pytest.approx(50 / float(rate["value"]), rel=0.01)
+    assert rate["n"] == "3"
+    assert cells_csv(view.observed.pivots).count("\n") == 10
+
+
+def test_pictures_have_a_bar_for_each_cell(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.db") as store:
+        view, _ = carried_out(store)
+    rate, _, answered = view.observed.pivots
+    picture = matrix_picture(rate)
+    assert picture is not None
+    assert picture.svg.count('aria-roledescription="bar"') == 3
+    assert matrix_picture(Pivot(rate.spec, rate.figure, rate.row_axes, rate.column_axes, (), (), {})) is None
+    assert trade_picture(rate, answered, "t") is not None
+
+
+def test_an_invalid_run_is_repeated_and_in_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A condition that did not last is told in the run's own event, as it is on a real array."""
+    spoiled: list[int] = []
+    add_events = Store.add_events
+
+    def spoil(self: Store, run: int, events: list[Json]) -> None:
+        add_events(self, run, events)
+        if any(event["event"] == "start" for event in events) and (not spoiled or run == spoiled[0]):
+            spoiled.append(run)
+            reason = "the rebuild ended 2 s before the run did"
+            add_events(self, run, [{"event": "condition", "valid": False, "reason": reason, "samples": []}])
+
+    monkeypatch.setattr(Store, "add_events", spoil)
+    with Store(tmp_path / "runs.db") as store:
+        view, matrix = carried_out(store)
+        assert spoiled
+        assert [record.info.id for record in view.invalid] == spoiled[:1]
+        assert matrix.result.outcome == "done"
+        again, second = carried_out(store)
+        assert second.result.made == []
+    counted = {run for made in view.observed.pivots for entry in made.entries.values() for run in entry.runs}
+    assert spoiled[0] not in counted
+    assert len(counted) == 9
+    assert "the rebuild ended 2 s before the run did" in write_study_report(view, tmp_path / "r").read_text("utf-8")
+    assert len(again.records) == 9
+
+
+def test_a_label_keeps_measurements_apart_and_they_can_be_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    with Store() as store:
+        carried_out(store, wishes=Wishes(label="before"))
+        carried_out(store, wishes=Wishes(label="after", changes=("drive=maxtor-250-sata",)))
+    capsys.readouterr()
+    assert main(["compare", "mirrors@before", "mirrors@after", "--check", "--tolerance", "1%", "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["before"] == list(range(1, 10))
+    assert document["after"] == list(range(10, 19))
+    assert {tuple(change["load"][:2]) for change in document["changes"]} == {
+        ("software", "normal"), ("software", "rebuilding"), ("none", "normal")
+    }  # fmt: skip
+    assert {item["label"] for item in document["differing"]} == {"Test area"}
+    assert not document["passed"]
+    assert main(["compare", "mirrors@before", "mirrors@before", "--check"]) == 0
+    assert "no difference seen" in capsys.readouterr().out
+
+
+def test_today_is_held_against_a_baseline(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def measured(service_ms: int, errors: int = 0) -> None:
+        spans = [
+            interval(n * SECOND, (n + 1) * SECOND, cell([service_ms * MS + n % 3 * MS // 10] * 200, errors=errors))
+            for n in range(10)
+        ]
+        with Store() as store:
+            add_run(store, [*spans, phase_end()])
+
+    for service_ms in (10, 10, 10, 12):
+        measured(service_ms)
+    measured(10, errors=3)
+    assert main(["baseline", "save", "good", "1-3"]) == 0
+    assert main(["compare", "3", "--baseline", "good", "--check"]) == 0
+    capsys.readouterr()
+    assert main(["compare", "4", "--baseline", "good", "--check", "--json", "-o", str(tmp_path / "p")]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert any("mean response time" in line for line in document["worse"])
+    assert [Path(path).name for path in document["pictures"]] == ["compare.png", "distributions.png"]
+    assert document["distributions"][0]["largest_distance"] == pytest.approx(1)
+    # Within the tolerance it is good enough, and whoever fails requests is not.
+    assert main(["compare", "4", "--baseline", "good", "--check", "--tolerance", "30%"]) == 0
+    assert main(["compare", "5", "--baseline", "good", "--check"]) == 1
+    assert "failed requests" in capsys.readouterr().out
+    assert main(["baseline", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["baselines"][0]["runs"] == [1, 2, 3]
+
+
+def test_a_history_names_the_run_at_which_it_changed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with Store() as store:
+        for number in range(12):
+            count = 200 + number % 3 if number < 7 else 150 + number % 3
+            add_run(store, [interval(0, SECOND, cell([MS] * count)), phase_end()])
+    assert main(["history", "/data/a file", "--json", "-o", str(tmp_path)]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["histories"]
+    assert [turn["run"] for turn in found["changes"]] == [8]
+    assert found["changes"][0]["share"] == pytest.approx(-0.25, abs=0.01)
+    assert (tmp_path / "history-1.png").stat().st_size > 1000
+    assert main(["history", "/data/a fil"]) == 2
+    assert "did you mean /data/a file?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["compare", "1"], "name BEFORE and AFTER"),
+        (["compare", "1", "--baseline", "none"], "no such baseline"),
+        (["compare", "1", "2", "--figure", "iop"], "did you mean iops?"),
+        (["compare", "1", "1", "--tolerance", "much"], "--tolerance much"),
+        (["compare", "1", "nothing@here"], "not a run"),
+        (["baseline", "save", "4 you"], "a name is a letter"),
+        (["history", "/data/a file", "--figure", "errors"], "has no history"),
+    ],
+)
+def test_mistakes_are_one_line(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with Store() as store:
+        add_run(store, [interval(0, SECOND, cell([MS] * 30)), phase_end()])
+    assert main(arguments) == 2
+    told = capsys.readouterr().err.strip()
+    assert said in told
+    assert len(told.splitlines()) == 1
