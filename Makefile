@@ -15,10 +15,10 @@ test: $(VENV)/.built worker
 	cargo test --workspace --exclude brickyard-python
 	$(BIN)/pytest
 
-# Real md arrays, in a guest whose disks may be written over; under five minutes.
+# Real arrays, in guests whose disks may be written over; under five minutes.
 test-arrays: $(VENV)/.built
 	tests/install-programs
-	tests/guest/run $(BIN)/pytest -q -p no:cacheprovider --color=no tests/guest
+	tests/guest/all
 
 lint: $(VENV)/.locked
 	cargo fmt --all --check
@@ -29,6 +29,7 @@ lint: $(VENV)/.locked
 
 bench: $(VENV)/.built
 	$(BIN)/python benches/compare.py
+	$(BIN)/python benches/replay.py
 
 # The static worker, for guests, containers and hosts without Python.
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')

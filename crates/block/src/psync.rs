@@ -62,8 +62,11 @@ pub trait Calls {
     /// What can be done before the clock starts.
     fn prepare(&mut self, _order: &Order) {}
 
-    /// Bytes moved, or a negated errno. `pointer` is the slot's buffer.
-    fn call(&mut self, order: &Order, pointer: *mut u8) -> i32;
+    /// Bytes moved, or a negated errno.
+    ///
+    /// # Safety
+    /// `pointer` is the buffer of the order's slot, as long as its request and no one else's meanwhile.
+    unsafe fn call(&mut self, order: &Order, pointer: *mut u8) -> i32;
 }
 
 /// Descriptors of targets that are files or block devices.
@@ -71,7 +74,7 @@ pub struct Handles(Arc<Vec<Handle>>);
 
 impl Calls for Handles {
     #[inline(always)]
-    fn call(&mut self, order: &Order, pointer: *mut u8) -> i32 {
+    unsafe fn call(&mut self, order: &Order, pointer: *mut u8) -> i32 {
         call(self.0[usize::from(order.target)], order, pointer)
     }
 }
@@ -254,7 +257,8 @@ impl<C: Calls> Inline<C> {
             return now_ns;
         };
         self.beacon.light(&order, submitted_ns);
-        let result = self.calls.call(&order, self.buffers.pointer(order.slot));
+        // SAFETY: the buffers live as long as this, and the slot has no other request.
+        let result = unsafe { self.calls.call(&order, self.buffers.pointer(order.slot)) };
         self.beacon.dark();
         let ended_ns = self.clock.now_ns();
         self.away_ns += ended_ns - submitted_ns;

@@ -224,8 +224,6 @@ fn start_facts(profile: &Profile, targets: &[Target], storage: &Storage, clock: 
             None => "unknown".into(),
         },
     };
-    let phase_facts =
-        |p: &plan::Phase| PhaseFacts { name: p.name.clone(), streams: p.stream.iter().map(stream_facts).collect() };
     Start {
         start_unix_ns: now.as_nanos() as u64,
         engine: if choice.uring { "io_uring".into() } else { "psync".into() },
@@ -240,7 +238,13 @@ fn start_facts(profile: &Profile, targets: &[Target], storage: &Storage, clock: 
         features: choice.features.clone(),
         targets: targets.iter().map(target_facts).collect(),
         phases: profile.phase.iter().map(phase_facts).collect(),
+        notes: Vec::new(),
     }
+}
+
+/// What the first event says of a phase.
+pub fn phase_facts(p: &plan::Phase) -> PhaseFacts {
+    PhaseFacts { name: p.name.clone(), streams: p.stream.iter().map(stream_facts).collect() }
 }
 
 fn stream_facts(s: &plan::Stream) -> StreamFacts {

@@ -42,6 +42,9 @@ pub struct Start {
     pub features: Vec<String>,
     pub targets: Vec<TargetFacts>,
     pub phases: Vec<PhaseFacts>,
+    /// What was found and done before the run began.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, Serialize)]

@@ -1,6 +1,7 @@
 //! Overrides: `key=value` pairs that change a profile before it is validated.
 
 use crate::{PlanError, Profile};
+use std::sync::OnceLock;
 use toml::{Table, Value};
 
 /// One `key=value`. The key is a bare name (`depth`), which changes every place where that key belongs, or a path
@@ -11,9 +12,15 @@ pub struct Override {
     value: Value,
 }
 
+/// The schema of a profile, made once.
+fn schema() -> &'static serde_json::Value {
+    static SCHEMA: OnceLock<serde_json::Value> = OnceLock::new();
+    SCHEMA.get_or_init(|| serde_json::from_str(&crate::json_schema()).expect("our own schema is JSON"))
+}
+
 /// Keys that belong to a type of the profile, out of its schema so that they cannot drift.
 fn keys_of(type_name: &str) -> Vec<String> {
-    let schema: serde_json::Value = serde_json::from_str(&crate::json_schema()).expect("our own schema is JSON");
+    let schema = schema();
     let properties =
         if schema["title"] == type_name { &schema["properties"] } else { &schema["$defs"][type_name]["properties"] };
     properties.as_object().map(|p| p.keys().cloned().collect()).unwrap_or_default()
@@ -22,7 +29,7 @@ fn keys_of(type_name: &str) -> Vec<String> {
 /// Keys of a stream's program, by the kind that stands in its table.
 fn program_keys(stream: &Table) -> Vec<String> {
     let kind = stream.get("program").and_then(|p| p.get("kind")).and_then(Value::as_str).unwrap_or_default();
-    let schema: serde_json::Value = serde_json::from_str(&crate::json_schema()).expect("our own schema is JSON");
+    let schema = schema();
     let kinds = schema["$defs"]["Program"]["oneOf"].as_array().cloned().unwrap_or_default();
     let found = kinds.iter().find(|one| one["properties"]["kind"]["const"] == kind);
     let keys = found.and_then(|one| one["properties"].as_object());
@@ -31,7 +38,7 @@ fn program_keys(stream: &Table) -> Vec<String> {
 
 /// Whether a key's value is a table with keys of its own, such as `operations`.
 fn holds_a_table(key: &str) -> bool {
-    let schema: serde_json::Value = serde_json::from_str(&crate::json_schema()).expect("our own schema is JSON");
+    let schema = schema();
     let places =
         [&schema["properties"], &schema["$defs"]["Phase"]["properties"], &schema["$defs"]["Stream"]["properties"]];
     let named = |value: &serde_json::Value| {

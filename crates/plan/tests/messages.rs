@@ -313,3 +313,101 @@ fn the_schema_lists_every_key() {
         assert_eq!(keys(&definitions[name]["properties"]), named(&text), "{name}");
     }
 }
+
+/// Two phases over the same files, as a user would write them.
+fn programs(first: &str, second: &str) -> String {
+    format!(
+        "title = 't'\n[[phase]]\nname = 'make'\n[[phase.stream]]\nname = 'f'\n{first}\n\
+         [[phase]]\nname = 'use'\n[[phase.stream]]\nname = 'f'\n{second}\n"
+    )
+}
+
+const MAKE: &str = "request = '4K'\nprogram = { kind = 'create_files', files = 10, size = '1K..2K' }";
+const USE: &str = "request = '4K'\nprogram = { kind = 'transactions', transactions = 5, size = '1K..2K' }";
+
+#[test]
+fn programs_say_what_they_lack() {
+    let request = "request = '4K'\n";
+    let with = |program: &str| programs(&format!("{request}program = {{ {program} }}"), USE);
+    for (program, words) in [
+        ("kind = 'create_filez'", vec!["line 7", "`create_filez`", "`create_files`"]),
+        ("kind = 'create_files'", vec!["line 7", "missing field `files`"]),
+        ("kind = 'create_files', files = 1, colour = 2", vec!["line 7", "`colour`", "`subdirectories`"]),
+        ("kind = 'create_files', files = 0", vec!["phase make, stream f", "files is 0"]),
+        ("kind = 'create_files', files = 1, size = '2K..1K'", vec!["end before they begin"]),
+        ("kind = 'create_files', files = 1, size = 'big'", vec!["`big` is not a size"]),
+        ("kind = 'create_files', files = 1, directory = 'mine'", vec!["`mine`", "`unique`"]),
+        ("kind = 'write_file', size = 0", vec!["size is 0"]),
+        ("kind = 'seek_file', seeks = 0", vec!["seeks is 0"]),
+        ("kind = 'delete_files'", vec!["nothing to work on", "create_files"]),
+    ] {
+        refused(&with(program), &[], &words);
+    }
+    refused(
+        &programs("program = { kind = 'write_file', size = '1M' }", USE),
+        &[],
+        &["request names no size", "write_file"],
+    );
+    refused(&programs("request = '4K'", USE), &[], &["phase make", "nothing ends it"]);
+    refused(
+        &programs("request = '4K'", USE).replace("'make'", "'make'\nrequests = 1"),
+        &[],
+        &["a pattern beside programs"],
+    );
+    for key in [
+        "operations = { write = 100, read = 0 }",
+        "chain = ['read']",
+        "region = '50%..'",
+        "verify = true",
+        "align = '4K'",
+    ] {
+        let named = key.split_whitespace().next().expect("a key");
+        refused(&programs(&format!("{MAKE}\n{key}"), USE), &[], &["phase make, stream f", named, "does not go with"]);
+    }
+    refused(&programs(&format!("{MAKE}\ndepth = 2"), USE), &[], &["depth is 1", "more workers"]);
+    refused(&programs(&format!("{MAKE}\nworkers = 2"), USE), &[], &["phase use", "use the same number"]);
+    refused(&programs(MAKE, &USE.replace("transactions = 5, ", "")), &[], &["phase use", "nothing ends it"]);
+    refused(
+        &programs(MAKE, &USE.replace("size", "bias_read = -1, bias_create = -1, size")),
+        &[],
+        &["nothing is left to do"],
+    );
+    refused(&programs(MAKE, USE).replace("'use'", "'use'\npasses = 2"), &[], &["passes go with patterns"]);
+    let ramp = "'use'\nramp = { knob = 'workers', from = 1, to = 2, step = 1, every = 1 }";
+    refused(&programs(MAKE, USE).replace("'use'", ramp), &[], &["only the rate can be ramped"]);
+}
+
+#[test]
+fn overrides_reach_the_programs_that_have_such_a_key() {
+    let changed = |text: &str| Profile::from_toml_with(&programs(MAKE, USE), &[text.to_string()]).expect("valid");
+    let program = |text: &str, phase: usize| changed(text).phase[phase].stream[0].program.expect("a program");
+    assert!(matches!(program("files=20000", 0), plan::Program::CreateFiles { files: 20_000, .. }));
+    assert!(matches!(program("files=20000", 1), plan::Program::Transactions { transactions: Some(5), .. }));
+    for phase in 0..2 {
+        let sizes = match program("size=3K", phase) {
+            plan::Program::CreateFiles { size, .. } | plan::Program::Transactions { size, .. } => size,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((sizes.from_bytes, sizes.to_bytes), (3072, 3072));
+    }
+    assert!(matches!(program("use.fsync=true", 0), plan::Program::CreateFiles { fsync: false, .. }));
+    assert!(matches!(program("use.f.fsync=true", 1), plan::Program::Transactions { fsync: true, .. }));
+    refused(&programs(MAKE, USE), &["transaction=7"], &["--set transaction", "did you mean `transactions`?"]);
+    refused(&programs(MAKE, USE), &["seeks=7"], &["no such key"]);
+}
+
+#[test]
+fn parts_of_a_pass_are_numbers_or_per_cent() {
+    let read = |passes: &str| {
+        let text = rule("").replace("duration", &format!("passes = {passes}\nduration"));
+        Profile::from_toml(&text, &[]).unwrap_or_else(|e| panic!("{passes}: {e}")).phase[0].passes.expect("passes")
+    };
+    for (text, requests) in [("1", 2048), ("3", 6144), ("0.1", 204), ("'10%'", 204), ("'250%'", 5120), ("0.00001", 1)] {
+        assert_eq!(read(text).requests(2048), requests, "{text}");
+    }
+    for text in ["-1", "'some'", "inf", "nan"] {
+        refused(&rule("").replace("duration", &format!("passes = {text}\nduration")), &[], &["passes"]);
+    }
+    let plan = Profile::from_toml(&rule("").replace("duration", "passes = 2\nduration"), &[]).expect("valid").to_json();
+    assert!(plan.contains("\"passes\":2,"), "whole passes stay whole numbers");
+}

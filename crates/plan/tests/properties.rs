@@ -61,7 +61,7 @@ const HEAD: Keys = &[
 const PHASE: Keys = &[
     ("requests", COUNTS),
     ("bytes", SIZES),
-    ("passes", COUNTS),
+    ("passes", &["1", "3", "16", "1000", "0.1", "'10%'", "2.5"]),
     ("warmup", TIMES),
     ("stop", &["{ when = 'p99.9', above = '20ms' }", "{ when = 'mean', above = 1 }"]),
     ("steady", &["{ rounds = 7, range = 12.5, stop = true }", "{}", "{ measure = 'mean_service', slope = '3.3%' }"]),
@@ -203,5 +203,64 @@ proptest! {
             prop_assert!(!message.contains('\n') || text.contains('\n'));
         }
         prop_assert_eq!(parse_duration_ns(&format!("{ns}ns")), Ok(ns));
+    }
+}
+
+/// Programs with keys that may not belong to them.
+fn program_profile() -> impl Strategy<Value = String> {
+    let kinds = prop::sample::select(vec![
+        "create_files",
+        "transactions",
+        "stat_files",
+        "delete_files",
+        "make_directories",
+        "stat_directories",
+        "remove_directories",
+        "write_file",
+        "rewrite_file",
+        "read_file",
+        "seek_file",
+        "nonsense",
+    ]);
+    let keys = prop::sample::subsequence(
+        vec![
+            "files = 7",
+            "size = '500..9.5KiB'",
+            "size = '1M..2M'",
+            "subdirectories = 3",
+            "directory = 'shared'",
+            "fsync = true",
+            "transactions = 9",
+            "bias_read = -1",
+            "bias_create = 11",
+            "directories = 4",
+            "by = 'character'",
+            "seeks = 100",
+            "update = '10%'",
+            "files = -1",
+            "size = 0",
+        ],
+        0..4,
+    );
+    let stream =
+        (kinds, keys, prop::sample::select(vec!["", "request = '8K'", "request = '512'\nworkers = 2", "depth = 2"]));
+    prop::collection::vec(stream, 1..4).prop_map(|streams| {
+        streams.iter().fold("title = 't'\ntable = 'mdtest'\n".to_string(), |text, (kind, keys, stream)| {
+            let keys: String = keys.iter().map(|key| format!(", {key}")).collect();
+            text + &format!(
+                "[[phase]]\n[[phase.stream]]\nname = 'f'\nprogram = {{ kind = '{kind}'{keys} }}\n{stream}\n"
+            )
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn programs_survive_the_way_to_json_and_back(text in program_profile(), item in "[a-z.=0-9]{0,12}") {
+        survives(&text, &[])?;
+        survives(&text, &["files=3".into()])?;
+        survives(&text, &[item])?;
     }
 }

@@ -51,6 +51,16 @@ fn parse_duration_ns(text: &str) -> PyResult<u64> {
     plan::parse_duration_ns(text).map_err(PyValueError::new_err)
 }
 
+/// Size of a block device that may be taken for an array: nothing uses it, and it carries no known signature unless
+/// `destroys_data`. Nothing is written.
+#[pyfunction]
+fn check_idle(py: Python<'_>, path: &str, destroys_data: bool) -> PyResult<u64> {
+    use block::guard::{Access, Consent, open};
+    let consent = Consent { overwrite: true, destroys_data };
+    let found = py.detach(|| open(std::path::Path::new(path), Access::Write, false, None, &consent));
+    found.map(|guarded| guarded.size_bytes).map_err(|e| PyValueError::new_err(e.message))
+}
+
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(version, module)?)?;
@@ -60,6 +70,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(parse_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(format_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(parse_duration_ns, module)?)?;
+    module.add_function(wrap_pyfunction!(check_idle, module)?)?;
     bricks::register(module)?;
     histogram::register(module)?;
     crate::replay::register(module)?;

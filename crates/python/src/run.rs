@@ -43,10 +43,12 @@ fn start(py: Python<'_>, plan_json: &str, targets: Vec<String>, options_json: &s
     Ok(Run { control, events: Mutex::new(Queue { receive, finished: false }) })
 }
 
-/// A run on real storage or on modelled bricks: they never mix, because their clocks don't.
+/// A run on real storage, in directories, or on modelled bricks: they never mix, because their clocks don't.
 enum Session {
     Real(Box<block::session::Session>),
     Modelled(Box<sim::session::Session>),
+    /// Programs, whose targets are directories.
+    Files(Box<files::session::Session>),
 }
 
 impl Session {
@@ -54,6 +56,7 @@ impl Session {
         match self {
             Session::Real(session) => session.run(control, emit),
             Session::Modelled(session) => session.run(control, emit),
+            Session::Files(session) => session.run(control, emit),
         }
     }
 }
@@ -66,8 +69,12 @@ fn prepare(py: Python<'_>, profile: Profile, targets: &[String], options_json: &
         return Ok(Session::Modelled(Box::new(session)));
     }
     let options: block::session::Options = serde_json::from_str(options_json).map_err(bad)?;
-    match py.detach(|| block::session::prepare(profile, targets, &options)) {
-        Ok(session) => Ok(Session::Real(Box::new(session))),
+    let prepared = py.detach(|| match profile.has_programs() {
+        true => files::session::prepare(profile, targets, &options).map(|s| Session::Files(Box::new(s))),
+        false => block::session::prepare(profile, targets, &options).map(|s| Session::Real(Box::new(s))),
+    });
+    match prepared {
+        Ok(session) => Ok(session),
         Err(e) if e.bad_input => Err(PyValueError::new_err(e.message)),
         Err(e) => Err(PyRuntimeError::new_err(e.message)),
     }

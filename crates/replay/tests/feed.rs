@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use proptest::prelude::*;
 use replay::explain::explain;
 use replay::feed::{Feed, FeedOptions, SessionKey, probe};
+use replay::format::{FieldNames, Format, Parsed, Parser};
 use replay::mapping::{Call, Mapping};
 
 const MAPPING: &str = r#"
@@ -209,4 +211,36 @@ fn logs_that_cannot_be_used_say_why_in_one_line() {
     let combined = folder.log("g.log", b"h - - [02/Jun/2003:12:00:01 +0200] \"GET /x HTTP/1.0\" 200 1\n");
     let error = probe(&FeedOptions { logs: vec![combined], ..cookie }).unwrap_err();
     assert!(error.contains("--in-order client"), "{error}");
+}
+
+const LINES: [&str; 5] = [
+    "#Fields: date time c-ip cs-method cs-uri-stem cs-uri-query cs(Cookie)",
+    "2003-06-02 10:00:00 10.0.0.1 GET /tile.ashx X=1 a=1;+b=2",
+    "h - - [10/Oct/2000:13:55:36 -0700] \"GET /tile.ashx?X=2 HTTP/1.0\" 200 2326 \"-\" \"a\"",
+    "{\"time\":\"2000-10-10T20:55:36.5Z\",\"request\":{\"method\":\"GET\",\"uri\":\"/x?a=1\",\"headers\":{\"Cookie\":[\"a\"]}}}",
+    "",
+];
+
+proptest! {
+    /// Whatever stands in a log, in whatever format it is read: an entry, nothing, or bad with a reason.
+    #[test]
+    fn any_lines_are_taken(picks in prop::collection::vec((0..LINES.len(), any::<prop::sample::Index>(), prop::collection::vec(any::<u8>(), 0..6)), 1..8)) {
+        for format in [None, Some(Format::W3c), Some(Format::Combined), Some(Format::Json)] {
+            let mut parser = Parser::new(format, &FieldNames::new());
+            for (number, at, bytes) in &picks {
+                let mut line = LINES[*number].as_bytes().to_vec();
+                let at = at.index(line.len() + 1);
+                let end = (at + bytes.len() / 2).min(line.len());
+                line.splice(at..end, bytes.iter().copied());
+                match parser.line(&line) {
+                    Parsed::Entry(entry) => prop_assert!(!entry.path.is_empty() && !entry.method.is_empty()),
+                    Parsed::Bad(why) => prop_assert!(!why.is_empty()),
+                    Parsed::Nothing => {}
+                }
+            }
+            if let Some(lack) = parser.lacks(true) {
+                prop_assert!(!lack.contains('\n'));
+            }
+        }
+    }
 }

@@ -139,6 +139,7 @@ fn start_facts(profile: &Profile, start_unix_ns: u64, targets: Vec<TargetFacts>,
         features,
         targets,
         phases: profile.phase.iter().map(phase_facts).collect(),
+        notes: Vec::new(),
     }
 }
 

@@ -17,7 +17,7 @@ use plan::Profile;
 
 const USAGE: &str = "usage: brickyard-worker PLAN TARGET... [--set KEY=VALUE]... [--size BYTES] [--overwrite TARGET]... \
                      [--i-know-this-destroys-data] [--nop] [--bricks DIR]\n       PLAN is a file of JSON or TOML, or - for standard input;\n       \
-                     TARGET is a path, or sim:NAME for a brick that --bricks DIR describes";
+                     TARGET is a path, or sim:NAME for a brick that --bricks DIR describes; of a program, a directory";
 
 /// Exit codes of every Brickyard program.
 const FAILED: u8 = 1;
@@ -34,10 +34,12 @@ struct Arguments {
     bricks: Option<PathBuf>,
 }
 
-/// A run on real storage or on modelled bricks.
+/// A run on real storage, on modelled bricks, or in directories.
 enum Session {
     Real(Box<block::session::Session>),
     Modelled(Box<sim::session::Session>),
+    /// Programs, whose targets are directories.
+    Files(Box<files::session::Session>),
 }
 
 fn main() -> ExitCode {
@@ -64,8 +66,12 @@ fn prepare(profile: Profile, arguments: &Arguments) -> Result<Session, (u8, Stri
         let session = sim::session::prepare(profile, &arguments.targets, &options).map_err(|e| (BAD_INPUT, e))?;
         return Ok(Session::Modelled(Box::new(session)));
     }
-    let session = block::session::prepare(profile, &arguments.targets, &arguments.options)
-        .map_err(|e| (if e.bad_input { BAD_INPUT } else { FAILED }, e.message))?;
+    let code = |e: block::guard::GuardError| (if e.bad_input { BAD_INPUT } else { FAILED }, e.message);
+    if profile.has_programs() {
+        let session = files::session::prepare(profile, &arguments.targets, &arguments.options).map_err(code)?;
+        return Ok(Session::Files(Box::new(session)));
+    }
+    let session = block::session::prepare(profile, &arguments.targets, &arguments.options).map_err(code)?;
     Ok(Session::Real(Box::new(if arguments.nop { session.nop() } else { session })))
 }
 
@@ -156,6 +162,7 @@ fn run(session: Session) -> ExitCode {
     match session {
         Session::Real(session) => session.run(&control, &mut emit),
         Session::Modelled(session) => session.run(&control, &mut emit),
+        Session::Files(session) => session.run(&control, &mut emit),
     }
     over.store(true, Ordering::Relaxed);
     ExitCode::from(code)

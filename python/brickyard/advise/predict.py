@@ -18,7 +18,7 @@ from brickyard.analysis.totals import totals
 from brickyard.analysis.verdict import verdict
 from brickyard.errors import BadInputError
 from brickyard.rulers import Ruler
-from brickyard.store import CHAIN, Json, Record
+from brickyard.store import CHAINS, Json, Record
 
 TOLERANCE = 0.01
 MOST_STEPS = 40
@@ -80,7 +80,7 @@ def shares(record: Record) -> dict[int, float]:
     """Which part of the requests each stream sends when nothing holds it back."""
     sent: dict[int, int] = {}
     for row in totals(record):
-        if row.operation not in (CHAIN, "flush"):
+        if row.operation not in CHAINS | {"flush"}:
             sent[row.stream] = sent.get(row.stream, 0) + row.requests
     whole = sum(sent.values())
     return {stream: count / whole for stream, count in sent.items() if count}
@@ -117,7 +117,7 @@ def step(record: Record, ruler: Ruler, rate_per_s: float) -> Step:
     found = verdict(record, ruler)
     ends = record.events_of("phase_end")
     unsent = sum(int(end["unsent"]) for end in ends)
-    sent = sum(row.requests for row in totals(record) if row.operation != CHAIN)
+    sent = sum(row.requests for row in totals(record) if row.operation not in CHAINS)
     kept_up = unsent <= OVERLOADED_SHARE * max(1, sent + unsent)
     return Step(rate_per_s, found.decided.value, found.passed and kept_up)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from brickyard import bricks
 from brickyard.analysis.totals import totals
 from brickyard.errors import BadInputError, BrickyardError, one_line
-from brickyard.store import CHAIN, Json, Record, Store
+from brickyard.store import CHAINS, Json, Record, Store
 
 EVENT_WAIT_MS = 50
 
@@ -93,7 +93,7 @@ def simulate(plan: str, brick: Brick, condition: str | None = "normal", override
 
 def rates(record: Record) -> tuple[float, float]:
     """Requests/s and bytes/s of all streams, in the phase that did the least."""
-    rows = [row for row in totals(record) if row.operation not in (CHAIN, "flush")]
+    rows = [row for row in totals(record) if row.operation not in CHAINS | {"flush"}]
     phases = sorted({row.phase for row in rows})
     return min(
         (

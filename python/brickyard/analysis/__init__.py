@@ -6,6 +6,7 @@ Refusal: nothing is read from or written to anywhere.
 from brickyard.analysis.characterization import Cell, RankedCell, cell_of, characterization, is_graph
 from brickyard.analysis.latency import PERCENTILES, Latency, latency, latency_of, merge, percentile_name
 from brickyard.analysis.series import HeatCell, Point, heat_map, lay_out, throughput
+from brickyard.analysis.tools import ToolFigure, tool_document, tool_figures, tool_of
 from brickyard.analysis.totals import (
     PhaseRate,
     Totals,
@@ -24,6 +25,7 @@ __all__ = [
     "PhaseRate",
     "Point",
     "RankedCell",
+    "ToolFigure",
     "Totals",
     "cell_of",
     "characterization",
@@ -39,5 +41,8 @@ __all__ = [
     "phase_rates",
     "shares_of_best",
     "throughput",
+    "tool_document",
+    "tool_figures",
+    "tool_of",
     "totals",
 ]

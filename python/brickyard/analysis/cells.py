@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from brickyard.analysis.latency import PERCENTILES, Latency, percentile_name
 from brickyard.analysis.totals import Totals
-from brickyard.store import CHAIN
+from brickyard.store import CHAINS, METADATA
 from brickyard.units import format_iops, format_mib_per_s, format_ns
 
 DASH = "–"
@@ -17,7 +17,7 @@ def iops(row: Totals) -> str:
 
 def mib_per_s(row: Totals) -> str:
     """A chain moves nothing by itself: its requests have rows of their own."""
-    return format_mib_per_s(row.bytes_per_s) if row.is_rated and row.operation != CHAIN else DASH
+    return format_mib_per_s(row.bytes_per_s) if row.is_rated and row.operation not in CHAINS | METADATA else DASH
 
 
 def latency_cells(figures: Latency | None) -> list[str]:

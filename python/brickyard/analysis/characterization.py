@@ -50,6 +50,7 @@ def cell_of(record: Record) -> Cell | None:
     rows = totals(record)
     if (
         stream.get("chain", [])
+        or stream.get("program")
         or len(stream["request"]) != 1
         or len(operations) != 1
         or address not in ("sequential", "random")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from brickyard.analysis.latency import Latency, latency, merge, with_max
 from brickyard.analysis.ramp import steps
 from brickyard.analysis.totals import Totals, totals
-from brickyard.store import CHAIN, Record
+from brickyard.store import CHAIN, CHAINS, METADATA, Record
 from brickyard.units import MIB, format_iops, format_ns, format_seconds, three_digits
 
 UNCOUNTED = ("flush", "trim")  # they move nothing, so that they are in no rate unless asked for
@@ -131,7 +131,7 @@ def _is_asked(row: Totals, figure: Figure, where: dict[str, tuple[str, ...]]) ->
         return row.operation == CHAIN
     if "operation" in where:
         return True
-    return row.operation != CHAIN and row.operation not in UNCOUNTED
+    return row.operation not in CHAINS | METADATA and row.operation not in UNCOUNTED
 
 
 def _part(row: Totals, split: tuple[str, ...]) -> Part:

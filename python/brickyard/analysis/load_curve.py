@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 
 from brickyard.analysis.latency import Latency, latency_of
 from brickyard.analysis.totals import Totals, rated_intervals, stream_plan, totals
-from brickyard.store import CHAIN, Json, Record
+from brickyard.store import CHAIN, CHAINS, Json, Record
 
 UNSENT_SHARE_MAX = 0.01  # as where a record says `overloaded`
 SHORTFALL_MIN = 0.05  # of the offered rate: what the ends of a run of seconds can lack
@@ -103,7 +103,7 @@ def curve_point(record: Record, offered_per_s: float) -> CurvePoint:
         achieved_per_s=sum(row.rated_requests for row in rows) / span_ns * 1e9 if span_ns else 0.0,
         requests=sum(row.requests for row in rows),
         unsent=sum(int(end.get("unsent") or 0) for end in record.events_of("phase_end")),
-        errors=sum(row.errors for row in totals(record) if row.operation != CHAIN),
+        errors=sum(row.errors for row in totals(record) if row.operation not in CHAINS),
         mean_ns=figures.mean_ns if figures else None,
         max_ns=figures.max_ns if figures else None,
         percentiles=dict(figures.percentiles) if figures else {},

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from brickyard.analysis.totals import totals
-from brickyard.store import Json, Record
+from brickyard.store import CHAINS, METADATA, Json, Record
 from brickyard.units import MIB
 
 TB = 10**12  # capacities are sold in powers of ten
@@ -34,7 +34,7 @@ class Cost:
 
 def costs(record: Record, price: Price) -> list[Cost]:
     """What all streams of a phase do together, held against the price."""
-    rows = [row for row in totals(record) if row.operation not in ("chain", "flush")]
+    rows = [row for row in totals(record) if row.operation not in CHAINS | METADATA | {"flush"}]
     phases = {row.phase: row.phase_name for row in rows}
     return [
         Cost(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from brickyard.analysis import cells
 from brickyard.analysis.latency import Latency, latency_of, with_max
 from brickyard.analysis.totals import phase_name, whole_intervals
-from brickyard.store import CHAIN, IntervalCost, Json, Record
+from brickyard.store import CHAINS, IntervalCost, Json, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, three_digits
 
 COLUMNS = ("knob", "value", "IOPS", "MiB/s", "mean", "p50", "p99", "errors")
@@ -45,7 +45,7 @@ def _knob(told: Json | None) -> tuple[str, float] | None:
 
 def _step(record: Record, phase: int, knob: str, value: float, costs: list[IntervalCost]) -> Step:
     starts, length_ns = {cost.start_ns for cost in costs}, sum(cost.end_ns - cost.start_ns for cost in costs)
-    items = [i for i in record.intervals if i.phase == phase and i.start_ns in starts and i.operation != CHAIN]
+    items = [i for i in record.intervals if i.phase == phase and i.start_ns in starts and i.operation not in CHAINS]
     once = [item for item in items if item.measure == "service"]
     answers = [item for item in items if item.measure == "response"]
     return Step(

@@ -282,6 +282,22 @@ def offered_points(records: list[Record]) -> list[CurvePoint]:
     return sorted(found, key=lambda point: point.offered_per_s)
 
 
+CURVE_COLUMNS = ["offered/s", "calls/s", "mean", "p50", "p99", "max", "unsent", "errors", ""]
+
+
+def curve_row(point: CurvePoint) -> list[str]:
+    return [
+        format_iops(point.offered_per_s),
+        format_iops(point.achieved_per_s),
+        format_ns(point.mean_ns),
+        *(format_ns(point.percentiles.get(name)) for name in ("p50", "p99")),
+        format_ns(point.max_ns),
+        format_count(point.unsent),
+        format_count(point.errors),
+        "overloaded" if point.overloaded else "",
+    ]
+
+
 def within(records: list[Record], limit: Limit | None) -> Json | None:
     """The highest offered rate up to which all kept the limit."""
     points = offered_points(records)

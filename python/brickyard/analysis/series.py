@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from brickyard import _core
 from brickyard.analysis.latency import merge
 from brickyard.analysis.totals import full_intervals, full_stream_name
-from brickyard.store import CHAIN, Record
+from brickyard.store import CHAINS, Record
 
 BINS_PER_DECADE = 8
 
@@ -66,7 +66,7 @@ def throughput(records: list[Record]) -> list[Point]:
         requests: Counter[tuple[int, int, int, str]] = Counter()
         moved: Counter[tuple[int, int, int, str]] = Counter()
         for item in record.intervals:
-            if item.measure == "service" and item.operation != CHAIN:
+            if item.measure == "service" and item.operation not in CHAINS:
                 key = item.phase, item.start_ns, item.stream, item.operation
                 requests[key] += item.requests
                 moved[key] += item.bytes
@@ -111,7 +111,7 @@ def heat_map(records: list[Record], *, columns: int, measure: str = "service") -
         spans += [
             (record.info.id, shift + i.start_ns / 1e9, shift + i.end_ns / 1e9, i.histogram)
             for i in record.intervals
-            if i.measure == measure and i.histogram and not i.warmup and i.operation != CHAIN
+            if i.measure == measure and i.histogram and not i.warmup and i.operation not in CHAINS
         ]
     if not spans:
         return []

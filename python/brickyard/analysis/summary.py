@@ -13,12 +13,14 @@ from typing import Any
 from brickyard.analysis.condition import condition_check, condition_words
 from brickyard.analysis.latency import Latency
 from brickyard.analysis.ramp import step_document, steps
+from brickyard.analysis.tools import tool_document
 from brickyard.analysis.totals import Totals, totals, whole_intervals
-from brickyard.store import CHAIN, Json, Record, RunInfo
+from brickyard.store import CHAINS, Json, Record, RunInfo
 from brickyard.units import format_count, format_ns, format_percent, format_size
 
 SLOWEST_SHOWN = 10
 KINDS = {"block": "block device", "sim": "modelled brick"}
+DIRECTORY = "directory"
 
 
 def run_document(record: Record) -> Json:
@@ -47,6 +49,7 @@ def run_document(record: Record) -> Json:
         "watch": info.watch,
         "warnings": info.warnings,
         "totals": [totals_document(row) for row in totals(record)],
+        **tool_document(record),
         "ramp": [step_document(step) for step in steps(record)],
         "verified": verified(record),
         "generator": [generator_document(end) for end in record.events_of("phase_end")],
@@ -131,7 +134,7 @@ def slowest(record: Record) -> list[Json]:
 
 def cpu_per_request_ns(record: Record) -> tuple[float, float] | None:
     """User and system CPU that the generator used for one request, warm-up left out."""
-    requests = sum(row.requests + row.errors for row in totals(record) if row.operation != CHAIN)
+    requests = sum(row.requests + row.errors for row in totals(record) if row.operation not in CHAINS)
     spans = [cost for cost in record.costs if not cost.warmup]
     if not requests or not spans:
         return None
@@ -189,6 +192,10 @@ def _target_lines(record: Record) -> list[tuple[str, str]]:
             lines += [("Database", _database_words(opened)), *_device_lines(facts)]
             continue
         kind = KINDS.get(opened["kind"], opened["kind"])
+        if kind == DIRECTORY:
+            lines.append(("Test area", f"a directory made for the run, {format_size(opened['data_bytes'])} free"))
+            lines += _device_lines(facts)
+            continue
         lines.append(
             (
                 "Test area",
@@ -334,7 +341,7 @@ def interval_documents(record: Record) -> list[Json]:
     requests: Counter[tuple[int, int]] = Counter()
     errors: Counter[tuple[int, int]] = Counter()
     for item in record.intervals:
-        if item.measure == "service" and item.operation != CHAIN:
+        if item.measure == "service" and item.operation not in CHAINS:
             requests[item.phase, item.start_ns] += item.requests
             errors[item.phase, item.start_ns] += item.errors
     return [

@@ -13,7 +13,7 @@ from statistics import fmean, median, pstdev
 
 from brickyard import _core
 from brickyard.analysis.latency import Latency, latency_of
-from brickyard.store import CHAIN, Interval, IntervalCost, Json, Record
+from brickyard.store import CHAINS, METADATA, Interval, IntervalCost, Json, Record
 
 MEASURES = ("service", "response", "lateness", "first_byte", "driver_lag")
 STUB_SHARE = 0.1  # what an interruption left of a phase tells no rate below this share of an interval
@@ -186,11 +186,13 @@ class PhaseRate:
     bytes_per_s: float
     errors: int
     is_rated: bool
+    metadata_per_s: float = 0.0
+    """Creations, lookups and the like, which are in `iops` not."""
 
 
 def phase_rates(record: Record) -> list[PhaseRate]:
     """One for each phase that measured anything, without reading a histogram."""
-    counted = [i for i in record.intervals if not i.warmup and i.measure == "service" and i.operation != CHAIN]
+    counted = [i for i in record.intervals if not i.warmup and i.measure == "service" and i.operation not in CHAINS]
     found = []
     for phase in sorted({item.phase for item in counted}):
         spans = rated_intervals(record, phase)
@@ -199,13 +201,18 @@ def phase_rates(record: Record) -> list[PhaseRate]:
         found.append(
             PhaseRate(
                 phase_name=phase_name(record, phase),
-                iops=sum(item.requests for item in rated) / rated_ns * 1e9 if rated_ns else 0.0,
+                iops=_per_second((i for i in rated if i.operation not in METADATA), rated_ns),
                 bytes_per_s=sum(item.bytes for item in rated) / rated_ns * 1e9 if rated_ns else 0.0,
                 errors=sum(item.errors for item in counted if item.phase == phase),
                 is_rated=rated_ns > 0,
+                metadata_per_s=_per_second((i for i in rated if i.operation in METADATA), rated_ns),
             )
         )
     return found
+
+
+def _per_second(intervals: Iterable[Interval], rated_ns: int) -> float:
+    return sum(item.requests for item in intervals) / rated_ns * 1e9 if rated_ns else 0.0
 
 
 def shares_of_best(values: list[float]) -> list[float | None]:

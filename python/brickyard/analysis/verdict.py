@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from brickyard.analysis.latency import latency, merge, with_max
 from brickyard.analysis.totals import Totals, totals
 from brickyard.rulers import Requirement, Ruler
-from brickyard.store import Json, Record
+from brickyard.store import CHAINS, METADATA, Json, Record
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ def _worst_phase(rows: list[Totals], requirement: Requirement) -> Finding:
 
 def _is_asked(row: Totals, requirement: Requirement) -> bool:
     if requirement.operation is None:
-        # A chain is made of requests that are counted already, and a flush moves nothing.
-        chosen = row.operation not in ("chain", "flush") if requirement.is_rate else row.operation != "chain"
+        # A chain is made of requests that are counted already; a flush and what is done to names move nothing.
+        chosen = row.operation not in (CHAINS | METADATA | {"flush"} if requirement.is_rate else CHAINS)
     else:
         chosen = row.operation == requirement.operation
     return chosen and (requirement.stream is None or fnmatchcase(row.stream_name, requirement.stream))

@@ -79,6 +79,8 @@ class Array:
 
     kind = ""
     name = ""
+    rebuilds_in_place = False
+    """Whether a member is rebuilt without having been taken out."""
 
     def sheet(self) -> Sheet:
         raise NotImplementedError
@@ -100,6 +102,21 @@ class Array:
     def give_back(self, member: str) -> None:
         """Puts a member that was taken out by `fail` back; the array then rebuilds it."""
         raise self.cannot("take a member back")
+
+    def fail_steps(self, member: str) -> list[Json]:
+        """What a journal must know beside the member, because `fail` itself might be cut short."""
+        return []
+
+    def was_member(self, device: str) -> bool:
+        """Whether what a device carries is only what this array has left on it."""
+        return False
+
+    def rebuild(self, member: str) -> None:
+        """Rebuilds a member where it is, for kinds that can."""
+        raise self.cannot("rebuild a member in place")
+
+    def settle(self) -> None:
+        """Called when a rebuild has ended: whatever is left to be done until all is as it was."""
 
     def start_check(self) -> None:
         raise self.cannot("check itself")

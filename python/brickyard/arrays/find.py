@@ -1,22 +1,40 @@
-"""Duty: from a target or an address to its array, and all arrays of this host. Refusal: it changes nothing."""
+"""Duty: from a target or an address to its array, and all arrays of this host. Refusal: it changes nothing.
+
+Addresses: `/dev/md0`, `btrfs:/mnt`, `lvm:VG/LV`, `zfs:POOL`, `storcli:/c0/v1`, `perccli:/c0/v1`, `tw_cli:/c0/u0`,
+`arcconf:1/0` (controller and logical device), `ssacli:0/1` (slot and logical drive).
+"""
 
 from __future__ import annotations
 
 import os
 
 from brickyard.arrays.array import Array
+from brickyard.arrays.btrfs import Btrfs, btrfs_mounts
+from brickyard.arrays.controllers import CONTROLLERS, controller_arrays, controller_of
 from brickyard.arrays.host import Host
+from brickyard.arrays.lvm import LvmRaid, lvm_names
 from brickyard.arrays.md import Md, md_names
+from brickyard.arrays.zfs import Zfs, zfs_pools
 from brickyard.errors import BadInputError
 from brickyard.facts import stack
 from brickyard.facts.target import target_facts
+from brickyard.store import Json
 
 
 def named(address: str, host: Host | None = None) -> Array:
     """The array of an address."""
     place = host or Host()
+    kind, separator, rest = address.partition(":")
+    if separator and kind in ("btrfs", "zfs", "lvm", *CONTROLLERS):
+        if not rest:
+            raise BadInputError(f"{address}: names no array; write for example storcli:/c0/v1 or btrfs:/mnt")
+        if kind in CONTROLLERS:
+            return controller_of(kind, rest, place)
+        return {"btrfs": Btrfs, "zfs": Zfs, "lvm": LvmRaid}[kind](rest, place)
     if not os.path.exists(address):
         raise BadInputError(f"{address}: no such array; `brickyard array list` shows what there is")
+    if os.path.isdir(address) and os.path.ismount(address):
+        return Btrfs(address, place)
     found = find(address, place)
     if found is None:
         raise BadInputError(
@@ -29,13 +47,43 @@ def find(target: str, host: Host | None = None) -> Array | None:
     """The array that a target lies on, the nearest first; None where there is none that this host's kernel knows."""
     place = host or Host()
     facts = target_facts(target, False, place.roots)
+    mount: Json = facts.get("mount") or {}
+    if mount.get("file_system") == "zfs":
+        return Zfs(str(mount.get("source") or "").split("/")[0], place)
+    missing = (mount.get("btrfs") or {}).get("missing_members")
+    if mount.get("file_system") == "btrfs" and (missing or len(stack.tops(facts.get("stack") or [])) > 1):
+        return Btrfs(str(mount["mount_point"]), place)
     for node in stack.walk(facts.get("stack") or []):
         if node.get("type") == "md":
             return Md(str(node["name"]), place)
+        dm: Json = node.get("dm") or {}
+        if dm.get("owner") == "lvm" and dm.get("raid"):
+            return LvmRaid.of_mapping(str(dm["mapping"]), place)
     return None
 
 
-def all_arrays(host: Host | None = None) -> list[Array]:
-    """Every array that the kernel tells of."""
+def of_target(target: str, host: Host | None = None) -> Array | None:
+    """Like `find`, and asks the controllers' own tools as well where the kernel knows of no array."""
     place = host or Host()
-    return [Md(name, place) for name in md_names(place)]
+    array = find(target, place)
+    if array is not None:
+        return array
+    disks = {f"{place.roots.dev}/{node['name']}" for node in stack.devices(_stack(target, place))}
+    return next(
+        (found for found in controller_arrays(place) if (found.sheet().extra.get("device") or "") in disks), None
+    )
+
+
+def _stack(target: str, host: Host) -> list[Json]:
+    nodes: list[Json] = target_facts(target, False, host.roots).get("stack") or []
+    return nodes
+
+
+def all_arrays(host: Host | None = None) -> list[Array]:
+    """Every array that the kernel or an installed controller tool tells of."""
+    place = host or Host()
+    found: list[Array] = [Md(name, place) for name in md_names(place)]
+    found += [Btrfs(path, place) for path in btrfs_mounts(place)]
+    found += [LvmRaid(name, place) for name in lvm_names(place)]
+    found += [Zfs(name, place) for name in zfs_pools(place)]
+    return found + list(controller_arrays(place))

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import IO
 
 from brickyard.errors import BrickyardError, one_line
 from brickyard.facts.roots import Roots
@@ -50,20 +52,25 @@ class Host:
         path = self.roots.tools.find(program)
         if path is None:
             raise BrickyardError(f"{program} is not installed; install it, or use the array's own tool")
-        try:
-            done = subprocess.run(
-                [path, *arguments],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=timeout_s,
-                env={**os.environ, "LC_ALL": "C"},
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise BrickyardError(f"{program} {' '.join(arguments)}: no answer within {timeout_s:.0f} s") from error
-        except OSError as error:
-            raise BrickyardError(f"{program}: could not be run: {error.strerror}") from error
-        return Done(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
+        # Into files, not pipes: what such a program leaves running in the background would hold a pipe open.
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
+            try:
+                done = subprocess.run(
+                    [path, *arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=error,
+                    timeout=timeout_s,
+                    env={**os.environ, "LC_ALL": "C"},
+                    check=False,
+                )
+            except subprocess.TimeoutExpired as problem:
+                raise BrickyardError(
+                    f"{program} {' '.join(arguments)}: no answer within {timeout_s:.0f} s"
+                ) from problem
+            except OSError as problem:
+                raise BrickyardError(f"{program}: could not be run: {problem.strerror}") from problem
+            return Done(done.returncode, _read(out), _read(error))
 
     def must(self, program: str, *arguments: str, timeout_s: float = PROGRAM_TIMEOUT_S) -> str:
         """The output of a program that succeeds, or an error that has its words."""
@@ -72,6 +79,11 @@ class Host:
             words = one_line(done.error or done.out) or f"exit code {done.code}"
             raise BrickyardError(f"{program} {' '.join(arguments)}: {words}")
         return done.out
+
+
+def _read(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode("utf-8", "replace")
 
 
 def wait_until(condition: Callable[[], bool], what: str, limit_s: float = SETTLE_S) -> None:

@@ -141,6 +141,11 @@ class Md(Array):
         persistently(lambda: self.forget_superblock(member))
         persistently(lambda: self.host.must("mdadm", "--manage", self.name, "--add", member))
 
+    def was_member(self, device: str) -> bool:
+        told = self.host.run("mdadm", "--examine", "--export", device).out
+        uuid = next((line.removeprefix("MD_UUID=") for line in told.splitlines() if line.startswith("MD_UUID=")), "")
+        return bool(uuid) and _digits(uuid) == _digits(text(self.at("uuid")) or "")
+
     def forget_superblock(self, member: str) -> None:
         done = self.host.run("mdadm", "--zero-superblock", member)
         if done.code != 0 and "Unrecognised" not in done.error:
@@ -185,6 +190,11 @@ class Md(Array):
 
     def pause_settings(self) -> list[tuple[str, str]]:
         return [(self.at("sync_max"), "0")]
+
+
+def _digits(uuid: str) -> str:
+    """mdadm and the kernel group them differently."""
+    return uuid.replace(":", "").replace("-", "").lower()
 
 
 def restored_value(path: str, value: str | None) -> str:

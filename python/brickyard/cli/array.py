@@ -11,25 +11,37 @@ from cyclopts import App, Parameter
 from rich.console import Console
 
 from brickyard import arrays, conditions
-from brickyard.arrays import Sheet
+from brickyard.arrays import Array, Sheet, life
 from brickyard.cli import options
+from brickyard.cli.conditioning import parse_rate
 from brickyard.cli.output import emit, stderr, stdout, table
-from brickyard.errors import DONE, FAILED
+from brickyard.cli.target import parse_size
+from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError
 from brickyard.units import format_mib_per_s, format_percent, format_seconds, format_size
 
 app = App(name="array", help="The arrays of this host: states, members, progress, and what is done to them.")
+
+app.command(
+    "brickyard.cli.array_watch:watch", name="watch", help="Watch arrays, drives and file systems; tell each event once."
+)
 
 Address = Annotated[str, Parameter(help="/dev/md0, a mount point of btrfs, zfs:POOL, lvm:VG/LV, storcli:/c0/v1 …")]
 
 
 @app.command(name="list", help="Every array that the kernel or an installed controller tool tells of.")
 def list_(*, json: options.Json = False) -> int:
-    sheets = [array.sheet() for array in arrays.all_arrays()]
+    sheets, problems = [], []
+    for array in arrays.all_arrays():
+        try:
+            sheets.append(array.sheet())
+        except BrickyardError as error:
+            problems.append(str(error))
+            _say(f"{array.name}: {error}")
     if json:
-        emit({"arrays": [sheet.document() for sheet in sheets]})
+        emit({"arrays": [sheet.document() for sheet in sheets], "problems": problems})
         return DONE
     if not sheets:
-        stdout().print("no array is known on this host")
+        stdout().print("no array can be read" if problems else "no array is known on this host")
         return DONE
     columns = [
         ("array", "left"),
@@ -102,10 +114,16 @@ def _remaining(sheet: Sheet) -> str:
 
 
 @app.command(name="restore", help="Undo what a run that was killed has left: members taken out, limits, write caches.")
-def restore(*, json: options.Json = False) -> int:
+def restore(
+    *,
+    forget: Annotated[
+        bool, Parameter(negative="", help="Drop what cannot be undone, as of an array that is gone.")
+    ] = False,
+    json: options.Json = False,
+) -> int:
     console = stderr()
-    told = conditions.restore(say=lambda text: console.print(text, markup=False, soft_wrap=True))
-    failed = [item for item in told if item["error"]]
+    told = conditions.restore(say=lambda text: console.print(text, markup=False, soft_wrap=True), forget=forget)
+    failed = [item for item in told if item["error"] and not forget]
     if json:
         emit({"restored": told})
     else:
@@ -114,3 +132,181 @@ def restore(*, json: options.Json = False) -> int:
         if not told:
             stdout().print("nothing was left to be undone")
     return FAILED if failed else DONE
+
+
+Wait = Annotated[bool, Parameter(name="--wait", negative="", help="Return when the array is normal; show progress.")]
+
+
+def _need(manage: bool, what: str) -> None:
+    if not manage:
+        raise BadInputError(f"{what}: would change an array, which needs --manage")
+
+
+def _say(text: str) -> None:
+    stderr().print(text, markup=False, soft_wrap=True)
+
+
+def _ended(array: Array, wait: bool, json: bool) -> int:
+    """Waits where that is wished, then tells how the array stands."""
+    if wait:
+        conditions.wait_for_normal(array, _say)
+    sheet = array.sheet()
+    if json:
+        emit(sheet.document())
+    else:
+        _print(stdout(), sheet)
+    return DONE
+
+
+@app.command(name="create", help="Make an array of idle devices: md at /dev/md0, btrfs at an empty directory.")
+def create(
+    place: Annotated[str, Parameter(help="/dev/mdN or /dev/md/NAME for md; an empty directory for btrfs.")],
+    level: Annotated[str, Parameter(help="md: raid0, 1, 4, 5, 6, 10; btrfs: raid0, raid1, raid1c3, raid10 …")],
+    /,
+    *devices: str,
+    manage: options.Manage = False,
+    spare: Annotated[tuple[str, ...], Parameter(negative="", help="A hot spare. May be repeated.")] = (),
+    chunk: Annotated[str | None, Parameter(help="Stripe unit of md, such as 64KiB.")] = None,
+    assume_clean: Annotated[
+        bool, Parameter(negative="", help="Skip the initialization; right only where all devices hold the same.")
+    ] = False,
+    i_know_this_destroys_data: options.DestroysData = False,
+    wait: Wait = False,
+    json: options.Json = False,
+) -> int:
+    """Everything on the devices is lost; one that is in use is refused."""
+    _need(manage, place)
+    destroys = i_know_this_destroys_data
+    made: Array
+    if place.startswith("/dev/"):
+        chunk_bytes = parse_size(chunk)
+        made = life.create_md(
+            place,
+            level,
+            devices,
+            spares=spare,
+            chunk_bytes=chunk_bytes,
+            assume_clean=assume_clean,
+            destroys_data=destroys,
+        )
+    else:
+        if spare or chunk or assume_clean:
+            raise BadInputError(f"{place}: --spare, --chunk and --assume-clean are for md (/dev/md0), not for btrfs")
+        made = life.create_btrfs(place, level, devices, destroys_data=destroys)
+    return _ended(made, wait, json)
+
+
+@app.command(name="destroy", help="Stop an array and take its marks off the members.")
+def destroy(
+    address: Address,
+    /,
+    *,
+    manage: options.Manage = False,
+    i_know_this_destroys_data: options.DestroysData = False,
+    json: options.Json = False,
+) -> int:
+    _need(manage, address)
+    array = arrays.named(address)
+    freed = life.destroy(array, destroys_data=i_know_this_destroys_data)
+    if json:
+        emit({"destroyed": array.name, "freed": freed})
+    else:
+        stdout().print(f"{array.name} is gone; free again: {', '.join(freed)}", markup=False, soft_wrap=True)
+    return DONE
+
+
+@app.command(name="fail", help="Take a member out, never beyond the array's redundancy.")
+def fail(
+    address: Address,
+    member: Annotated[str | None, Parameter(help="Which one; without it the last active one.")] = None,
+    /,
+    *,
+    manage: options.Manage = False,
+    json: options.Json = False,
+) -> int:
+    """A hot spare, where there is one, takes its place at once."""
+    _need(manage, address)
+    array = arrays.named(address)
+    array.check_redundant()
+    chosen = member or array.failable()
+    array.fail(chosen)
+    _say(f"{chosen} was taken out of {array.name}; `brickyard array spare {address} {chosen} --manage` gives it back")
+    return _ended(array, False, json)
+
+
+@app.command(name="spare", help="Give a device to an array: as a hot spare, or at once for a member that is missing.")
+def spare(
+    address: Address,
+    device: str,
+    /,
+    *,
+    manage: options.Manage = False,
+    i_know_this_destroys_data: options.DestroysData = False,
+    wait: Wait = False,
+    json: options.Json = False,
+) -> int:
+    _need(manage, address)
+    array = arrays.named(address)
+    life.add_spare(array, device, destroys_data=i_know_this_destroys_data)
+    return _ended(array, wait, json)
+
+
+@app.command(name="replace", help="Copy a member to another device, with the array's redundancy kept meanwhile.")
+def replace(
+    address: Address,
+    old: str,
+    new: str,
+    /,
+    *,
+    manage: options.Manage = False,
+    i_know_this_destroys_data: options.DestroysData = False,
+    wait: Wait = False,
+    json: options.Json = False,
+) -> int:
+    _need(manage, address)
+    array = arrays.named(address)
+    life.replace(array, old, new, destroys_data=i_know_this_destroys_data)
+    return _ended(array, wait, json)
+
+
+@app.command(name="grow", help="Spread an array over more devices.")
+def grow(
+    address: Address,
+    /,
+    *devices: str,
+    manage: options.Manage = False,
+    i_know_this_destroys_data: options.DestroysData = False,
+    wait: Wait = False,
+    json: options.Json = False,
+) -> int:
+    _need(manage, address)
+    if not devices:
+        raise BadInputError(f"{address}: name the devices that it is to grow by")
+    array = arrays.named(address)
+    life.grow(array, devices, destroys_data=i_know_this_destroys_data)
+    return _ended(array, wait, json)
+
+
+@app.command(name="scrub", help="Read all members and hold their copies or parity against each other.")
+def scrub(
+    address: Address,
+    /,
+    *,
+    manage: options.Manage = False,
+    rate: Annotated[str | None, Parameter(help="At most so much a second, such as 20MiB; needs --wait.")] = None,
+    stop: Annotated[bool, Parameter(negative="", help="End the one that goes on.")] = False,
+    wait: Wait = False,
+    json: options.Json = False,
+) -> int:
+    _need(manage, address)
+    array = arrays.named(address)
+    if stop:
+        array.stop_check()
+    elif rate or wait:
+        if not wait:
+            raise BadInputError("--rate: the limit is taken back at the end, which has to be waited for; add --wait")
+        conditions.check_through(array, parse_rate(rate), _say)
+    else:
+        array.prepare_work()
+        array.start_check()
+    return _ended(array, False, json)

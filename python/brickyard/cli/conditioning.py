@@ -22,7 +22,9 @@ class Wish:
     neighbour: str | None = None
     array: str | None = None
 
-    def holding(self, say: Callable[[str], None]) -> Callable[[], AbstractContextManager[conditions.Held | None]]:
+    def holding(
+        self, say: Callable[[str], None], stopped: Callable[[], bool]
+    ) -> Callable[[], AbstractContextManager[conditions.Held | None]]:
         """A target on an array is watched also where no condition was asked for: an array at work is not normal."""
         if not self.target or not (self.is_asked or arrays.find(self.target) is not None):
             return nullcontext
@@ -34,6 +36,7 @@ class Wish:
             neighbour=self.neighbour,
             array=self.array,
             say=say,
+            stopped=stopped,
         )
 
 

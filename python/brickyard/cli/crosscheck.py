@@ -18,6 +18,7 @@ from brickyard.cli.target import aim
 from brickyard.errors import BAD_INPUT, BadInputError
 from brickyard.store import Store
 from brickyard.study.crosscheck import crosscheck as run_crosscheck
+from brickyard.study.fit import refuse_programs
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import RunSpec
 from brickyard.units import format_iops, format_mib_per_s, format_ns
@@ -52,6 +53,7 @@ def crosscheck(
         raise BadInputError("fio knows no modelled brick; name a file or a device")
     text = profiles.read(profile)
     plan = profiles.validate(text, list(overrides))
+    refuse_programs(text.name, jsonlib.loads(plan), "crosscheck")
     with (
         Store(store) as kept,
         aim(

@@ -22,6 +22,7 @@ from brickyard.cli.tables import print_circumstances, print_warnings
 from brickyard.cli.target import aim, aim_modelled, split_overrides
 from brickyard.errors import BAD_INPUT, BadInputError, one_line
 from brickyard.store import Json, Record, Store
+from brickyard.study.fit import refuse_programs
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.load_curve import LEVELS_PERCENT, CurveResult, LoadCurve, one_phase
 from brickyard.units import format_count, format_iops, format_ns, format_percent
@@ -64,6 +65,7 @@ def load_curve(
     text = profiles.read(profile)
     changes, brick_changes = split_overrides(targets, list(overrides))
     plan: Json = jsonlib.loads(profiles.validate(text, changes))
+    refuse_programs(text.name, plan, "load-curve")
     only, asked, each_ns, shares = one_phase(plan, phase), parse_limit(limit), _each_ns(each), parse_levels(levels)
     if not targets and any(stream["target"] for stream in only["stream"]):
         raise BadInputError(f"{text.name}: speaks of several targets; name them")

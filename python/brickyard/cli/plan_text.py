@@ -30,7 +30,7 @@ def _limits(phase: Json) -> str:
     parts += [f"{phase['requests']:,} requests"] if phase.get("requests") else []
     parts += [format_size(phase["bytes"])] if phase.get("bytes") else []
     parts += [_passes(phase["passes"])] if phase.get("passes") else []
-    text = " or ".join(parts)
+    text = " or ".join(parts) or "ends with its program"
     if phase.get("warmup") and _core.parse_duration_ns(phase["warmup"]):
         text += f", warm-up {_time(phase['warmup'])}"
     if phase.get("stop"):
@@ -51,6 +51,8 @@ def _step(step: str | Json) -> str:
 
 
 def _stream(stream: Json, index: int) -> str:
+    if program := stream.get("program"):
+        return _program(stream, index, dict(program))
     operations = " + ".join(
         f"{share:g} % {name}" if share < 100 else name for name, share in stream["operations"].items() if share
     )
@@ -78,3 +80,17 @@ def _stream(stream: Json, index: int) -> str:
     if stream.get("verify"):
         parts.append("verified")
     return ", ".join(parts)
+
+
+def _program(stream: Json, index: int, program: Json) -> str:
+    kind = str(program.pop("kind")).replace("_", " ")
+    said = {
+        key: format_size(value) if key == "size" and isinstance(value, int) else value for key, value in program.items()
+    }
+    details = ", ".join(f"{key} {value}" for key, value in said.items() if value not in (None, False))
+    sizes = f" in calls of {format_size(stream['request'][0]['size'])}" if stream["request"] else ""
+    workers = stream["workers"]
+    return (
+        f"{stream['name'] or f'stream {index}'}: {kind}{f' ({details})' if details else ''}{sizes}, "
+        f"{workers} worker{'s' if workers > 1 else ''}, target {stream['target']}"
+    )

@@ -20,6 +20,7 @@ from brickyard.cli.progress import Terminal
 from brickyard.cli.target import aim, split_overrides
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.store import Json, Record, Store
+from brickyard.study.fit import refuse_programs
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Runner, RunSpec
 from brickyard.units import format_iops, format_ns
@@ -71,7 +72,9 @@ def predict(
     if length_s <= 0:
         raise BadInputError("--duration: must be above 0")
     changes, of_brick = split_overrides((target,), list(overrides))
-    plan = predicting.one_phase(jsonlib.loads(profiles.validate(profiles.read(profile), changes)), phase)
+    whole: Json = jsonlib.loads(profiles.validate(profiles.read(profile), changes))
+    refuse_programs(profile, whole, "advise predict")
+    plan = predicting.one_phase(whole, phase)
     if modelled and _fills(plan, target, of_brick):
         plan["phase"][0]["warmup"] = f"{FILL_S}s"
     console = stderr()

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from brickyard import _core
 from brickyard.analysis import PhaseRate
 from brickyard.cli.output import stderr
-from brickyard.store import CHAIN, Json
+from brickyard.store import CHAINS, METADATA, Json
 from brickyard.study.runner import RunResult, RunSpec
 from brickyard.units import format_iops, format_mib_per_s, format_ns, format_seconds, format_size
 
@@ -39,13 +39,23 @@ def describe(spec: RunSpec) -> str:
 IOPS, CALLS = "IOPS", "calls/s"
 
 
+def _rates(rate: PhaseRate, words: str) -> str:
+    """What moves data and what is done to names are different things, and so are their rates."""
+    data = f"{format_iops(rate.iops)} {words}  {format_mib_per_s(rate.bytes_per_s)} MiB/s"
+    if not rate.metadata_per_s:
+        return data
+    named = f"{format_iops(rate.metadata_per_s)} metadata/s"
+    return f"{data}  {named}" if rate.iops else named
+
+
 def figures(events: list[Json], words: str = IOPS) -> str:
     """Rates over some intervals; of a single one also the worst p99 of its operations."""
     span_ns = max(event["end_ns"] for event in events) - min(event["start_ns"] for event in events)
     seconds = max(span_ns / 1e9, 1e-9)
-    cells = [cell for event in events for cell in event["cells"] if cell["operation"] != CHAIN]
+    cells = [cell for event in events for cell in event["cells"] if cell["operation"] not in CHAINS]
     requests, moved, errors = (sum(cell[key] for cell in cells) for key in ("requests", "bytes", "errors"))
-    text = f"{format_iops(requests / seconds)} {words}  {format_mib_per_s(moved / seconds)} MiB/s"
+    named = sum(cell["requests"] for cell in cells if cell["operation"] in METADATA)
+    text = _rates(PhaseRate("", (requests - named) / seconds, moved / seconds, 0, True, named / seconds), words)
     measures = [cell["measures"] for cell in cells if "measures" in cell]
     p99 = [measure["response"]["p99_ns"] for measure in measures if "response" in measure]
     if len(events) == 1 and any(p99):
@@ -57,7 +67,7 @@ def closing(rates: Sequence[PhaseRate], words: str = IOPS) -> str:
     """The rates of a finished run as its table has them, phase by phase."""
     said = []
     for rate in rates:
-        text = f"{format_iops(rate.iops)} {words}  {format_mib_per_s(rate.bytes_per_s)} MiB/s" if rate.is_rated else "–"
+        text = _rates(rate, words) if rate.is_rated else "–"
         text += f"  {rate.errors:,} errors" if rate.errors else ""
         said.append(f"{rate.phase_name}: {text}" if len(rates) > 1 else text)
     return "; ".join(said)
@@ -140,6 +150,9 @@ class Terminal:
         if kind == "fill":
             share = event["done_bytes"] / max(event["total_bytes"], 1)
             self._say(f"filling {format_size(event['total_bytes'])}: {share:.0%}", None)
+        elif kind == "start":
+            for text in event.get("notes", []):
+                self.note(text)
         elif kind == "phase" and self._began_ns is None:
             self._began_ns = event["start_ns"]
         elif kind == "interval":

@@ -12,6 +12,7 @@ from brickyard.store import Json, Record
 from brickyard.units import format_count, format_iops, format_seconds
 
 LEFT, RIGHT = "left", "right"
+PACES_SHOWN = 3  # with all their tables; more would scroll away what they have in common
 
 
 def _columns(names: list[str], text_columns: int = 1) -> list[tuple[str, str]]:
@@ -22,7 +23,12 @@ def print_replay(console: Console, records: list[Record], limit: Limit | None = 
     """The runs of one command: calls/s by driver, figures by page, and the verdict."""
     columns, rows = replay.throughput_rows(records)
     console.print(table("Calls a second", _columns(columns), rows))
-    for name, group in replay.by_pace(records).items():
+    _print_curve(console, records)
+    groups = replay.by_pace(records)
+    if len(groups) > PACES_SHOWN:
+        console.print(Text("brickyard show RUN has the pages of each", style="dim"))
+        groups = {}
+    for name, group in groups.items():
         console.print()
         repeated = f", {len(group)} repetitions" if len(group) > 1 else ""
         title = f"{name[0].upper()}{name[1:]}{repeated}: response time by page"
@@ -33,6 +39,14 @@ def print_replay(console: Console, records: list[Record], limit: Limit | None = 
             console.print(table("By database", _columns(["database", *replay.PAGE_COLUMNS[1:]]), bricks))
         _print_rest(console, group)
     _print_verdict(console, records, limit)
+
+
+def _print_curve(console: Console, records: list[Record]) -> None:
+    points = replay.offered_points(records)
+    if len(points) > 1:
+        console.print()
+        title = "Response time against offered rate"
+        console.print(table(title, _columns(replay.CURVE_COLUMNS, 0), [replay.curve_row(point) for point in points]))
 
 
 def _print_rest(console: Console, group: list[Record]) -> None:

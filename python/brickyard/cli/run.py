@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json as jsonlib
 import os
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -17,11 +19,19 @@ from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stderr, stdout
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_run
-from brickyard.cli.target import Aim, aim, aim_modelled, missing_targets, parse_size, split_overrides
+from brickyard.cli.target import (
+    Aim,
+    aim,
+    aim_directories,
+    aim_modelled,
+    missing_targets,
+    parse_size,
+    split_overrides,
+)
 from brickyard.errors import BAD_INPUT, BadInputError
 from brickyard.formats.fio_export import export_fio
 from brickyard.store import Json, Store
-from brickyard.study.fit import own_size
+from brickyard.study.fit import check_room, has_programs, own_size, sized
 from brickyard.study.forecast import forecast, forecast_lines
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.repeat import repeat
@@ -69,8 +79,9 @@ def run(
     profile
         The name of a profile that ships with Brickyard, or the path of a TOML file.
     targets
-        Files or block devices, or modelled bricks such as sim:terraserver-2003 (`brickyard bricks` lists them); without
-        one, a scratch file is made, filled, and removed at the end.
+        Files or block devices, or modelled bricks such as sim:terraserver-2003 (`brickyard bricks` lists them); for
+        programs over files (postmark, bonnie, mdtest) directories, in which they work in one of their own. Without a
+        target, a scratch file or directory is made, and removed at the end.
     """
     if repeat < 1:
         raise BadInputError(f"--repeat {repeat}: at least 1")
@@ -86,14 +97,18 @@ def run(
     plan = profiles.validate(text, changes)
     if condition is not None:
         brick_changes.append(f"condition={condition.replace('-', '_')}")
+    if has_programs(jsonlib.loads(plan)):
+        _refuse_carriers(text.name, engine, modelled=modelled)
+        plan = profiles.validate(text, [*sized(jsonlib.loads(plan), size), *changes])
+        aiming = aim_directories(_target_count(plan), targets, scratch=scratch, keep=keep, overwrite=overwrite)
+        asked = None if dry_run else (repeat, judge, wish, store)
+        return _run_programs(text.name, plan, aiming, asked, as_json=json)
     if size is None and not modelled and not any(os.path.lexists(path) for path in targets):
         size = own_size(jsonlib.loads(plan))
-    if engine == "fio" and modelled:
-        raise BadInputError("--engine fio: fio knows no modelled brick; name a file or a device")
     if engine == "fio":
-        export_fio(jsonlib.loads(plan))  # what fio can't express is refused before anything is touched
+        _check_fio(plan, modelled=modelled)
     if dry_run:
-        return _dry_run(text, changes, targets, size, as_json=json)
+        return _dry_run(text, plan, targets, size, as_json=json)
     if modelled:
         aimed = aim_modelled(targets, brick_changes)
         with Store(store) as kept:
@@ -109,6 +124,37 @@ def run(
         _announce(stderr(), plan, aimed)
         by = "fio" if engine == "fio" else "brickyard"
         return _measure(kept, text.name, plan, aimed, repeat, judge, by, wish, as_json=json)
+
+
+def _check_fio(plan: str, *, modelled: bool) -> None:
+    """What fio can't do or say is refused before anything is touched."""
+    if modelled:
+        raise BadInputError("--engine fio: fio knows no modelled brick; name a file or a device")
+    export_fio(jsonlib.loads(plan))
+
+
+def _refuse_carriers(name: str, engine: str | None, *, modelled: bool) -> None:
+    if modelled or engine is not None:
+        raise BadInputError(f"{name}: a program works on files; neither a model nor another engine carries it")
+
+
+def _run_programs(
+    name: str,
+    plan: str,
+    aiming: AbstractContextManager[Aim],
+    asked: tuple[int, judges.Judging, conditioning.Wish, Path | None] | None,
+    *,
+    as_json: bool,
+) -> int:
+    """So many times, held against what, in which condition and store; or a dry run."""
+    parsed: Json = jsonlib.loads(plan)
+    with aiming as aimed:
+        check_room(parsed, aimed.targets)
+        if asked is None:
+            return _dry_run_programs(name, parsed, aimed, as_json=as_json)
+        times, judge, wish, place = asked
+        with Store(place) as kept:
+            return _measure(kept, name, plan, aimed, times, judge, "brickyard", wish, as_json=as_json)
 
 
 def _measure(
@@ -127,7 +173,7 @@ def _measure(
         for note in aimed.notes:
             terminal.note(note)
         condition = wish.condition if wish.is_asked else aimed.condition
-        holding = wish.holding(terminal.note)
+        holding = wish.holding(terminal.note, lambda: interrupt.requested)
         results = repeat(
             store, terminal, interrupt, name, plan, aimed.targets, aimed.options, times, condition, by, holding
         )
@@ -167,11 +213,11 @@ def _targets(count: int) -> str:
 
 
 def _dry_run(
-    text: profiles.ProfileText, changes: list[str], targets: tuple[str, ...], size: str | None, *, as_json: bool
+    text: profiles.ProfileText, plan: str, targets: tuple[str, ...], size: str | None, *, as_json: bool
 ) -> int:
+    parsed: Json = jsonlib.loads(plan)
     if targets and not any(bricks.is_modelled(target) for target in targets):
         missing_targets(targets, parse_size(size))
-    parsed: Json = jsonlib.loads(profiles.validate(text, changes))
     wanted = max(stream["target"] for phase in parsed["phase"] for stream in phase["stream"]) + 1
     if targets and len(targets) != wanted:
         raise BadInputError(f"{text.name}: speaks of {_targets(wanted)}, and {len(targets)} were named")
@@ -190,4 +236,15 @@ def _dry_run(
         "nothing was touched (--dry-run)",
     ]:
         console.print(line, markup=False, soft_wrap=True)
+    return 0
+
+
+def _dry_run_programs(name: str, plan: Json, aimed: Aim, *, as_json: bool) -> int:
+    if as_json:
+        emit({"profile": name, "plan": plan, "targets": aimed.targets, "forecast": None})
+        return 0
+    from brickyard.cli.plan_text import plan_lines
+
+    for line in [*plan_lines(plan), "nothing was touched (--dry-run)"]:
+        stdout().print(line, markup=False, soft_wrap=True)
     return 0

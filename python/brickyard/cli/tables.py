@@ -10,9 +10,11 @@ from brickyard.analysis import cells, summary
 from brickyard.analysis.characterization import RankedCell
 from brickyard.analysis.ramp import COLUMNS, by_phase, step_rows, steps
 from brickyard.analysis.replay import is_replay
+from brickyard.analysis.tool_cells import tool_table
+from brickyard.analysis.totals import Totals
 from brickyard.cli.output import table, warning_text
 from brickyard.facts.caveats_run import DAMAGE_WORDS
-from brickyard.store import Record
+from brickyard.store import METADATA, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, format_size
 
 LEFT, RIGHT = "left", "right"
@@ -31,9 +33,34 @@ def print_circumstances(console: Console, records: list[Record]) -> None:
 
 
 def print_totals(console: Console, record: Record) -> None:
-    """One row for each stream and operation, then its latencies by measure."""
-    rows = analysis.totals(record)
-    names = [analysis.full_stream_name(record, row.phase, row.stream) for row in rows]
+    """One row for each stream and operation, then its latencies by measure; what is done to names stands apart."""
+    rows = [row for row in analysis.totals(record) if row.requests or row.errors or row.operation not in METADATA]
+    named = [row for row in rows if row.operation in METADATA]
+    moving = [row for row in rows if row.operation not in METADATA]
+    if moving or not named:
+        _print_throughput(console, record, moving)
+    if named:
+        if moving:
+            console.print()
+        _print_metadata(console, record, named)
+    rows = [*moving, *named]
+    latencies = [
+        [
+            analysis.full_stream_name(record, row.phase, row.stream),
+            row.operation,
+            measure,
+            *cells.latency_cells(row.measures[measure]),
+        ]
+        for row in rows
+        for measure in row.measures
+    ]
+    columns = [("stream", LEFT), ("operation", LEFT), ("time", LEFT), *((n, RIGHT) for n in cells.LATENCY_COLUMNS)]
+    console.print()
+    console.print(table("Latency", columns, latencies))
+    print_dash(console, latencies)
+
+
+def _print_throughput(console: Console, record: Record, rows: list[Totals]) -> None:
     console.print(
         table(
             "Throughput",
@@ -44,7 +71,7 @@ def print_totals(console: Console, record: Record) -> None:
             ],
             [
                 [
-                    name,
+                    analysis.full_stream_name(record, row.phase, row.stream),
                     row.operation,
                     format_count(row.requests),
                     cells.iops(row),
@@ -53,19 +80,52 @@ def print_totals(console: Console, record: Record) -> None:
                     format_count(row.depth_max),
                     format_count(row.errors),
                 ]
-                for name, row in zip(names, rows, strict=True)
+                for row in rows
             ],
         )
     )
-    latencies = [
-        [name, row.operation, measure, *cells.latency_cells(row.measures[measure])]
-        for name, row in zip(names, rows, strict=True)
-        for measure in row.measures
-    ]
-    columns = [("stream", LEFT), ("operation", LEFT), ("time", LEFT), *((n, RIGHT) for n in cells.LATENCY_COLUMNS)]
+
+
+def _print_metadata(console: Console, record: Record, rows: list[Totals]) -> None:
+    console.print(
+        table(
+            "Metadata",
+            [
+                ("stream", LEFT),
+                ("operation", LEFT),
+                *((n, RIGHT) for n in ("operations", "a second", "depth", "errors")),
+            ],
+            [
+                [
+                    analysis.full_stream_name(record, row.phase, row.stream),
+                    row.operation,
+                    format_count(row.requests),
+                    cells.iops(row),
+                    format_count(row.depth_max),
+                    format_count(row.errors),
+                ]
+                for row in rows
+            ],
+        )
+    )
+
+
+def print_tool_table(console: Console, record: Record) -> None:
+    """The same figures as the tool would print them that the profile names."""
+    found = tool_table(record)
+    if found is None:
+        return
+    headings = list(found.columns)
+    at = 0
+    for group, width in found.groups:
+        for column in range(at, at + width):
+            headings[column] = f"{group if column == at else ''}\n{headings[column]}"
+        at += width
+    columns = [(name, LEFT if index < found.text_columns else RIGHT) for index, name in enumerate(headings)]
+    console.print(table(found.title, columns, found.rows))
+    if found.note:
+        console.print(Text(found.note, style="dim"))
     console.print()
-    console.print(table("Latency", columns, latencies))
-    print_dash(console, latencies)
 
 
 def print_dash(console: Console, rows: list[list[str]]) -> None:
@@ -194,6 +254,7 @@ def print_run(console: Console, record: Record) -> None:
 
         print_replay(console, [record])
         return
+    print_tool_table(console, record)
     print_totals(console, record)
     print_ramp(console, record)
     print_errors(console, record)

@@ -103,6 +103,30 @@ def parse_size(text: str | None) -> int | None:
 
 
 @contextmanager
+def aim_directories(
+    wanted: int, targets: tuple[str, ...], *, scratch: Path | None, keep: bool, overwrite: tuple[str, ...]
+) -> Iterator[Aim]:
+    """Directories for programs, which make one of their own in each; the cache directory where none is named."""
+    if keep or overwrite:
+        raise BadInputError("--keep and --overwrite: a program works in a directory of its own, removed at the end")
+    if targets and scratch is not None:
+        raise BadInputError("--scratch: a program makes its own directory in the target; leave one of them out")
+    if len(targets) != wanted and (targets or wanted > 1):
+        raise BadInputError(f"the load works in {wanted} directories, {len(targets)} were named")
+    for path in targets:
+        if not os.path.isdir(path):
+            said = "is no directory; a program over files needs one" if os.path.lexists(path) else "no such directory"
+            raise BadInputError(f"{path}: {said}")
+    home = scratch or cache_home()
+    if not targets and scratch is None:
+        try:
+            home.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadInputError(f"{home}: cannot be made: {error.strerror}; name a directory") from error
+    yield Aim(list(targets) or [str(home)], {}, (), is_scratch=not targets)
+
+
+@contextmanager
 def aim(
     targets: tuple[str, ...],
     *,

@@ -6,9 +6,20 @@ what must be undone is journaled before it is done.
 
 from __future__ import annotations
 
-from brickyard.conditions.hold import NAMES, Held, hold, spoken
+from brickyard.conditions.hold import NAMES, Held, check_through, hold, spoken, wait_for_normal
 from brickyard.conditions.journal import leftovers
 from brickyard.conditions.undo import restore
 from brickyard.conditions.verdict import Sample, Validity
 
-__all__ = ["NAMES", "Held", "Sample", "Validity", "hold", "leftovers", "restore", "spoken"]
+__all__ = [
+    "NAMES",
+    "Held",
+    "Sample",
+    "Validity",
+    "check_through",
+    "hold",
+    "leftovers",
+    "restore",
+    "spoken",
+    "wait_for_normal",
+]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from brickyard.arrays import Array, Host, State, find, named
 from brickyard.arrays.array import UNDER_WAY
+from brickyard.arrays.find import of_target
 from brickyard.arrays.md import Md, restored_value
 from brickyard.conditions import journal, undo, write_cache
 from brickyard.conditions.undo import Say, silent
@@ -89,19 +90,23 @@ def hold(
     neighbour: str | None = None,
     array: str | None = None,
     say: Say = silent,
+    stopped: Callable[[], bool] | None = None,
     host: Host | None = None,
 ) -> Iterator[Held]:
-    """The target in a condition. `array` names one that the kernel does not tell, such as `storcli:/c0/v1`."""
+    """The target in a condition. `array` names one that the kernel does not tell, such as `storcli:/c0/v1`.
+
+    Where `stopped` says so, a rebuild that is left at the end is not waited for.
+    """
     place = host or Host()
     name = spoken(condition)
-    own = named(array, place) if array else find(target, place)
     if name == "normal":
-        yield Held(name, target, own, place)
+        yield Held(name, target, named(array, place) if array else find(target, place), place)
         return
     if name.startswith("write_cache"):
         with _write_cache(target, name, manage, place, say) as held:
             yield held
         return
+    own = named(array, place) if array else of_target(target, place)
     if own is None:
         raise BadInputError(f"{target}: lies on no array that is known here, so it cannot be {_plain(name)}")
     if (neighbour is None) == (name == "neighbour_rebuilding"):
@@ -119,14 +124,14 @@ def hold(
         _check_already(name, changed)
         yield held
         return
-    finish_leftovers(place, say)
+    finish_leftovers(place, say, changed.name)
     entry = journal.begin({"target": target, "array": changed.name, "condition": name})
     try:
         Bringing(held, changed, entry, rate_bytes_per_s).bring()
         yield held
     finally:
         _undo(entry, place, say)
-    wait_for_normal(changed, say)
+    wait_for_normal(changed, say, stopped)
 
 
 def _undo(entry: journal.Entry, host: Host, say: Say) -> None:
@@ -134,11 +139,14 @@ def _undo(entry: journal.Entry, host: Host, say: Say) -> None:
     entry.close()
 
 
-def finish_leftovers(host: Host, say: Say) -> None:
-    """What a killed run has left is undone before anything else is changed."""
+def finish_leftovers(host: Host, say: Say, array: str) -> None:
+    """What a killed run has left is undone before anything else is changed; of other arrays it is only told."""
     for told in undo.restore(host, say):
         if told["error"]:
-            raise BrickyardError(f"an earlier run left something to be undone: {told['error']}")
+            words = f"an earlier run left something to be undone: {told['error']}"
+            if told["about"].get("array") == array:
+                raise BrickyardError(words)
+            say(words)
 
 
 def _check_already(name: str, array: Array) -> None:
@@ -148,6 +156,22 @@ def _check_already(name: str, array: Array) -> None:
             f"--condition {name}: {array.name} is {state.name}; to bring it about, the array must be changed, which"
             " needs --manage"
         )
+
+
+class Pace:
+    """Looks at an array no more than half of the time: some tools take a second for an answer."""
+
+    def __init__(self) -> None:
+        self._cost_s = 0.0
+
+    def __call__(self, array: Array) -> State:
+        before = time.monotonic()
+        state = array.state()
+        self._cost_s = time.monotonic() - before
+        return state
+
+    def rest(self) -> None:
+        time.sleep(max(LOOK_S, self._cost_s))
 
 
 @dataclass
@@ -171,7 +195,8 @@ class Bringing:
             self._take_out()
             return
         pause = self.array.pause_settings()
-        member = self._take_out() if work == "rebuilding" else ""
+        in_place = self.array.rebuilds_in_place
+        member = "" if work != "rebuilding" else self.array.failable() if in_place else self._take_out()
         self._write([*settings, *pause])
         if pause:
             self._start(work, member)
@@ -186,6 +211,8 @@ class Bringing:
                 self.array.remove_spare(spare)
         member = self.array.failable()
         self._note_member(member)
+        for step in self.array.fail_steps(member):
+            self.entry.note(step)
         self.array.fail(member)
         self._wait_for(("degraded",), "the loss of a member")
         return member
@@ -200,7 +227,9 @@ class Bringing:
             self.held.host.write(path, value)
 
     def _start(self, work: str, member: str) -> None:
-        if work == "rebuilding":
+        if work == "rebuilding" and self.array.rebuilds_in_place:
+            self.array.rebuild(member)
+        elif work == "rebuilding":
             self.array.give_back(member)
         elif work == "checking":
             step = {"do": "check", "array": self.array.name, "identity": self.array.identity()}
@@ -218,12 +247,13 @@ class Bringing:
 
     def _wait_for(self, states: tuple[str, ...], what: str) -> None:
         until = time.monotonic() + BEGIN_WAIT_S
-        while (state := self.array.state()).name not in states:
+        look = Pace()
+        while (state := look(self.array)).name not in states:
             if time.monotonic() > until:
                 raise BrickyardError(
                     f"{self.array.name}: {what} did not begin within {format_seconds(BEGIN_WAIT_S)}: it is {state.name}"
                 )
-            time.sleep(LOOK_S)
+            look.rest()
 
 
 @contextmanager
@@ -234,8 +264,8 @@ def _write_cache(target: str, name: str, manage: bool, host: Host, say: Say) -> 
         return
     if not manage:
         raise BadInputError(f"--condition {name}: the drives below {target} would be switched, which needs --manage")
-    finish_leftovers(host, say)
-    entry = journal.begin({"target": target, "condition": name})
+    finish_leftovers(host, say, target)
+    entry = journal.begin({"target": target, "array": target, "condition": name})
     wanted = write_cache.ON if name == "write_cache_on" else write_cache.OFF
     try:
         for drive in write_cache.drive_names(target, host):
@@ -252,8 +282,12 @@ def wait_for_normal(array: Array, say: Say, stopped: Callable[[], bool] | None =
     """Until the array is normal again; Ctrl-C leaves it to go on by itself."""
     began = told = time.monotonic()
     idle_since: float | None = None
+    look = Pace()
     try:
-        while (state := array.state()).name != "normal" and not (stopped and stopped()):
+        while (state := look(array)).name != "normal":
+            if stopped is not None and stopped():
+                say(f"{array.name}: {state.name}, not waited for; it goes on by itself")
+                return
             now = time.monotonic()
             if state.name in UNDER_WAY:
                 idle_since = None
@@ -264,12 +298,22 @@ def wait_for_normal(array: Array, say: Say, stopped: Callable[[], bool] | None =
             if now - told >= SAY_EVERY_S:
                 told = now
                 say(f"{array.name}: {state.name} {format_percent(state.progress_share)}, waiting until it is normal")
-            time.sleep(LOOK_S)
+            look.rest()
     except KeyboardInterrupt:
         say(f"{array.name}: not waited for; it goes on by itself")
         return
+    array.settle()
     if time.monotonic() - began >= SAY_EVERY_S:
         say(f"{array.name}: normal again after {format_seconds(time.monotonic() - began)}")
+
+
+def check_through(array: Array, rate_bytes_per_s: int | None, say: Say) -> None:
+    """A check from its start to its end at a rate that is taken back afterwards, also where this is killed."""
+    with hold(
+        array.name, "checking", manage=True, rate_bytes_per_s=rate_bytes_per_s, array=array.name, say=say
+    ) as held:
+        held.begin()
+        wait_for_normal(array, say)
 
 
 def _plain(name: str) -> str:

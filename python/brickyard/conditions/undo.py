@@ -21,8 +21,8 @@ def silent(text: str) -> None:
     """Says nothing."""
 
 
-def restore(host: Host | None = None, say: Say = silent) -> list[Json]:
-    """Undoes what runs that were killed have left; one document an entry."""
+def restore(host: Host | None = None, say: Say = silent, *, forget: bool = False) -> list[Json]:
+    """Undoes what runs that were killed have left; one document an entry. `forget` drops what cannot be undone."""
     place = host or Host()
     told = []
     for entry in journal.leftovers():
@@ -32,6 +32,8 @@ def restore(host: Host | None = None, say: Say = silent) -> list[Json]:
             entry.close()
         except BrickyardError as problem:
             error = str(problem)
+            if forget:
+                entry.close()
         told.append({"about": entry.about, "undone": done, "error": error, "journal": str(entry.path)})
     return told
 
@@ -59,6 +61,11 @@ def _undo_step(step: Json, entry: journal.Entry, host: Host) -> str:
         if not entry.same_boot:
             return ""
         return write_cache.put_back(host, step)
+    if kind == "mount":
+        if os.path.ismount(str(step["place"])):
+            return ""
+        host.must("mount", "-t", str(step["type"]), "-o", str(step["options"]), str(step["source"]), str(step["place"]))
+        return f"{step['place']} is mounted again"
     array = _array(step, host)
     if kind == "member":
         return _give_back(array, step, entry, host)
@@ -72,7 +79,8 @@ def _array(step: Json, host: Host) -> Array:
     found = next((array for array in all_arrays(host) if array.identity() == step.get("identity")), None)
     if found is None:
         raise BrickyardError(
-            f"{step.get('array')} ({step.get('identity')}) is not there; assemble it, then `brickyard array restore`"
+            f"{step.get('array')} ({step.get('identity')}) is not there; assemble it, then `brickyard array restore`;"
+            " if it is gone for good, `brickyard array restore --forget`"
         )
     return found
 
@@ -98,14 +106,12 @@ def _present(array: Array) -> list[Member]:
 
 def _member_by_superblock(array: Md, host: Host) -> str | None:
     """The one device that says it is of this array and is in none."""
-    wanted = array.identity().removeprefix("md ")
     names = [name for name in os.listdir(host.roots.at_sys("class", "block")) if not name.startswith(("loop", "ram"))]
     found = []
     for name in sorted(names):
         if os.listdir(host.roots.at_sys("class", "block", name, "holders")):
             continue
-        told = host.run("mdadm", "--examine", "--export", os.path.join(host.roots.dev, name)).out
-        uuid = next((line.removeprefix("MD_UUID=") for line in told.splitlines() if line.startswith("MD_UUID=")), "")
-        if uuid and uuid.replace(":", "") == wanted.replace("-", "").replace(":", ""):
-            found.append(os.path.join(host.roots.dev, name))
+        device = os.path.join(host.roots.dev, name)
+        if array.was_member(device):
+            found.append(device)
     return found[0] if len(found) == 1 else None

@@ -72,9 +72,12 @@ class Server:
     @property
     def dsn(self) -> str:
         """As a URI that libpq and tokio-postgres both take; with `tcp` it holds the password."""
+        return self.dsn_of(DATABASE)
+
+    def dsn_of(self, database: str) -> str:
         if self.password is None:
-            return f"postgresql://{USER}@/{DATABASE}?host={quote(self.host, safe='')}&port={self.port}"
-        return f"postgresql://{USER}:{self.password}@{self.host}:{self.port}/{DATABASE}"
+            return f"postgresql://{USER}@/{database}?host={quote(self.host, safe='')}&port={self.port}"
+        return f"postgresql://{USER}:{self.password}@{self.host}:{self.port}/{database}"
 
     def facts(self) -> Json:
         """What a record says of it; never a password."""

@@ -14,6 +14,8 @@ from brickyard.units import format_count, format_ns, format_percent
 
 from .roots import Json
 
+CHAINS = ("chain", "create_file", "read_file", "append_file")
+
 # Above this a record says `overloaded`: one request in a hundred that was due was never sent.
 UNSENT_SHARE_MAX = 0.01
 # A spread of a tenth between intervals is twice what a quiet device shows and hides differences of that size.
@@ -60,8 +62,8 @@ def simulated(record: Json) -> bool:
 def cell_sum(interval: Json, key: str) -> int:
     if key in interval:
         return int(interval[key] or 0)
-    # Requests of a chain are counted by operation; "chain" counts whole chains beside them.
-    return sum(int(cell.get(key) or 0) for cell in rows(interval, "cells") if cell.get("operation") != "chain")
+    # Requests of a chain are counted by operation; these count whole chains beside them.
+    return sum(int(cell.get(key) or 0) for cell in rows(interval, "cells") if cell.get("operation") not in CHAINS)
 
 
 def measured(record: Json) -> dict[int, list[Json]]:
@@ -255,8 +257,10 @@ def fallbacks(record: Json) -> Iterator[Json]:
 
 def steadiness(record: Json) -> Iterator[Json]:
     phases = measured(record)
+    programs = [phase for phase in phases if any(s.get("program") for s in rows(plan_phase(record, phase), "stream"))]
+    yield from short_programs(record, [phase for phase in programs if len(phases[phase]) < INTERVALS_MIN])
     for phase, intervals in sorted(phases.items()):
-        if len(intervals) < INTERVALS_MIN:
+        if len(intervals) < INTERVALS_MIN and phase not in programs:
             yield item(
                 "short",
                 "warning",
@@ -274,6 +278,18 @@ def steadiness(record: Json) -> Iterator[Json]:
             continue
         judged = bool(asked) and len(intervals) >= INTERVALS_MIN
         yield from steady_phase(phase_name(record, phase), events, judged, steady_rule(asked))
+
+
+def short_programs(record: Json, phases: list[int]) -> Iterator[Json]:
+    """A program ends by itself, and has many phases: one sentence for all that were short."""
+    if phases:
+        names = ", ".join(phase_name(record, phase).removeprefix("phase ") for phase in sorted(phases))
+        yield item(
+            "short",
+            "warning",
+            f"Too short for spread or steady state to be told (below {INTERVALS_MIN} intervals): {names}.",
+            "Use more or larger files, or set a shorter interval.",
+        )
 
 
 def steady_rule(asked: Any) -> str:

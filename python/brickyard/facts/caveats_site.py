@@ -148,6 +148,9 @@ def memory(record: Json) -> Iterator[Json]:
     if section(record, "start").get("io") != "buffered" or not total:
         return
     for index, target in enumerate(targets(record)):
+        if is_directory(record, index):
+            yield from fits_memory(record, target, total)
+            continue
         here = target_bytes(record, index, target)
         if here and here < total:
             yield item(
@@ -159,11 +162,29 @@ def memory(record: Json) -> Iterator[Json]:
             )
 
 
+def is_directory(record: Json, index: int) -> bool:
+    started = rows(section(record, "start"), "targets")
+    return index < len(started) and started[index].get("kind") == "directory"
+
+
+def fits_memory(record: Json, target: Json, total: int) -> Iterator[Json]:
+    """Files that programs have made: all that was written is at least as much as there is to read."""
+    written = section(record, "totals").get("write_bytes")
+    if written is not None and written < total:
+        yield item(
+            "smaller_than_memory",
+            "warning",
+            f"The {size(written)} that were written to {target.get('path')} fit into the host's "
+            f"{size(total)} of memory: these are figures of the page cache more than of the storage.",
+            "Use files that together are larger than the memory, or flush them (`fsync = true`).",
+        )
+
+
 def device_cache(record: Json) -> Iterator[Json]:
     for index, target in enumerate(targets(record)):
         cache, here = target.get("cache_bytes"), target_bytes(record, index, target)
         if cache is None:
-            if target.get("kind") in ("service", "sim"):
+            if target.get("kind") in ("service", "sim") or is_directory(record, index):
                 continue
             reason = str(section(target, "unknown").get("cache_bytes") or "not told").removeprefix("not known: ")
             yield item(

@@ -62,8 +62,9 @@ def _refuse_phase(phase: Json) -> None:
 
 
 def _job(phase: Json, stream: Json, targets: list[str] | None, data_bytes: list[tuple[int, int]] | None) -> list[str]:
-    if stream.get("chain"):
-        raise _refuse("chain")
+    for key in ("chain", "program"):
+        if stream.get(key):
+            raise _refuse(key)
     address = stream["address"]
     workers = stream["workers"]
     lines = [

@@ -10,8 +10,10 @@ import altair as alt
 
 from brickyard.analysis import replay
 from brickyard.analysis.latency import latency_of, percentile_name
+from brickyard.analysis.load_curve import knee
 from brickyard.analysis.totals import rated_intervals
 from brickyard.report import charts, theme
+from brickyard.report.load_curve import load_curve
 from brickyard.report.pictures import Picture, draw
 from brickyard.report.tables import Table
 from brickyard.store import Interval, Record
@@ -49,7 +51,16 @@ def figures(records: list[Record], wide: int, narrow: int) -> list[Drawn]:
             for suffix, width in (("", wide), ("-narrow", narrow))
         ]
         made.append((f"Over time: {name}", caption, pictures[0], pictures[1]))
-    return made
+    return [*_curve(records), *made]
+
+
+def _curve(records: list[Record]) -> list[Drawn]:
+    points = replay.offered_points(records)
+    if len(points) < 2:
+        return []
+    picture = load_curve(points, knee(points), None)
+    caption = "Response time counts from the due instant; rates that were not reached are hollow."
+    return [("Response time against offered rate", caption, picture, picture)]
 
 
 def _panels(record: Record) -> list[Panel]:
@@ -181,6 +192,10 @@ def _response_rows(record: Record) -> list[dict[str, Any]]:
 def tables(records: list[Record]) -> list[Table]:
     columns, rows = replay.throughput_rows(records)
     made = [Table("Calls a second", columns, rows, text_columns=1)]
+    points = replay.offered_points(records)
+    if len(points) > 1:
+        rows = [replay.curve_row(point) for point in points]
+        made.append(Table("Response time against offered rate", replay.CURVE_COLUMNS, rows))
     for name, group in replay.by_pace(records).items():
         title = f"{name[0].upper()}{name[1:]}" + (f", {len(group)} repetitions" if len(group) > 1 else "")
         made.append(

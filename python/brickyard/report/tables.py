@@ -9,7 +9,8 @@ from brickyard.analysis import RankedCell, Totals, cells
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.cells import LATENCY_COLUMNS, latency_cells
 from brickyard.analysis.ramp import COLUMNS, by_phase, step_rows, steps
-from brickyard.store import Record
+from brickyard.analysis.tool_cells import tool_table
+from brickyard.store import METADATA, Record
 from brickyard.units import (
     format_count,
     format_ns,
@@ -65,7 +66,9 @@ def variation(row: Totals) -> str:
 
 def totals_tables(records: list[Record]) -> list[Table]:
     """Throughput and latency apart, so that each fits a page; a column that says the same everywhere is left out."""
-    found = [(record, row) for record in records for row in analysis.totals(record)]
+    every = [(record, row) for record in records for row in analysis.totals(record)]
+    named = [(record, row) for record, row in every if row.operation in METADATA and (row.requests or row.errors)]
+    found = [(record, row) for record, row in every if row.operation not in METADATA]
     many_runs = len(records) > 1
     many_phases = any(len(record.info.plan.get("phase", [])) > 1 for record in records)
     shares = _shares(found)
@@ -90,14 +93,49 @@ def totals_tables(records: list[Record]) -> list[Table]:
     ]
     latency = [
         [*name_cells(record, row), measure, *latency_cells(row.measures[measure])]
-        for record, row in found
+        for record, row in [*found, *named]
         for measure in row.measures
+    ]
+    metadata = [
+        [
+            *name_cells(record, row),
+            format_count(row.requests),
+            cells.iops(row),
+            format_count(row.depth_max),
+            format_count(row.errors),
+        ]
+        for record, row in named
     ]
     columns = [*names, "requests", "IOPS", *best, "MiB/s", "variation", "errors"]
     return [
-        Table("Throughput", columns, throughput, text_columns=len(names)),
+        *tool_tables(records),
+        *([Table("Throughput", columns, throughput, text_columns=len(names))] if throughput or not metadata else []),
+        *(
+            [
+                Table(
+                    "Metadata", [*names, "operations", "a second", "depth", "errors"], metadata, text_columns=len(names)
+                )
+            ]
+            if metadata
+            else []
+        ),
         Table("Latency", [*names, "time", *LATENCY_COLUMNS], latency, text_columns=len(names) + 1),
         *ramp_tables(records),
+    ]
+
+
+def tool_tables(records: list[Record]) -> list[Table]:
+    made = [(record, tool_table(record)) for record in records]
+    return [
+        Table(
+            title=found.title + (f", run {record.info.id}" if len(records) > 1 else ""),
+            columns=found.columns,
+            rows=found.rows,
+            text_columns=found.text_columns,
+            groups=found.groups,
+        )
+        for record, found in made
+        if found is not None
     ]
 
 

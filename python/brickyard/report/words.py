@@ -6,7 +6,7 @@ from brickyard import analysis
 from brickyard.analysis import RankedCell, Totals, cells
 from brickyard.analysis import summary as summaries
 from brickyard.facts.caveats_run import DAMAGE_WORDS
-from brickyard.store import CHAIN, Record
+from brickyard.store import CHAINS, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_size
 
 Patterns = dict[tuple[str, str], list[RankedCell]]
@@ -98,13 +98,13 @@ def _run_words(record: Record) -> str:
 
 def _row_words(row: Totals) -> str:
     measure = row.measures.get("response") or row.measures.get("service")
-    noun = "chains" if row.operation == CHAIN else "requests"
-    moved = "" if row.operation == CHAIN else f", {cells.mib_per_s(row)} MiB/s"
+    noun = "chains" if row.operation in CHAINS else "requests"
+    moved = "" if row.operation in CHAINS else f", {cells.mib_per_s(row)} MiB/s"
     return f"{row.operation} {cells.iops(row)} {noun} a second{moved}{_latency_words(measure)}"
 
 
 def _failures(records: list[Record]) -> list[str]:
-    rows = [row for record in records for row in analysis.totals(record) if row.operation != CHAIN]
+    rows = [row for record in records for row in analysis.totals(record) if row.operation not in CHAINS]
     found = [summaries.errors_by(record, "errors_by_kind") for record in records]
     damaged = sum(int(count) for kinds in found for name, count in kinds.items() if name in DAMAGE_WORDS)
     errors = max(sum(row.errors for row in rows) - damaged, 0)

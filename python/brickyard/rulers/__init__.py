@@ -15,11 +15,12 @@ from typing import Any
 
 from brickyard import _core
 from brickyard.errors import BadInputError, one_line
+from brickyard.store import CHAINS, METADATA
 
 RATES = ("iops", "throughput")
 TIMES = ("mean", "p50", "p90", "p99", "p99.9", "p99.99", "max")
 MEASURES = ("service", "response")
-OPERATIONS = ("read", "write", "flush", "trim", "chain")
+OPERATIONS = ("read", "write", "flush", "trim", "append", "put", "get", *sorted(METADATA), *sorted(CHAINS))
 MIB = 1 << 20
 HOW = "write for example 'p99<=5ms', 'iops>=2000' or 'throughput>=118.65MiB/s'"
 

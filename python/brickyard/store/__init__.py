@@ -1,6 +1,32 @@
 """Duty: append-only records in SQLite. Refusal: nothing is changed, deleted or computed here."""
 
-from brickyard.store.record import CHAIN, Interval, IntervalCost, Json, Record, RunInfo, StudyInfo
+from brickyard.store.record import (
+    CHAIN,
+    CHAINS,
+    METADATA,
+    READS,
+    WRITES,
+    Interval,
+    IntervalCost,
+    Json,
+    Record,
+    RunInfo,
+    StudyInfo,
+)
 from brickyard.store.store import Store, default_place
 
-__all__ = ["CHAIN", "Interval", "IntervalCost", "Json", "Record", "RunInfo", "Store", "StudyInfo", "default_place"]
+__all__ = [
+    "CHAIN",
+    "CHAINS",
+    "METADATA",
+    "READS",
+    "WRITES",
+    "Interval",
+    "IntervalCost",
+    "Json",
+    "Record",
+    "RunInfo",
+    "Store",
+    "StudyInfo",
+    "default_place",
+]

@@ -10,8 +10,10 @@ import time
 from brickyard import _core, facts
 from brickyard.analysis import replay, summary
 from brickyard.analysis.totals import stream_plan
-from brickyard.store import Json, Record, Store
+from brickyard.store import READS, WRITES, Json, Record, Store
 
+DATABASE_KINDS = ("replay", "load")  # of plans that go to a server, not to a file or device
+NOT_OF_DATABASES = {"cache_unknown", "smaller_than_cache", "unwritten", "unwritten_unknown", "foreign_unknown"}
 NOT_OF_REPLAYS = {
     *("short", "not_steady", "left_steady", "noisy"),
     *("cache_unknown", "smaller_than_cache", "unwritten", "unwritten_unknown", "foreign_unknown"),
@@ -64,19 +66,20 @@ def ours(record: Record, target: int) -> Json | None:
 
     Else what the run itself asked of one target, warm-up included, to be told apart from what others did.
     """
-    if record.info.plan.get("kind") == "replay":
+    if record.info.plan.get("kind") in DATABASE_KINDS:
         return None
     counts = {"read_bytes": 0, "read_requests": 0, "write_bytes": 0, "write_requests": 0}
     for item in record.intervals:
         stream = stream_plan(record, item.phase, item.stream)
-        if item.measure == "service" and item.operation in ("read", "write") and stream.get("target", 0) == target:
-            counts[f"{item.operation}_bytes"] += item.bytes
-            counts[f"{item.operation}_requests"] += item.requests
+        if item.measure == "service" and item.operation in READS | WRITES and stream.get("target", 0) == target:
+            side = "read" if item.operation in READS else "write"
+            counts[f"{side}_bytes"] += item.bytes
+            counts[f"{side}_requests"] += item.requests
     return counts
 
 
 def _written(record: Record) -> int:
-    return sum(item.bytes for item in record.intervals if item.measure == "service" and item.operation == "write")
+    return sum(item.bytes for item in record.intervals if item.measure == "service" and item.operation in WRITES)
 
 
 def warnings(store: Store, record: Record, watched: list[Json]) -> list[Json]:
@@ -101,6 +104,8 @@ def warnings(store: Store, record: Record, watched: list[Json]) -> list[Json]:
         # A log's load is not meant to be steady, and what the server's cache takes off its disks is the server's merit.
         found = [item for item in found if item["id"] not in NOT_OF_REPLAYS]
         return sorted([*replay.replay_warnings(record), *found], key=lambda item: item["severity"] != "warning")
+    if info.plan.get("kind") in DATABASE_KINDS:
+        return [item for item in found if item["id"] not in NOT_OF_DATABASES]
     return found
 
 

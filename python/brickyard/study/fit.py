@@ -5,8 +5,13 @@ Refusal: whatever the user has set stays.
 
 from __future__ import annotations
 
-from brickyard import facts
+import os
+import shutil
+
+from brickyard import _core, facts
+from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json
+from brickyard.units import format_size
 
 MEMORY_FACTOR = 2  # iowork's file was twice the memory (Kirkwood 2003); a smaller one measures the cache
 OF_MEMORY = ("iowork", "bonnie")
@@ -18,3 +23,47 @@ def own_size(plan: Json) -> str | None:
         return None
     memory = (facts.collect("/")["host"].get("memory") or {}).get("total_bytes")
     return str(MEMORY_FACTOR * int(memory)) if memory else None
+
+
+def has_programs(plan: Json) -> bool:
+    """Whether the load is programs over the files of a directory."""
+    return any(stream.get("program") for phase in plan["phase"] for stream in phase["stream"])
+
+
+def _large_files(plan: Json) -> list[Json]:
+    programs = [stream.get("program") or {} for phase in plan["phase"] for stream in phase["stream"]]
+    return [program for program in programs if program.get("kind") == "write_file"]
+
+
+def sized(plan: Json, size: str | None) -> list[str]:
+    """`--size` as overrides of a load that is programs; they come before those of the user."""
+    if not _large_files(plan):
+        if size is not None:
+            raise BadInputError("--size: this load has no large file; its files are set by --set size=4KiB and files=N")
+        return []
+    if size is not None:
+        try:
+            _core.parse_bytes(size)
+        except ValueError as error:
+            raise BadInputError(f"--size: {one_line(error)}") from error
+    wanted = size or own_size(plan)
+    return [f"size={wanted}"] if wanted else []
+
+
+def check_room(plan: Json, targets: list[str]) -> None:
+    """A large file that cannot fit is refused before hours are spent on filling the disk."""
+    wanted = max((int(program["size"]) for program in _large_files(plan)), default=0)
+    for path in targets:
+        free = shutil.disk_usage(path).free if os.path.isdir(path) else wanted
+        if wanted > free:
+            raise BadInputError(
+                f"{path}: a file of {format_size(wanted)} does not fit into {format_size(free)} of free space;"
+                " choose a smaller --size"
+            )
+
+
+def refuse_programs(name: str, plan: Json, verb: str) -> None:
+    if has_programs(plan):
+        raise BadInputError(
+            f"{name}: a program over files is no load of {verb}; `brickyard run {name} DIRECTORY` runs it"
+        )

@@ -23,6 +23,7 @@ def holding(
     neighbour: str | None,
     array: str | None,
     say: Callable[[str], None],
+    stopped: Callable[[], bool] | None = None,
 ) -> AbstractContextManager[conditions.Held | None]:
     """A real array is watched in normal condition too: one at work is not normal."""
     if any(bricks.is_modelled(target) for target in spec.targets):
@@ -40,6 +41,7 @@ def holding(
         neighbour=neighbour,
         array=array,
         say=say,
+        stopped=stopped,
     )
 
 

@@ -162,6 +162,7 @@ class Matrix:
             neighbour=recipe.neighbour,
             array=recipe.array,
             say=self.listener.note,
+            stopped=lambda: self.runner.interrupt.requested,
         ) as held:
             return self.runner.run(step.spec, self._study, held)
 

@@ -25,6 +25,9 @@ from brickyard.study.interrupt import Interrupt
 EVENT_WAIT_MS = 50
 """An interval is committed within 250 ms of its end and Ctrl-C acts within 200 ms; this is a fraction of both."""
 
+LOOKING_SHARE = 0.1
+"""Of the time of a run, spent on asking the array: a look at sysfs takes 0.1 ms, a controller's tool up to a second."""
+
 
 @dataclass(frozen=True)
 class RunSpec:
@@ -79,6 +82,7 @@ class Looking:
     def __init__(self, watch: circumstances.Watching, held: Held | None) -> None:
         self._watch, self._held = watch, held
         self._looked_s: float | None = None
+        self._cost_s = 0.0
 
     def event(self, event: Json) -> None:
         self._watch.event(event)
@@ -87,12 +91,13 @@ class Looking:
             self._looked_s = time.monotonic()
 
     def look(self) -> None:
-        """Samples the array about once a second."""
+        """Samples the array about once a second, less often where its tool takes long to answer."""
         if self._held is not None and self._looked_s is not None:
             now = time.monotonic()
-            if now - self._looked_s >= circumstances.SAMPLE_EVERY_S:
+            if now - self._looked_s >= max(circumstances.SAMPLE_EVERY_S, self._cost_s / LOOKING_SHARE):
                 self._looked_s = now
                 self._held.sample()
+                self._cost_s = time.monotonic() - now
 
     def stop(self) -> None:
         if self._held is not None and self._looked_s is not None:

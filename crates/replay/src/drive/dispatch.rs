@@ -18,13 +18,15 @@ const BATCH: usize = 512;
 /// Batches that the reader is ahead: some thousand calls, so that it and the driver do not wait for each other.
 const BATCHES_AHEAD: usize = 8;
 
+/// How far a fire hose looks ahead for calls of other sessions, where each keeps its order.
+const HELD_MAX: usize = 10_000;
+
 pub struct Dispatch<D> {
     batches: Receiver<Vec<Call>>,
     when: When,
     shared: Arc<Shared<D>>,
     timer: Timer,
     until_ns: u64,
-    again: bool,
 }
 
 enum When {
@@ -54,7 +56,7 @@ impl<D: Database> Dispatch<D> {
             ))),
         };
         let until_ns = spec.duration_ns.map_or(u64::MAX, |d| start_ns.saturating_add(d));
-        Dispatch { batches, when, shared, timer, until_ns, again: spec.again }
+        Dispatch { batches, when, shared, timer, until_ns }
     }
 
     pub async fn run(mut self) {
@@ -82,7 +84,6 @@ impl<D: Database> Dispatch<D> {
                 self.shared.push(Job { call, due_ns, ready_ns: due_ns });
             }
         }
-        debug_assert!(!self.again || self.until_ns < u64::MAX);
         self.shared.dispatched(now_ns());
     }
 
@@ -96,10 +97,13 @@ impl<D: Database> Dispatch<D> {
     /// Waits while every database has enough. A slow one among several fills its queue and is passed by.
     async fn room_for(&self, brick: usize, is_closed_loop: bool) {
         let enough = if is_closed_loop { READY } else { WAITING_MAX };
-        if self.shared.queue_length(brick) < enough {
-            return;
-        }
-        while (0..self.shared.bricks()).all(|b| self.shared.queue_length(b) >= enough / 2) {
+        let held_max = enough.max(HELD_MAX);
+        loop {
+            let is_full = self.shared.queue_length(brick) >= enough
+                && (0..self.shared.bricks()).all(|b| self.shared.queue_length(b) > enough / 2);
+            if !is_full && self.shared.held() < held_max {
+                return;
+            }
             self.shared.room.notified().await;
         }
     }

@@ -47,8 +47,9 @@ struct State {
     starved_ns: u64,
     last_failure: String,
     is_closed: bool,
-    /// Calls of a session that wait for the one before them.
+    /// Calls of a session that wait for the one before them, and how many these are in all.
     sessions: HashMap<u64, VecDeque<Job>>,
+    held: usize,
 }
 
 pub struct Shared<D> {
@@ -111,7 +112,9 @@ impl<D> Shared<D> {
         if self.in_order {
             let mut state = locked(&self.state);
             if let Some(before) = state.sessions.get_mut(&job.call.session) {
-                return before.push_back(job);
+                before.push_back(job);
+                state.held += 1;
+                return;
             }
             state.sessions.insert(job.call.session, VecDeque::new());
         }
@@ -131,7 +134,9 @@ impl<D> Shared<D> {
             state.sessions.remove(&session);
             return;
         };
+        state.held -= 1;
         drop(state);
+        self.room.notify_one();
         job.ready_ns = job.ready_ns.max(now_ns);
         let brick = &self.bricks[usize::from(job.call.brick)];
         // It has waited longest.
@@ -178,6 +183,11 @@ impl<D> Shared<D> {
         self.bricks.len()
     }
 
+    /// Calls that wait for the one before them of their session.
+    pub fn held(&self) -> usize {
+        if self.in_order { locked(&self.state).held } else { 0 }
+    }
+
     pub fn waiting(&self) -> usize {
         let held: usize =
             if self.in_order { locked(&self.state).sessions.values().map(VecDeque::len).sum() } else { 0 };
@@ -204,6 +214,7 @@ impl<D> Shared<D> {
         }
         let mut state = locked(&self.state);
         let held: Vec<Job> = state.sessions.values_mut().flat_map(std::mem::take).collect();
+        state.held = 0;
         for job in held.into_iter().filter(|_| self.is_open_loop) {
             state.unsent[usize::from(job.call.brick)] += 1;
         }

@@ -17,14 +17,19 @@ pub fn line(line: &[u8]) -> Parsed<'_> {
     let Some(stamp) = time::common(&line[open + 1..open + length]) else {
         return Parsed::Bad("the time stamp is no time");
     };
-    if head.clone().count() >= 3 {
-        client = head.next().unwrap_or(client); // the virtual host stands first
+    if let Some(second) = head.next().filter(|word| is_address(word)) {
+        client = second; // a virtual host stands first
     }
     let rest = &line[open + length + 1..];
     let Some(quote) = memchr::memchr(b'"', rest) else { return Parsed::Bad("no request in quotes") };
     let request = quoted(&rest[quote + 1..]);
     let Some((method, path, query)) = split_request(request) else { return Parsed::Bad("the request is none") };
     Parsed::Entry(Entry { stamp, method, path, query, client, cookie: b"", rows: None })
+}
+
+fn is_address(word: &[u8]) -> bool {
+    word.iter().all(|b| b.is_ascii_hexdigit() || matches!(b, b'.' | b':'))
+        && word.iter().any(|b| matches!(b, b'.' | b':'))
 }
 
 /// Up to the quote that ends it; a quote within stands behind a backslash.
@@ -64,6 +69,8 @@ mod tests {
             assert_eq!((e.method, e.path, e.query), (&b"GET"[..], &b"/tile.ashx"[..], &b"T=1&S=2"[..]), "{text}");
             assert_eq!((e.client, e.stamp.at_ns), (&b"127.0.0.1"[..], 971_211_336_000_000_000), "{text}");
         }
+        let named = entry(r#"1.2.3.4 - John Q Public [10/Oct/2000:13:55:36 +0000] "GET /a HTTP/1.1" 200 2"#);
+        assert_eq!(named.client, b"1.2.3.4");
         let e = entry(r#"::1 - - [10/Oct/2000:13:55:36 +0000] "GET /a\"b c HTTP/1.1" 200 2"#);
         assert_eq!((e.client, e.path), (&b"::1"[..], &br#"/a\"b c"#[..]));
     }

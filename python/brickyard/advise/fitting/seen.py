@@ -143,8 +143,14 @@ def _unusable(plan: Json, phase: Json, stream: Json) -> str | None:
     flushes = stream.get("flush_every")
     if plan.get("io") == "buffered":
         return "buffered: it measured the page cache"
-    if phase.get("ramp") or stream.get("chain") or flushes or (think and think not in ("0s", "0ns")):
-        return "ramps, chains, flushes and pauses are not fitted to"
+    if (
+        phase.get("ramp")
+        or stream.get("chain")
+        or stream.get("program")
+        or flushes
+        or (think and think not in ("0s", "0ns"))
+    ):
+        return "ramps, chains, programs, flushes and pauses are not fitted to"
     if stream["pace"]["loop"] != "closed":
         return "an open loop shows its own rate, not the brick's"
     if operations["read"] + operations["write"] != 100 or len(stream["request"]) != 1:

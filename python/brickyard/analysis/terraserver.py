@@ -1,0 +1,96 @@
+"""Duty: replays in the layout of the SATA study's tables 7 and 8, with its figures beside ours. Pure.
+
+Refusal: no other figures than `analysis.replay` has. The study's are facts of its paper, on two bricks of 2003.
+"""
+
+from __future__ import annotations
+
+from brickyard.analysis.cells import DASH
+from brickyard.analysis.replay import calls_per_s, driver_rates, pages
+from brickyard.store import Record
+from brickyard.units import format_count
+
+# Barclay, Chong, Gray: A Quick Look at SATA Disk Performance, MSR-TR-2003-70; also in reference/msr_2003_replay_*.csv.
+STUDY_THROUGHPUT = {
+    "TS-WEB": (79, 1_892_377),
+    "TWEB1": (94, 1_748_869),
+    "TWEB3": (91, 1_696_663),
+    "TWEB4": (90, 1_891_869),
+}
+STUDY_AVERAGE = (89, 1_799_739)
+STUDY_TOGETHER = 360
+STUDY_RESPONSE = {
+    "tile": (39, 16_094, 7_245),
+    "image": (63, 8_188, 5_417),
+    "download": (160, 12_484, 4_481),
+    "imageinfo": (42, 1_531, 252),
+    "famous": (9, 1_781, 289),
+    "all": (41, 16_094, 9_581),
+}
+
+THROUGHPUT_COLUMNS = ["server", "calls/s", "DB calls", "study: server", "calls/s", "DB calls"]
+RESPONSE_COLUMNS = ["page", "calls", "mean", "max", "mean of max", "study: mean", "max", "mean of max"]
+
+
+def throughput_rows(fire_hose: list[Record]) -> list[list[str]]:
+    """Table 7: calls a second of each driver, and how many calls it made; then their average."""
+    rates = driver_rates(fire_hose)
+    calls = _driver_calls(fire_hose)
+    theirs = list(STUDY_THROUGHPUT.items())
+    rows = []
+    for place, (driver, rate) in enumerate(rates.items()):
+        name, (study_rate, study_calls) = theirs[place] if place < len(theirs) else ("", (None, None))
+        rows.append(
+            [
+                f"driver {driver + 1}",
+                _number(rate),
+                _number(calls.get(driver)),
+                name,
+                _number(study_rate),
+                _number(study_calls),
+            ]
+        )
+    if rates:
+        mean_rate = sum(rates.values()) / len(rates)
+        mean_calls = sum(calls.values()) / len(rates)
+        study_rate, study_calls = STUDY_AVERAGE
+        rows.append(
+            ["average", _number(mean_rate), _number(mean_calls), "average", _number(study_rate), _number(study_calls)]
+        )
+    total = calls_per_s(fire_hose)
+    rows.append(["together", _number(total), _number(sum(calls.values())), "together", _number(STUDY_TOGETHER), ""])
+    return rows
+
+
+def _driver_calls(records: list[Record]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for record in records:
+        for event in record.events_of("drivers"):
+            for item in event["drivers"]:
+                found[item["driver"]] = found.get(item["driver"], 0) + item["requests"]
+    return found
+
+
+def response_rows(records: list[Record]) -> list[list[str]]:
+    """Table 8: calls, mean, maximum and mean of the repetitions' maxima, in ms as the study has them."""
+    rows = []
+    for item in pages(records, by_brick=False):
+        ours = (
+            item.response.mean_ns if item.response else None,
+            item.response.max_ns if item.response else None,
+            item.mean_of_max_ns,
+        )
+        theirs = STUDY_RESPONSE.get(item.page, (None, None, None))
+        rows.append([item.page, format_count(item.calls), *map(_ms, ours), *map(_number, theirs)])
+    return rows
+
+
+def _ms(value_ns: float | None) -> str:
+    if value_ns is None:
+        return DASH
+    value = value_ns / 1e6
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _number(value: float | None) -> str:
+    return DASH if value is None else f"{value:,.0f}"

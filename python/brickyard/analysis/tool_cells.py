@@ -1,0 +1,77 @@
+"""Duty: the table of a tool that people know as text, alike in the terminal and in the report. Refusal: no layout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from brickyard.analysis.cells import DASH
+from brickyard.analysis.tools import ToolFigure, postmark_seconds, tool_figures, tool_of
+from brickyard.store import Json, Record
+from brickyard.units import format_count, format_size, three_digits
+
+
+@dataclass(frozen=True)
+class ToolTable:
+    """`groups` are headings over so many columns each; the first `text_columns` hold words."""
+
+    title: str
+    columns: list[str]
+    rows: list[list[str]]
+    text_columns: int = 0
+    groups: tuple[tuple[str, int], ...] = field(default=())
+    note: str = ""
+
+
+def tool_table(record: Record) -> ToolTable | None:
+    tool, figures = tool_of(record), tool_figures(record)
+    if tool is None or not any(figure.per_s is not None for figure in figures):
+        return None
+    if tool == "bonnie":
+        return _bonnie(record, figures)
+    if tool == "postmark":
+        return _postmark(record, figures)
+    if tool == "mdtest":
+        rows = [[f.group, f.name, format_count(f.count or 0), _rate(f), _cpu(f)] for f in figures]
+        return ToolTable("In the manner of mdtest", ["", "", "operations", "a second", "% CPU"], rows, text_columns=2)
+    rows = [[f.name, format_count(f.count or 0), _rate(f), _cpu(f)] for f in figures]
+    return ToolTable("iowork, in the study's order", ["", "calls", "MiB/s", "% CPU"], rows, text_columns=1)
+
+
+def _rate(figure: ToolFigure) -> str:
+    return DASH if figure.per_s is None else three_digits(figure.per_s)
+
+
+def _cpu(figure: ToolFigure) -> str:
+    return DASH if figure.cpu_percent is None else f"{figure.cpu_percent:.1f}"
+
+
+def _bonnie(record: Record, figures: list[ToolFigure]) -> ToolTable:
+    programs: list[Json] = [
+        stream.get("program") or {} for phase in record.info.plan["phase"] for stream in phase["stream"]
+    ]
+    size = max((int(program["size"]) for program in programs if program.get("kind") == "write_file"), default=0)
+    columns, cells = ["file"], [format_size(size)]
+    groups: list[tuple[str, int]] = [("", 1)]
+    for figure in figures:
+        columns += [f"{figure.name} {figure.unit}", "% CPU"]
+        # Whole K/s with thousands, as Bonnie prints them.
+        cells += [DASH if figure.per_s is None else format_count(round(figure.per_s)), _cpu(figure)]
+        if groups[-1][0] == figure.group:
+            groups[-1] = (figure.group, groups[-1][1] + 2)
+        else:
+            groups.append((figure.group, 2))
+    note = "K/s are KiB a second; % CPU is that of one processor, both user and system."
+    return ToolTable("In Bonnie's order", columns, [cells], text_columns=1, groups=tuple(groups), note=note)
+
+
+def _postmark(record: Record, figures: list[ToolFigure]) -> ToolTable:
+    parts = ("alone", "mixed")
+    rows = []
+    for figure in figures:
+        is_data = figure.group == "data"
+        name = f"  {figure.name}" if any(part in figure.name for part in parts) else figure.name
+        count = format_size(figure.count or 0) if is_data else format_count(figure.count or 0)
+        rows.append([figure.group, name, count, f"{_rate(figure)} {figure.unit}"])
+    whole_s, mixed_s = postmark_seconds(record)
+    note = f"{three_digits(whole_s)} s in all, {three_digits(mixed_s)} s of transactions."
+    return ToolTable("PostMark's report", ["", "", "count", "rate"], rows, text_columns=2, note=note)

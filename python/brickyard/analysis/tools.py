@@ -1,0 +1,191 @@
+"""Duty: the figures of a run in the order and units of a tool that people know: Bonnie, iowork, mdtest, PostMark.
+
+Refusal: nothing is measured anew; every figure is a sum of a record's rows over the time of its phases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+
+from brickyard.analysis.totals import Totals, phase_plan, rated_intervals, totals
+from brickyard.store import Json, Record
+
+KIB, MIB = 1 << 10, 1 << 20
+
+
+@dataclass(frozen=True)
+class ToolFigure:
+    """A line or column of a tool's table. `per_s` is in `unit`; None where nothing was measured."""
+
+    group: str
+    name: str
+    count: int | None
+    per_s: float | None
+    unit: str
+    cpu_percent: float | None = None
+
+
+def tool_of(record: Record) -> str | None:
+    """The tool that the profile names, if any."""
+    name = record.info.plan.get("table")
+    return str(name) if name in TOOLS else None
+
+
+def tool_figures(record: Record) -> list[ToolFigure]:
+    tool = tool_of(record)
+    return TOOLS[tool](record) if tool else []
+
+
+def tool_document(record: Record) -> Json:
+    """`{"table": …}` for a run of such a profile, else nothing."""
+    tool = tool_of(record)
+    if tool is None:
+        return {}
+    return {"table": {"tool": tool, "figures": [asdict(figure) for figure in tool_figures(record)]}}
+
+
+class _Phases:
+    """The rows of a record by phase, with the time over which each phase's rates are taken."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self.rows = totals(record)
+        self.count = len(record.info.plan.get("phase", []))
+
+    def programs(self, phase: int) -> list[Json]:
+        return [stream.get("program") or {} for stream in phase_plan(self.record, phase).get("stream", [])]
+
+    def of_kind(self, kind: str, **keys: str) -> list[int]:
+        """The phases in which a program of this kind runs, with these values of its keys."""
+        wanted = {"kind": kind, **keys}
+        return [n for n in range(self.count) if any(wanted.items() <= program.items() for program in self.programs(n))]
+
+    def seconds(self, phases: Iterable[int]) -> float:
+        spans = [span for phase in phases for span in rated_intervals(self.record, phase)]
+        return sum(span.end_ns - span.start_ns for span in spans) / 1e9
+
+    def cpu_seconds(self, phases: Iterable[int]) -> float:
+        spans = [span for phase in phases for span in rated_intervals(self.record, phase)]
+        return sum(span.cpu_user_ns + span.cpu_system_ns for span in spans) / 1e9
+
+    def chosen(self, phases: Iterable[int], *operations: str) -> list[Totals]:
+        among = set(phases)
+        return [row for row in self.rows if row.phase in among and row.operation in operations]
+
+    def requests(self, phases: Iterable[int], *operations: str) -> int:
+        return sum(row.rated_requests for row in self.chosen(phases, *operations))
+
+    def bytes(self, phases: Iterable[int], *operations: str) -> int:
+        return sum(row.rated_bytes for row in self.chosen(phases, *operations))
+
+    def rate(self, amount: float, phases: Iterable[int]) -> float | None:
+        seconds = self.seconds(phases)
+        return amount / seconds if seconds else None
+
+    def cpu_percent(self, phases: list[int]) -> float | None:
+        share = self.rate(self.cpu_seconds(phases), phases)
+        return None if share is None else share * 100
+
+
+BONNIE = (
+    ("output", "per char", "write_file", "character", "put"),
+    ("output", "block", "write_file", "block", "write"),
+    ("output", "rewrite", "rewrite_file", "", "write"),
+    ("input", "per char", "read_file", "character", "get"),
+    ("input", "block", "read_file", "block", "read"),
+    ("random", "seeks", "seek_file", "", "chain"),
+)
+"""Bonnie's columns from left to right, and what they are made of; its runs have them in another order."""
+
+
+def _bonnie(record: Record) -> list[ToolFigure]:
+    """K/s are KiB of the file a second, a rewritten block once; % CPU is that of one processor."""
+    phases, found = _Phases(record), []
+    for group, name, kind, by, operation in BONNIE:
+        where = phases.of_kind(kind, **({"by": by} if by else {}))
+        count = phases.requests(where, operation)
+        seeks = kind == "seek_file"
+        amount = count if seeks else phases.bytes(where, operation) / KIB
+        unit = "/s" if seeks else "K/s"
+        found.append(ToolFigure(group, name, count, phases.rate(amount, where), unit, phases.cpu_percent(where)))
+    return found
+
+
+def _iowork(record: Record) -> list[ToolFigure]:
+    """The four figures of the study, each a phase of its profile, in its order."""
+    phases = _Phases(record)
+    found = []
+    for phase in range(phases.count):
+        moved = phases.bytes([phase], "read", "write") / MIB
+        name = str(phase_plan(record, phase).get("name") or f"phase {phase + 1}").replace("-", " ")
+        count = phases.requests([phase], "read", "write")
+        found.append(ToolFigure("", name, count, phases.rate(moved, [phase]), "MiB/s", phases.cpu_percent([phase])))
+    return found
+
+
+MDTEST = (
+    ("directories", "creation", "make_directories", "mkdir"),
+    ("directories", "stat", "stat_directories", "stat"),
+    ("directories", "removal", "remove_directories", "rmdir"),
+    ("files", "creation", "create_files", "create"),
+    ("files", "stat", "stat_files", "stat"),
+    ("files", "removal", "delete_files", "unlink"),
+)
+
+
+def _mdtest(record: Record) -> list[ToolFigure]:
+    phases, found = _Phases(record), []
+    for group, name, kind, operation in MDTEST:
+        if where := phases.of_kind(kind):
+            count = phases.requests(where, operation)
+            found.append(ToolFigure(group, name, count, phases.rate(count, where), "/s", phases.cpu_percent(where)))
+    return found
+
+
+def _postmark(record: Record) -> list[ToolFigure]:
+    """PostMark's report. Rates of what happens in several phases are over all of them, as there."""
+    phases = _Phases(record)
+    create, mixed, delete = (phases.of_kind(kind) for kind in ("create_files", "transactions", "delete_files"))
+    whole = sorted({*create, *mixed, *delete})
+
+    def files(name: str, where: list[int], over: list[int], *operations: str) -> ToolFigure:
+        count = phases.requests(where, *operations)
+        return ToolFigure("files", name, count, phases.rate(count, over), "/s")
+
+    def data(name: str, *operations: str) -> ToolFigure:
+        moved = phases.bytes(whole, *operations)
+        return ToolFigure("data", name, moved, phases.rate(moved / MIB, whole), "MiB/s")
+
+    # A transaction has at most one of each pair.
+    done = max(
+        phases.requests(mixed, "read_file", "append_file"),
+        phases.requests(mixed, "create_file") + phases.requests(mixed, "unlink"),
+    )
+    return [
+        ToolFigure("time", "transactions", done, phases.rate(done, mixed), "/s"),
+        files("created", whole, whole, "create_file"),
+        files("creation alone", create, create, "create_file"),
+        files("mixed with transactions", mixed, mixed, "create_file"),
+        files("read", mixed, mixed, "read_file"),
+        files("appended", mixed, mixed, "append_file"),
+        files("deleted", whole, whole, "unlink"),
+        files("deletion alone", delete, delete, "unlink"),
+        files("mixed with transactions", mixed, mixed, "unlink"),
+        data("read", "read"),
+        data("written", "write", "append"),
+    ]
+
+
+def postmark_seconds(record: Record) -> tuple[float, float]:
+    """Of the whole, and of its transactions."""
+    phases = _Phases(record)
+    return phases.seconds(range(phases.count)), phases.seconds(phases.of_kind("transactions"))
+
+
+TOOLS: dict[str, Callable[[Record], list[ToolFigure]]] = {
+    "bonnie": _bonnie,
+    "iowork": _iowork,
+    "mdtest": _mdtest,
+    "postmark": _postmark,
+}

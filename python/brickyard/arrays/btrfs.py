@@ -1,0 +1,207 @@
+"""Duty: btrfs over several devices: read from sysfs and from the text of its tools, changed by them.
+
+Refusal: a member is taken out only by mounting the file system again without it, so nothing may have a file open.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from brickyard.arrays.array import Array, Member, Sheet, State
+from brickyard.arrays.host import Host, persistently
+from brickyard.errors import BadInputError, BrickyardError
+from brickyard.facts import mounts
+from brickyard.facts.roots import entries, number, text
+from brickyard.store import Json
+
+# mkfs.btrfs(8): how many devices each profile can lose.
+LOSABLE = {"raid1": 1, "raid1c3": 2, "raid1c4": 3, "raid10": 1, "raid5": 1, "raid6": 2}
+# Options of mountinfo that mount(8) does not take, or that would name the devices again.
+NO_OPTIONS = ("degraded", "subvol=", "device=", "seclabel")
+
+
+class Btrfs(Array):
+    kind = "btrfs"
+
+    def __init__(self, place: str, host: Host | None = None) -> None:
+        self.host = host or Host()
+        found = mounts.mount_of(self.host.roots, os.path.realpath(place))
+        if found is None or found.get("file_system") != "btrfs":
+            raise BadInputError(f"{place}: no btrfs is mounted there; name its mount point")
+        self.mount: Json = found
+        self.place = str(found["mount_point"])
+        self.name = f"btrfs:{self.place}"
+        uuid, _ = mounts.btrfs_devices(self.host.roots, found)
+        self.uuid = uuid or self._uuid_by_tool()
+        self.base = self.host.roots.at_sys("fs", "btrfs", self.uuid)
+
+    def _uuid_by_tool(self) -> str:
+        match = re.search(r"uuid: ([0-9a-f-]{36})", self.host.must("btrfs", "filesystem", "show", self.place))
+        if match is None:
+            raise BrickyardError(f"{self.place}: `btrfs filesystem show` names no file system")
+        return match.group(1)
+
+    def identity(self) -> str:
+        return f"btrfs {self.uuid}"
+
+    def profiles(self) -> list[str]:
+        """Of data and metadata; more than one of a kind after writes without a member."""
+        found = mounts.btrfs_profiles(self.host.roots, self.uuid) or {}
+        return sorted({name for kind in ("data", "metadata") for name in found.get(kind, [])})
+
+    def redundancy(self) -> int:
+        return min((LOSABLE.get(profile, 0) for profile in self.profiles()), default=0)
+
+    def members(self) -> list[Member]:
+        shown = parse_show(self.host.must("btrfs", "filesystem", "show", "--raw", self.place))
+        errors = mounts.parse_btrfs_stats(self.host.run("btrfs", "device", "stats", self.place).out)
+        found = []
+        for devid, path in sorted(shown.items()):
+            missing = path is None or text(self.base, "devinfo", str(devid), "missing") == "1"
+            target = text(self.base, "devinfo", str(devid), "replace_target") == "1"
+            state = "missing" if missing else "rebuilding" if target else "active"
+            count = sum(errors.get(path or "", {}).values())
+            found.append(Member(path or "–", state, devid, count))
+        return found
+
+    def state(self) -> State:
+        missing = sum(text(self.base, "devinfo", devid, "missing") == "1" for devid in entries(self.base, "devinfo"))
+        busy = text(self.base, "exclusive_operation")
+        # Before Linux 5.10 sysfs does not tell, and the tool has to be asked each time.
+        if busy is None or "replace" in busy:
+            replacing = parse_replace_status(self.host.run("btrfs", "replace", "status", "-1", self.place).out)
+            if replacing is not None:
+                return State("rebuilding", replacing, "replace", max(missing, 1))
+        if missing:
+            return State("degraded", missing=missing)
+        if "balance" in (busy or ""):
+            return State("reshaping", None, "balance")
+        scrub = parse_scrub_status(self.host.run("btrfs", "scrub", "status", "--raw", self.place).out)
+        return State("normal") if scrub is None else State("checking", scrub, "scrub")
+
+    def sheet(self) -> Sheet:
+        members = tuple(self.members())
+        sizes = [number(self.host.roots.at_sys("class", "block", os.path.basename(m.name), "size")) for m in members]
+        known = [size for size in sizes if size is not None]
+        return Sheet(
+            kind=self.kind,
+            name=self.name,
+            level="+".join(self.profiles()) or "unknown",
+            size_bytes=sum(known) * 512 if len(known) == len(members) else None,
+            state=self.state(),
+            members=members,
+            wanted=len(members),
+            extra={"uuid": self.uuid},
+        )
+
+    def fail_steps(self, member: str) -> list[Json]:
+        """For a journal: between unmounting and mounting again the file system is nowhere."""
+        others = [found.name for found in self.members() if found.state == "active" and not _same(found.name, member)]
+        options = ",".join(["degraded", *self._options(), *(f"device={other}" for other in others)])
+        return [{"do": "mount", "source": others[0], "place": self.place, "options": options, "type": "btrfs"}]
+
+    def _options(self) -> list[str]:
+        words = [
+            *str(self.mount.get("options") or "").split(","),
+            *str(self.mount.get("super_options") or "").split(","),
+        ]
+        kept = [word for word in dict.fromkeys(words) if word and not word.startswith(NO_OPTIONS)]
+        subvolume = mounts.option(str(self.mount.get("super_options") or ""), "subvolid")
+        return [word for word in kept if not word.startswith("subvolid=")] + (
+            [f"subvolid={subvolume}"] if subvolume else []
+        )
+
+    def fail(self, member: str) -> None:
+        step = self.fail_steps(member)[0]
+        done = self.host.run("umount", self.place)
+        if done.code != 0:
+            raise BadInputError(
+                f"{self.place}: is in use, so no member can be taken out: close what has files open there"
+            )
+        try:
+            self.host.must("btrfs", "device", "scan", "--forget", member)
+        finally:
+            self.host.must("mount", "-t", "btrfs", "-o", step["options"], step["source"], step["place"])
+
+    def give_back(self, member: str) -> None:
+        missing = next((found for found in self.members() if found.state == "missing"), None)
+        if missing is None:
+            return
+        # Its own superblock from before makes btrfs think that it is mounted; any other one makes btrfs refuse it.
+        if self.was_member(member):
+            persistently(lambda: self.host.must("wipefs", "--quiet", "--all", "--types", "btrfs", member))
+        self.host.must("btrfs", "replace", "start", str(missing.slot), member, self.place)
+
+    def was_member(self, device: str) -> bool:
+        return self.host.run("blkid", "-p", "-o", "value", "-s", "UUID", device).out.strip() == self.uuid
+
+    def settle(self) -> None:
+        """What was written while a member was missing may have fewer copies; it is given all of them."""
+        found = mounts.btrfs_profiles(self.host.roots, self.uuid) or {}
+        filters = []
+        for kind, letter in (("data", "d"), ("metadata", "m")):
+            names = found.get(kind, [])
+            best = max(names, key=lambda name: LOSABLE.get(name, 0), default="")
+            if len(names) > 1 and best in LOSABLE:
+                filters.append(f"-{letter}convert={best},soft")
+        if filters:
+            self.host.must("btrfs", "balance", "start", *filters, self.place, timeout_s=3600)
+
+    def replace(self, old: str, new: str) -> None:
+        self.host.must("btrfs", "replace", "start", old, new, self.place)
+
+    def add(self, device: str) -> None:
+        self.host.must("btrfs", "device", "add", device, self.place)
+
+    def start_check(self) -> None:
+        self.host.must("btrfs", "scrub", "start", self.place)
+
+    def stop_check(self) -> None:
+        self.host.run("btrfs", "scrub", "cancel", self.place)
+
+    def limit_settings(self, rate_bytes_per_s: int) -> list[tuple[str, str]]:
+        """Since Linux 5.14: how fast each device is scrubbed, and read for a replacement."""
+        paths = [os.path.join(self.base, "devinfo", name, "scrub_speed_max") for name in entries(self.base, "devinfo")]
+        if not paths or not all(os.path.exists(path) for path in paths):
+            raise self.cannot("be told a rate of rebuilding (before Linux 5.14)")
+        return [(path, str(rate_bytes_per_s)) for path in paths]
+
+
+def _same(one: str, other: str) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
+def parse_show(content: str) -> dict[int, str | None]:
+    """Device ids and paths of `btrfs filesystem show`; None where the device is missing."""
+    found: dict[int, str | None] = {}
+    for devid, path in re.findall(r"^\s*devid\s+(\d{1,9})\s+size .*? path (.*?)\s*$", content, re.MULTILINE):
+        found[int(devid)] = None if "missing" in path.lower() or not path.startswith("/") else path
+    return found
+
+
+def parse_replace_status(content: str) -> float | None:
+    """The share done while a replacement goes on."""
+    match = re.match(r"\s*(\d{1,3}(?:\.\d{1,3})?)% done", content)
+    return min(float(match.group(1)) / 100, 1.0) if match else None
+
+
+def parse_scrub_status(content: str) -> float | None:
+    """The share done while a scrub goes on; 0 where the tool does not tell yet."""
+    # One that has just begun has no status yet, yet a time left.
+    if not re.search(r"^(Status:\s+running|Time left:)", content, re.MULTILINE):
+        return None
+    match = re.search(r"Bytes scrubbed:.*\((\d{1,3}(?:\.\d{1,3})?)%\)", content)
+    return min(float(match.group(1)) / 100, 1.0) if match else 0.0
+
+
+def btrfs_mounts(host: Host) -> list[str]:
+    """The mount points of btrfs over several devices, each file system once."""
+    found: dict[str, str] = {}
+    for row in mounts.parse_mountinfo(text(host.roots.at_proc("self", "mountinfo")) or ""):
+        if row.get("file_system") == "btrfs":
+            uuid, names = mounts.btrfs_devices(host.roots, row)
+            several = len(names) > 1 or len(entries(host.roots.at_sys("fs", "btrfs", uuid or "", "devinfo"))) > 1
+            if uuid and several:
+                found.setdefault(uuid, str(row["mount_point"]))
+    return list(found.values())

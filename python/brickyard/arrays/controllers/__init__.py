@@ -1,0 +1,32 @@
+"""Duty: arrays of hardware controllers, by the output of the vendors' own tools. Refusal: what a tool cannot do safely
+(such as dropping a member by ssacli) is refused by name, never imitated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from brickyard.arrays.array import Array
+from brickyard.arrays.controllers.arcconf import Arcconf
+from brickyard.arrays.controllers.ssacli import Ssacli
+from brickyard.arrays.controllers.storcli import Storcli
+from brickyard.arrays.controllers.tw_cli import TwCli
+from brickyard.arrays.host import Host
+
+CONTROLLERS = ("storcli", "perccli", "tw_cli", "arcconf", "ssacli")
+
+__all__ = ["CONTROLLERS", "controller_arrays", "controller_of"]
+
+
+def controller_of(kind: str, rest: str, host: Host) -> Array:
+    if kind in ("storcli", "perccli"):
+        return Storcli(kind, rest, host)
+    return {"tw_cli": TwCli, "arcconf": Arcconf, "ssacli": Ssacli}[kind](rest, host)
+
+
+def controller_arrays(host: Host) -> Iterator[Array]:
+    """Of every tool that is installed; the others are not even looked for twice."""
+    for kind in ("storcli", "perccli"):
+        yield from Storcli.all_of(kind, host)
+    yield from TwCli.all_of(host)
+    yield from Arcconf.all_of(host)
+    yield from Ssacli.all_of(host)

@@ -1,0 +1,194 @@
+"""Duty: the watch itself: look, tell, keep what was told, serve metrics, scrub when it is due.
+
+Refusal: a notice that could not be sent is kept and sent later; nothing is told twice, also after a restart.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Protocol
+
+from brickyard.arrays.host import Host
+from brickyard.arrays.looking import Seen, look
+from brickyard.arrays.metrics import exposition
+from brickyard.arrays.notify import Channel
+from brickyard.arrays.watching import Notice, Watcher
+from brickyard.errors import BadInputError, BrickyardError
+from brickyard.store import Json
+
+DRIVES_EVERY_S = 600.0  # smartd asks every 30 minutes; a question costs the drive a moment
+UNSENT_MAX = 1000  # of one channel; the oldest go first
+
+Say = Callable[[str], None]
+
+
+class Scrubbing(Protocol):
+    """A check that goes on; entered it has begun, left it is over or given up."""
+
+    def begin(self) -> None: ...
+
+
+@dataclass
+class Schedule:
+    """Arrays are checked in turn, one at a time, each again after a span."""
+
+    every_s: float
+    start: Callable[[str], AbstractContextManager[Scrubbing]]
+    running: tuple[str, AbstractContextManager[Scrubbing]] | None = None
+
+    def look(self, seen: Seen, last: Json, now_s: float, say: Say) -> None:
+        """`last` says when the check of each array began; an array that is new is due at once."""
+        if self.running is not None:
+            name = self.running[0]
+            sheet = next((sheet for sheet in seen.arrays if sheet.name == name), None)
+            if sheet is not None and sheet.state.name == "checking":
+                return
+            self.stop()
+            say(f"{name}: the scheduled check is over")
+        due = [
+            sheet.name
+            for sheet in seen.arrays
+            if sheet.state.name == "normal" and now_s - float(last.get(sheet.name, 0)) >= self.every_s
+        ]
+        for name in sorted(due, key=lambda name: float(last.get(name, 0))):
+            last[name] = now_s
+            entered = self.start(name)
+            try:
+                entered.__enter__().begin()
+            except BrickyardError as error:
+                say(f"{name}: no check: {error}")
+                continue
+            self.running = (name, entered)
+            say(f"{name}: the scheduled check has begun")
+            return
+
+    def stop(self) -> None:
+        if self.running is not None:
+            entered = self.running[1]
+            self.running = None
+            entered.__exit__(None, None, None)
+
+
+@dataclass
+class Guard:
+    watcher: Watcher
+    channels: Sequence[Channel]
+    say: Say
+    place: Path | None = None
+    host: Host = field(default_factory=Host)
+    schedule: Schedule | None = None
+    scrubbed: Json = field(default_factory=dict)
+    unsent: dict[str, list[Notice]] = field(default_factory=dict)
+    seen: Seen = field(default_factory=Seen)
+    told: list[Notice] = field(default_factory=list)
+    _drives_at_s: float = float("-inf")
+    _complained: set[str] = field(default_factory=set)
+
+    def load(self) -> None:
+        """What was told before a restart; without a place nothing is kept."""
+        if self.place is None or not self.place.exists():
+            return
+        try:
+            kept = json.loads(self.place.read_text(encoding="utf-8"))
+            self.watcher.memory = {**self.watcher.memory, **kept["memory"]}
+            self.scrubbed = dict(kept.get("scrubbed") or {})
+            for name, notices in (kept.get("unsent") or {}).items():
+                self.unsent[name] = [Notice(**notice) for notice in notices]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise BadInputError(
+                f"{self.place}: is not what a watch keeps ({error}); move it away, or name another with --state"
+            ) from error
+
+    def save(self) -> None:
+        if self.place is None:
+            return
+        unsent = {name: [notice.document() for notice in notices] for name, notices in self.unsent.items()}
+        kept = {"memory": self.watcher.memory, "scrubbed": self.scrubbed, "unsent": unsent}
+        temporary = self.place.with_name(self.place.name + ".new")
+        try:
+            self.place.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_text(json.dumps(kept), encoding="utf-8")
+            os.replace(temporary, self.place)
+        except OSError as error:
+            raise BrickyardError(
+                f"{self.place}: cannot be written: {error.strerror}; name another with --state"
+            ) from error
+
+    def look(self) -> list[Notice]:
+        """One look, with everything that follows from it."""
+        with_drives = time.monotonic() - self._drives_at_s >= DRIVES_EVERY_S
+        seen = look(self.host, drives=with_drives)
+        if with_drives:
+            self._drives_at_s = time.monotonic()
+        else:
+            seen = Seen(seen.arrays, self.seen.drives, seen.file_systems, seen.problems)
+        self.seen = seen
+        fresh = Seen(seen.arrays, seen.drives if with_drives else (), seen.file_systems)
+        notices = self.watcher.look(fresh, with_drives=with_drives)
+        for problem in seen.problems:
+            self._complain(problem)
+        for notice in notices:
+            self.say(f"{notice.severity}: {notice.text}")
+        self.told += notices
+        self._send(notices)
+        if self.schedule is not None:
+            self.schedule.look(seen, self.scrubbed, time.time(), self.say)
+        self.save()
+        return notices
+
+    def _send(self, notices: list[Notice]) -> None:
+        for number, channel in enumerate(self.channels, 1):
+            name = f"{channel.name} {number}"  # an address may hold a secret, which is not to be kept
+            waiting = [*self.unsent.get(name, []), *notices]
+            while waiting:
+                try:
+                    channel.send(waiting[0])
+                except BrickyardError as error:
+                    self._complain(f"{error}; it is tried again")
+                    break
+                waiting.pop(0)
+            self.unsent[name] = waiting[-UNSENT_MAX:]
+
+    def _complain(self, words: str) -> None:
+        if words not in self._complained:
+            self._complained.add(words)
+            self.say(words)
+
+    def metrics(self) -> str:
+        return exposition(self.seen)
+
+
+def serve_metrics(guard: Guard, address: str) -> ThreadingHTTPServer:
+    """Answers GET /metrics until it is shut down."""
+    host, _, port = address.rpartition(":")
+    if not port.isdigit() or int(port) > 65535 or not host:
+        raise BadInputError(f"--listen {address}: write HOST:PORT, such as 127.0.0.1:9777")
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            is_metrics = self.path.split("?")[0] == "/metrics"
+            body = guard.metrics().encode() if is_metrics else b"metrics are at /metrics\n"
+            self.send_response(200 if is_metrics else 404)
+            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            """Scrapes are not worth a line each."""
+
+    try:
+        server = ThreadingHTTPServer((host.strip("[]"), int(port)), Handler)
+    except OSError as error:
+        raise BadInputError(f"--listen {address}: {error.strerror}; choose another address") from error
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+    return server

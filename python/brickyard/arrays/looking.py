@@ -1,0 +1,96 @@
+"""Duty: one look at everything that a watch is about: arrays, drives, file systems. Refusal: it judges nothing.
+
+Refusal: a drive that sleeps is not woken, and no drive is asked more often than its caller says.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+from brickyard.arrays.array import Sheet
+from brickyard.arrays.find import all_arrays
+from brickyard.arrays.host import Host
+from brickyard.errors import BrickyardError
+from brickyard.facts import mounts
+from brickyard.facts.health import parse_smartctl
+from brickyard.facts.roots import entries, text
+from brickyard.store import Json
+
+# Kinds that lie on drives; others are full or read-only by nature.
+DISK_FILE_SYSTEMS = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "jfs", "reiserfs", "ntfs", "ntfs3", "vfat")
+
+
+@dataclass(frozen=True)
+class Drive:
+    name: str
+    told: Json
+    """What smartctl tells, as `facts.health` reads it."""
+
+
+@dataclass(frozen=True)
+class FileSystem:
+    place: str
+    kind: str
+    read_only: bool
+    used_share: float | None
+
+
+@dataclass(frozen=True)
+class Seen:
+    arrays: tuple[Sheet, ...] = ()
+    drives: tuple[Drive, ...] = ()
+    file_systems: tuple[FileSystem, ...] = ()
+    problems: tuple[str, ...] = field(default=())
+    """What could not be looked at, and why."""
+
+
+def look(host: Host, *, drives: bool = True) -> Seen:
+    """One array that cannot be read does not hide the others."""
+    sheets, problems = [], []
+    for array in all_arrays(host):
+        try:
+            sheets.append(array.sheet())
+        except BrickyardError as error:
+            problems.append(str(error))
+    found = tuple(look_at_drives(host)) if drives else ()
+    return Seen(tuple(sheets), found, tuple(look_at_file_systems(host)), tuple(problems))
+
+
+def look_at_drives(host: Host) -> list[Drive]:
+    if host.roots.tools.find("smartctl") is None:
+        return []
+    found = []
+    for name in entries(host.roots.at_sys("class", "block")):
+        base = host.roots.at_sys("class", "block", name)
+        # Disks have a device below them; partitions, loops, md and mappings have none.
+        if not os.path.exists(os.path.join(base, "device")) or os.path.exists(os.path.join(base, "partition")):
+            continue
+        if text(base, "removable") == "1":
+            continue
+        answer, _ = host.roots.tools.run("smartctl", "-n", "standby", "-j", "-x", os.path.join(host.roots.dev, name))
+        told = parse_smartctl(answer)
+        if any(value is not None for value in told.values()):
+            found.append(Drive(name, told))
+    return found
+
+
+def look_at_file_systems(host: Host) -> list[FileSystem]:
+    found: dict[str, FileSystem] = {}
+    for row in mounts.parse_mountinfo(text(host.roots.at_proc("self", "mountinfo")) or ""):
+        kind, place = str(row.get("file_system")), str(row.get("mount_point"))
+        if kind not in DISK_FILE_SYSTEMS:
+            continue
+        words = f"{row.get('options')},{row.get('super_options')}".split(",")
+        found[place] = FileSystem(place, kind, "ro" in words, _used(place))
+    return list(found.values())
+
+
+def _used(place: str) -> float | None:
+    """As df counts: what an ordinary user can still write is what is free."""
+    try:
+        told = os.statvfs(place)
+    except OSError:
+        return None
+    usable = told.f_blocks - told.f_bfree + told.f_bavail
+    return (told.f_blocks - told.f_bfree) / usable if usable > 0 else None

@@ -1,0 +1,167 @@
+"""Duty: from one look after another to notices: each event once, with hysteresis, also across restarts of the watch.
+
+Refusal: it looks at nothing and sends nothing; `looking` and `notify` do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from brickyard.arrays.array import UNDER_WAY
+from brickyard.arrays.looking import Seen
+from brickyard.store import Json
+from brickyard.units import format_percent
+
+# A state of an array is the kernel's own word and is believed at once; an end must last, so that nothing flaps.
+LOOKS_TO_END = 2
+# Figures of drives and file systems may be off once.
+LOOKS_TO_BEGIN = 2
+CLEAR_BELOW = 0.02  # a file system counts as full until it is this much below the limit
+WORN_PERCENT = 100  # NVM Express Base Specification: 100 says that the rated life is used up
+WORK = {
+    "rebuilding": "rebuild",
+    "delayed": "rebuild",
+    "checking": "check",
+    "initializing": "initialization",
+    "reshaping": "reshape",
+}
+
+
+@dataclass(frozen=True)
+class Notice:
+    """What is told to somebody, once."""
+
+    key: str
+    kind: str
+    """`begins`, `ends`, or `counts` for errors that have become more."""
+    severity: str
+    text: str
+
+    def document(self) -> Json:
+        return {"key": self.key, "kind": self.kind, "severity": self.severity, "text": self.text}
+
+
+@dataclass(frozen=True)
+class Finding:
+    key: str
+    severity: str
+    text: str
+    end_text: str
+    looks_to_begin: int = LOOKS_TO_BEGIN
+
+
+@dataclass
+class Watcher:
+    """`memory` is plain data; whoever keeps it keeps the watch from telling twice."""
+
+    full_share: float = 0.95
+    memory: Json = field(default_factory=lambda: {"open": {}, "pending": {}, "counts": {}, "writable": []})
+
+    def look(self, seen: Seen, *, with_drives: bool = True) -> list[Notice]:
+        """The notices of one look. Without drives, what is open about them stays as it is."""
+        findings = {finding.key: finding for finding in self._findings(seen)}
+        told = [*self._begins(findings), *self._ends(findings, with_drives=with_drives), *self._counts(seen)]
+        writable = {system.place for system in seen.file_systems if not system.read_only}
+        self.memory["writable"] = sorted(writable | set(self.memory["writable"]))
+        return told
+
+    def _findings(self, seen: Seen) -> Iterator[Finding]:
+        yield from array_findings(seen)
+        yield from drive_findings(seen)
+        for system in seen.file_systems:
+            key = f"file system {system.place} full"
+            limit = self.full_share - (CLEAR_BELOW if key in self.memory["open"] else 0.0)
+            if system.used_share is not None and system.used_share >= limit:
+                words = f"the file system at {system.place} is {format_percent(system.used_share)} full"
+                yield Finding(key, "warning", words, f"the file system at {system.place} has room again")
+            if system.read_only and system.place in self.memory["writable"]:
+                words = f"the file system at {system.place} has become read-only"
+                end = f"the file system at {system.place} can be written again"
+                yield Finding(f"file system {system.place} read-only", "error", words, end)
+
+    def _begins(self, findings: dict[str, Finding]) -> Iterator[Notice]:
+        pending = self.memory["pending"]
+        for key in [key for key in pending if key not in findings]:
+            del pending[key]
+        for key, finding in findings.items():
+            if key in self.memory["open"]:
+                self.memory["open"][key]["absent"] = 0
+                continue
+            pending[key] = pending.get(key, 0) + 1
+            if pending[key] >= finding.looks_to_begin:
+                del pending[key]
+                self.memory["open"][key] = {"absent": 0, "end_text": finding.end_text}
+                yield Notice(key, "begins", finding.severity, finding.text)
+
+    def _ends(self, findings: dict[str, Finding], *, with_drives: bool) -> Iterator[Notice]:
+        for key, kept in list(self.memory["open"].items()):
+            if key in findings or (key.startswith("drive ") and not with_drives):
+                continue
+            kept["absent"] += 1
+            if kept["absent"] >= LOOKS_TO_END:
+                del self.memory["open"][key]
+                yield Notice(key, "ends", "note", kept["end_text"])
+
+    def _counts(self, seen: Seen) -> Iterator[Notice]:
+        """Errors are told when there are more of them than were told; the first look only takes note of old ones."""
+        for key, words, count in error_counts(seen):
+            before = self.memory["counts"].get(key)
+            self.memory["counts"][key] = count
+            if before is not None and count > before:
+                yield Notice(key, "counts", "error", f"{words}: {count - before:,} more, {count:,} in all")
+
+
+def array_findings(seen: Seen) -> Iterator[Finding]:
+    for sheet in seen.arrays:
+        state = sheet.state
+        name = sheet.name
+        lacks = state.missing > 0 or state.name in ("degraded", "failed")
+        if state.name == "failed":
+            text = f"{name} ({sheet.level}) has failed: {state.detail or 'too many members are missing'}"
+            yield Finding(f"array {name} failed", "error", text, f"{name} works again", 1)
+        elif state.name == "inactive":
+            yield Finding(f"array {name} inactive", "error", f"{name} is not running", f"{name} runs again", 1)
+        if lacks and state.name != "failed":
+            words = f"{name} ({sheet.level}) is degraded: {_members(state.missing or 1)} missing"
+            yield Finding(f"array {name} degraded", "error", words, f"{name} has all its members again", 1)
+        if state.name in UNDER_WAY:
+            work = WORK[state.name]
+            begun = f"{name}: a {work} has begun" if work != "initialization" else f"{name}: initialization has begun"
+            yield Finding(f"array {name} {work}", "note", begun, f"{name}: the {work} is over", 1)
+        for member in sheet.members:
+            if member.state == "faulty":
+                words = f"{member.name}, a member of {name}, is faulty"
+                yield Finding(
+                    f"member {member.name} faulty", "error", words, f"{member.name} is not faulty any more", 1
+                )
+
+
+def _members(count: int) -> str:
+    return "a member is" if count == 1 else f"{count} members are"
+
+
+def drive_findings(seen: Seen) -> Iterator[Finding]:
+    for drive in seen.drives:
+        told, name = drive.told, drive.name
+        if told.get("passed") is False:
+            words = f"the drive {name} says that it will fail soon (SMART)"
+            yield Finding(f"drive {name} smart", "error", words, f"the drive {name} passes its own test again")
+        if told.get("critical_warning"):
+            words = f"the drive {name} warns of itself: critical warning {told['critical_warning']:#04x}"
+            yield Finding(f"drive {name} critical", "error", words, f"the drive {name} warns no more")
+        if (told.get("percentage_used") or 0) >= WORN_PERCENT:
+            words = f"the drive {name} has used up {told['percentage_used']} % of its rated life"
+            yield Finding(f"drive {name} worn", "warning", words, f"the drive {name} is not worn")
+
+
+def error_counts(seen: Seen) -> Iterator[tuple[str, str, int]]:
+    for sheet in seen.arrays:
+        for member in sheet.members:
+            if member.errors is not None and member.name != "–":
+                yield f"errors {sheet.name} {member.name}", f"errors of {member.name} in {sheet.name}", member.errors
+    for drive in seen.drives:
+        for key, words in (("media_errors", "media errors"), ("reallocated_sectors", "reallocated sectors")):
+            count = drive.told.get(key)
+            if count is not None:
+                yield f"drive {drive.name} {key}", f"{words} of the drive {drive.name}", int(count)

@@ -1,0 +1,126 @@
+"""Duty: `brickyard array watch`. Refusal: what is worth a notice is decided in `brickyard.arrays.watching`."""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from brickyard import conditions
+from brickyard.arrays import notify
+from brickyard.arrays.guarding import Guard, Schedule, serve_metrics
+from brickyard.arrays.watching import Watcher
+from brickyard.cli import options
+from brickyard.cli.conditioning import parse_rate
+from brickyard.cli.output import emit, stderr
+from brickyard.conditions.journal import journal_home
+from brickyard.errors import DONE, BadInputError
+
+SPAN_S = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def watch(
+    *,
+    every: Annotated[str, Parameter(help="How often it is looked, such as 30s or 5min.")] = "30s",
+    once: Annotated[bool, Parameter(negative="", help="One look, and what is to be told after it.")] = False,
+    full: Annotated[float, Parameter(help="A file system is full from this share on, in per cent.")] = 95,
+    mail_to: Annotated[tuple[str, ...], Parameter(negative="", help="Who gets mail. May be repeated.")] = (),
+    mail_from: Annotated[str | None, Parameter(help="The sender of the mail.")] = None,
+    smtp: Annotated[
+        str, Parameter(help="The mail server: HOST or HOST:PORT; 465 is TLS from the start.")
+    ] = "localhost",
+    smtp_user: Annotated[
+        str | None, Parameter(help="The user there; the password is in BRICKYARD_SMTP_PASSWORD or in a file.")
+    ] = None,
+    smtp_password_file: Annotated[Path | None, Parameter(help="A file that only its owner can read.")] = None,
+    webhook: Annotated[tuple[str, ...], Parameter(negative="", help="Where each notice is posted as JSON.")] = (),
+    run: Annotated[
+        tuple[str, ...], Parameter(negative="", help="A command for each notice, which is on its standard input.")
+    ] = (),
+    listen: Annotated[str | None, Parameter(help="Serve Prometheus metrics at HOST:PORT/metrics.")] = None,
+    scrub_every: Annotated[str | None, Parameter(help="Check each array after such a span, as 30d; --manage.")] = None,
+    scrub_rate: Annotated[str | None, Parameter(help="At most so much a second, such as 20MiB.")] = None,
+    manage: options.Manage = False,
+    state: Annotated[Path | None, Parameter(help="Where it is kept what was told already.")] = None,
+    json: options.Json = False,
+) -> int:
+    """Notice degraded arrays, rebuilds, errors, failing drives, full and read-only file systems; tell each event once.
+
+    Ends with Ctrl-C.
+    """
+    if not 1 <= full <= 100:
+        raise BadInputError(f"--full {full:g}: a share between 1 and 100 per cent")
+    if scrub_every and not manage:
+        raise BadInputError("--scrub-every: checks arrays, which needs --manage")
+    if scrub_rate and not scrub_every:
+        raise BadInputError("--scrub-rate: belongs to --scrub-every")
+    channels: list[notify.Channel] = []
+    if mail_to:
+        channels.append(notify.mail(mail_to, mail_from, smtp, smtp_user, smtp_password_file))
+    channels += [notify.webhook(address) for address in webhook]
+    channels += [notify.command(line) for line in run]
+    console = stderr()
+
+    def say(text: str) -> None:
+        console.print(text, markup=False, soft_wrap=True)
+
+    schedule = None
+    if scrub_every:
+        rate = parse_rate(scrub_rate)
+        schedule = Schedule(
+            span_s("--scrub-every", scrub_every),
+            lambda name: conditions.hold(name, "checking", manage=True, rate_bytes_per_s=rate, array=name, say=say),
+        )
+    place = state or journal_home().parent / "watch.json"
+    guard = Guard(Watcher(full / 100), channels, say, place, schedule=schedule)
+    guard.load()
+    looks = _look_until_stopped(guard, span_s("--every", every), once, listen)
+    if json:
+        emit({"looks": looks, "notices": [notice.document() for notice in guard.told]})
+    return DONE
+
+
+def _look_until_stopped(guard: Guard, every_s: float, once: bool, listen: str | None) -> int:
+    looks = 0
+    with _stopped() as stopped:
+        server = serve_metrics(guard, listen) if listen else None
+        try:
+            while not stopped.is_set():
+                guard.look()
+                looks += 1
+                if looks == 1 and server is not None:
+                    guard.say("metrics are served at http://{}:{}/metrics".format(*server.server_address[:2]))
+                if once:
+                    break
+                stopped.wait(every_s)
+        finally:
+            if guard.schedule is not None:
+                guard.schedule.stop()
+            if server is not None:
+                server.shutdown()
+                server.server_close()
+    return looks
+
+
+@contextmanager
+def _stopped() -> Iterator[threading.Event]:
+    event = threading.Event()
+    before = {number: signal.signal(number, lambda *_: event.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield event
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def span_s(option: str, text: str) -> float:
+    match = re.fullmatch(r"(\d{1,6})(s|min|m|h|d|w)", text)
+    if match is None or int(match.group(1)) == 0:
+        raise BadInputError(f"{option} {text}: write a span such as 30s, 5min, 12h or 30d")
+    return float(int(match.group(1)) * SPAN_S[match.group(2)])

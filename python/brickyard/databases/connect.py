@@ -1,0 +1,105 @@
+"""Duty: connections to PostgreSQL, what a person may read of a DSN, and one line for what a server refuses.
+
+Refusal: a password is never part of what is said, stored or passed on; messages that could quote one are not repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from brickyard.errors import BadInputError, BrickyardError, one_line
+
+if TYPE_CHECKING:
+    import psycopg
+
+CONNECT_S = 10
+HOW = "write postgresql://USER@HOST:PORT/DATABASE, with the password in PGPASSWORD or ~/.pgpass"
+
+
+def driver() -> Any:
+    """psycopg, which only those need who have a database."""
+    try:
+        import psycopg
+    except ImportError as error:
+        raise BadInputError("the PostgreSQL driver is missing; pip install 'brickyard[database]'") from error
+    return psycopg
+
+
+def split_dsns(text: str) -> list[str]:
+    """Several databases, with commas between them; the commas of a DSN with several hosts stay."""
+    parts: list[str] = []
+    for part in text.split(","):
+        if parts and part and "://" in text and "://" not in part:
+            parts[-1] += f",{part}"
+        else:
+            parts.append(part)
+    found = [part.strip() for part in parts]
+    if not all(found):
+        raise BadInputError(f"--to: an empty DSN; {HOW}")
+    if len(set(found)) < len(found):
+        raise BadInputError("--to: the same database twice; each brick is a database of its own")
+    return found
+
+
+def spoken(dsn: str) -> str:
+    """The DSN as it is shown and stored: without password, as a URI."""
+    known = _parsed(dsn)
+    user = f"{quote(known['user'], safe='')}@" if known.get("user") else ""
+    host, port, database = known.get("host", ""), known.get("port", ""), known.get("dbname", "")
+    if host.startswith("/") or not host:
+        where = f"?host={quote(host, safe='/')}" if host else ""
+        return f"postgresql://{user}/{quote(database, safe='')}{where}"
+    return f"postgresql://{user}{host}{':' + port if port else ''}/{quote(database, safe='')}"
+
+
+def _parsed(dsn: str) -> dict[str, str]:
+    psycopg = driver()
+    try:
+        told = psycopg.conninfo.conninfo_to_dict(dsn)
+    except psycopg.Error:
+        told = {"port": "unknown"}
+    # libpq quotes what it can't read, and takes what follows a colon for a port: either may be half of a password.
+    if not all(port.isdigit() for port in str(told.get("port") or 0).split(",")):
+        raise BadInputError(f"--to: not a DSN that PostgreSQL understands; {HOW}")
+    return {key: str(value) for key, value in told.items() if value is not None}
+
+
+@contextmanager
+def connected(dsn: str, *, autocommit: bool = True) -> Iterator[psycopg.Connection[Any]]:
+    """A connection, closed at the end; what the server refuses becomes one line that names the database."""
+    psycopg = driver()
+    name = spoken(dsn)
+    try:
+        connection = psycopg.connect(
+            dsn, autocommit=autocommit, connect_timeout=CONNECT_S, application_name="brickyard terraserver"
+        )
+    except psycopg.Error as error:
+        raise BadInputError(
+            f"{name}: cannot be reached: {one_line(error)}; check host, port and whether it runs"
+        ) from None
+    try:
+        yield connection
+    except psycopg.Error as error:
+        raise BrickyardError(f"{name}: {_words(error)}") from error
+    finally:
+        connection.close()
+
+
+def _words(error: Any) -> str:
+    """What the server said, with its SQLSTATE and what helps."""
+    remedy = {
+        "42501": "; use an account that may, or grant it",  # insufficient_privilege
+        "53100": "; make room on the server's volume",  # disk_full
+        "3F000": "; load it first with brickyard terraserver load",  # invalid_schema_name
+        "42P01": "; load it first with brickyard terraserver load",  # undefined_table
+    }
+    state = getattr(error, "sqlstate", None)
+    said = one_line(getattr(error.diag, "message_primary", None) or error)
+    return (
+        f"{said} ({state}){remedy.get(state, '')}"
+        if state
+        else f"{said or 'connection lost'}; what was committed is kept"
+    )

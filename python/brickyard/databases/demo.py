@@ -1,0 +1,143 @@
+"""Duty: the whole way once: a server of our own, a small brick, a Monday's log, its replay in both paces.
+
+Refusal: no figures. The server and the logs are gone afterwards; the runs stay in the store.
+"""
+
+from __future__ import annotations
+
+import datetime
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from brickyard.databases import terraserver
+from brickyard.databases.ephemeral import Server, ephemeral_postgres
+from brickyard.databases.layout import Layout
+from brickyard.databases.loading import Loaded, Progress, Stop, load
+from brickyard.databases.traffic import Traffic, spots_of, write_log, zipf_weights
+from brickyard.errors import BrickyardError
+from brickyard.store import Json, Store
+from brickyard.study.interrupt import Interrupt
+from brickyard.study.replay import ReplaySpec, replay
+from brickyard.study.runner import Listener, RunResult
+
+SERVERS = 4  # logs and drivers, as in the study
+REQUESTS = 1_800_000  # that the study's servers got on their Monday, on average
+FASTEST_PER_S = 40_000  # calls that no two cores reach; longer logs would not be read to their end
+BUSIEST = (17, 18)  # the hour, in UTC, of which a piece is replayed
+MONDAY = datetime.date(2003, 6, 2)
+SETTINGS = {
+    "shared_buffers": "32MB",  # about half of the default brick, so that not all of it is in the server's own cache
+    "max_connections": "200",  # four drivers of 20 sessions, and room
+}
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What a demonstration was, and what came of it."""
+
+    layout: Layout
+    loaded: Loaded
+    requests: int
+    server: Json
+    study: int
+    results: list[RunResult]
+
+
+def demonstrate(
+    store: Store,
+    listener: Listener,
+    interrupt: Interrupt,
+    *,
+    size_bytes: int,
+    seconds: int,
+    repeat: int,
+    seed: int,
+    place: Path | None,
+    dsn: str | None,
+    settings: Mapping[str, str],
+    watch_load: Callable[[], AbstractContextManager[Callable[[Progress], None]]],
+) -> Demo:
+    """Fire hose and time synchronized, each `repeat` times `seconds` long, against our own server or `dsn`."""
+    layout = Layout(size_bytes)
+    brick = terraserver.Brick(layout, seed, 0)
+    own: AbstractContextManager[Server | None] = (
+        ephemeral_postgres(place, settings={**SETTINGS, **settings}) if dsn is None else nullcontext(None)
+    )
+    with own as server, tempfile.TemporaryDirectory(prefix="brickyard-logs-") as folder:
+        to = server.dsn if server is not None else str(dsn)
+        for note in server.notes if server is not None else []:
+            listener.note(note)
+        stop = Stop()
+        interrupt.attach(stop)
+        with watch_load() as watched:
+            loaded = load([to], [brick], 2, stop, watched)
+        interrupt.attach(None)
+        if not loaded.finished:
+            raise KeyboardInterrupt
+        listener.note(f"{loaded.tiles:,} tiles of {layout.cities} cities loaded; writing the logs of {SERVERS} servers")
+        logs, requests = _write_logs(Path(folder), layout, seed, seconds * FASTEST_PER_S // SERVERS, interrupt)
+        about = server.facts() if server is not None else {}
+        study = store.add_study("TerraServer", {"verb": "terraserver demo", "size_bytes": size_bytes, "server": about})
+        results: list[RunResult] = []
+        try:
+            _replay_both(store, listener, interrupt, logs, to, layout, seconds, repeat, study, results)
+        finally:
+            store.end_study(study, results[-1].outcome if results else "failed", [])
+        return Demo(layout, loaded, requests, about, study, results)
+
+
+def _replay_both(
+    store: Store,
+    listener: Listener,
+    interrupt: Interrupt,
+    logs: list[str],
+    to: str,
+    layout: Layout,
+    seconds: int,
+    repeat: int,
+    study: int,
+    results: list[RunResult],
+) -> None:
+    listener.expect(2 * repeat)
+    for pace in ("fire-hose", "time-synchronized"):
+        spec = ReplaySpec(
+            logs=logs,
+            mapping_text=terraserver.mapping_text(layout),
+            mapping_name="terraserver.toml",
+            to=[to],
+            pace=pace,
+            drivers=SERVERS,
+            duration_ns=seconds * 1_000_000_000,
+        )
+        for repetition in range(1, repeat + 1):
+            labels = {"pace": pace, "repetition": repetition}
+            results.append(replay(store, listener, interrupt, spec, labels, study))
+            if results[-1].outcome != "done":
+                return
+
+
+def _write_logs(folder: Path, layout: Layout, seed: int, enough: int, interrupt: Interrupt) -> tuple[list[str], int]:
+    """The hour's logs, as far as they are needed: each ends with the quarter in which it has `enough` lines."""
+    traffic = Traffic(layout, seed, REQUESTS, SERVERS, 1, MONDAY, 1.0, 0.0, 0.03, BUSIEST)
+    spots = spots_of(layout, seed)
+    weights = zipf_weights(len(spots), traffic.theta)
+    made, requests = [], 0
+    for name, server, day in traffic.logs():
+        path = folder / name
+        with path.open("w", encoding="ascii", newline="\n") as file:
+            lines = 0
+            for piece in write_log(traffic, spots, weights, server, day):
+                file.write(piece)
+                lines += piece.count("\n")
+                if interrupt.requested:
+                    raise KeyboardInterrupt
+                if lines >= enough:
+                    break
+            requests += lines
+        made.append(str(path))
+    if not requests:
+        raise BrickyardError("the logs are empty")
+    return made, requests - 4 * len(made)

@@ -1,0 +1,371 @@
+"""Duty: loading as a load: one tile a transaction, as the study's loader did, every transaction timed.
+
+A closed loop: each client makes a tile, calls `terraserver.load`, and takes the next one when that has been committed.
+It tells the events that every run tells. Where tiles are missing it brings those; where all are there, a new version
+of each.
+
+Refusal: what the call does is in `terraserver.sql`; nothing here is faster than one row a transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from brickyard import _core
+from brickyard.databases.connect import connected, spoken
+from brickyard.databases.jpeg import base_pictures, make_tile, mean_tile_bytes, pools, tile_key
+from brickyard.databases.layout import SCALES, Tiles
+from brickyard.databases.terraserver import Brick, prepare
+from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.store import Json, Store
+from brickyard.study.interrupt import Interrupt
+from brickyard.study.replay import local_volume
+from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
+
+if TYPE_CHECKING:
+    import psycopg
+
+# What decides how fast one row a transaction can be.
+SETTINGS = ("shared_buffers", "fsync", "synchronous_commit", "full_page_writes", "wal_buffers", "max_wal_size")
+INTERVAL_NS = 1_000_000_000
+OPERATION = "load"
+CALL = "select terraserver.load(%s::int2, %s::int2, %s::int4, %s::int4, %s::int2, %s::int4, %b)"
+BOUND_SHARE = 0.9  # of one core, which is all that Python's threads have: from here on the loader is the limit
+MOST_ERRORS = 20  # that are told one by one; all are counted
+
+
+@dataclass(frozen=True)
+class LoadSpec:
+    """What is loaded, by how many clients of each brick, and for how long at most."""
+
+    dsns: list[str]
+    bricks: list[Brick]
+    clients: int
+    duration_ns: int | None
+
+    def plan(self) -> Json:
+        several = len(self.dsns) > 1
+        phase: Json = {
+            "name": OPERATION,
+            "stream": [
+                {
+                    "name": f"load on brick {number}" if several else OPERATION,
+                    "target": number,
+                    "operations": {OPERATION: 100.0},
+                    "request": [
+                        {"size": round(mean_tile_bytes(theme)), "share": 100 / len(SCALES)} for theme in SCALES
+                    ],
+                    "address": {"kind": "sequential"},
+                    "region": "0..100%",
+                    "workers": self.clients,
+                    "depth": 1,
+                    "pace": {"loop": "closed"},
+                }
+                for number in range(len(self.dsns))
+            ],
+        }
+        if self.duration_ns:
+            phase["duration"] = f"{self.duration_ns}ns"
+        return {
+            "kind": "load",
+            "title": "TerraServer's loader, one tile a transaction",
+            "source": "Barclay, Chong, Gray: A Quick Look at SATA Disk Performance, MSR-TR-2003-70",
+            "seed": self.bricks[0].seed,
+            "interval": f"{INTERVAL_NS}ns",
+            "load": {"clients": self.clients, **self.bricks[0].described()},
+            "phase": [phase],
+        }
+
+
+def load_measured(store: Store, listener: Listener, interrupt: Interrupt, spec: LoadSpec) -> RunResult:
+    """One run, in the store."""
+    if not 1 <= spec.clients <= 64:
+        raise BadInputError(f"--clients {spec.clients}: from 1 to 64")
+    for theme in SCALES:
+        base_pictures(theme)
+    pools()
+    clients, targets = [], []
+    for number, (dsn, brick) in enumerate(zip(spec.dsns, spec.bricks, strict=True)):
+        with connected(dsn) as connection:
+            prepare(connection, brick, spoken(dsn))
+            work = _Work(connection, brick)
+            targets.append(_target(connection, spoken(dsn)))
+        clients += [_Client(number, dsn, work) for _ in range(spec.clients)]
+    start = {
+        "event": "start",
+        "start_unix_ns": 0,
+        "engine": "postgresql",
+        "engine_reason": f"{spec.clients} clients, one tile a transaction",
+        "io": "",
+        "io_reason": "",
+        "clock": {"source": "CLOCK_MONOTONIC", "read_cost_ns": 0.0},
+        "features": [],
+        "targets": targets,
+        "phases": [],
+    }
+    run = RunSpec(
+        profile="terraserver-load",
+        plan=json.dumps(spec.plan()),
+        targets=[spoken(dsn) for dsn in spec.dsns],
+        places=tuple(place for target in targets if (place := local_volume(target))),
+        start=lambda: MeasuredLoad(clients, start, spec.duration_ns),
+    )
+    return Runner(store, listener, interrupt).run(run)
+
+
+def _target(connection: psycopg.Connection[Any], name: str) -> Json:
+    row = connection.execute(
+        "select pg_database_size(current_database()), host(inet_server_addr()), current_setting('server_version')"
+    ).fetchone()
+    settings = [
+        (name, told[0]) for name in SETTINGS if (told := connection.execute(f"show {name}".encode()).fetchone())
+    ]
+    place = connection.execute("select setting from pg_settings where name = 'data_directory'").fetchone()
+    size, address, version = row if row else (0, None, "")
+    return {
+        "path": name,
+        "kind": "postgresql",
+        "size_bytes": size,
+        "version": version,
+        "server_address": address,
+        "data_directory": place[0] if place else None,
+        "is_local": bool(place and local_volume({"data_directory": place[0], "server_address": address})),
+        "settings": settings,
+    }
+
+
+class _Work:
+    """The units of one brick that are to be loaded, handed out to its clients."""
+
+    def __init__(self, connection: psycopg.Connection[Any], brick: Brick) -> None:
+        there = {number for (number,) in connection.execute("select unit from terraserver.loaded").fetchall()}
+        units = list(enumerate(brick.layout.units(brick.number)))
+        missing = [(number, unit) for number, unit in units if number not in there]
+        self.brick, self.lock = brick, threading.Lock()
+        self.is_new = bool(missing)
+        self._left = iter(missing or units)
+
+    def next(self) -> tuple[int, tuple[Tiles, ...]] | None:
+        with self.lock:
+            return next(self._left, None)
+
+
+@dataclass
+class _Tally:
+    """What one brick's clients did in the interval under way."""
+
+    times_ns: Counter[int] = field(default_factory=Counter)
+    bytes: int = 0
+    errors: int = 0
+
+
+class _Client:
+    """One connection and its thread."""
+
+    def __init__(self, brick: int, dsn: str, work: _Work) -> None:
+        self.brick, self.dsn, self.work = brick, dsn, work
+
+    def tiles(self) -> Iterator[tuple[int | None, tuple[int, ...], bytes]]:
+        """Tile after tile; with the last one of a unit that was missing, the unit's number."""
+        seed = self.work.brick.seed
+        while (taken := self.work.next()) is not None:
+            number, unit = taken
+            left = sum(part.count for part in unit)
+            for part in unit:
+                for x, y in part.addresses():
+                    left -= 1
+                    key = tile_key(seed, part.theme, part.scale, part.scene, x, y, 1 if self.work.is_new else 2)
+                    where = (part.theme, part.scale, x, y, part.scene, part.image)
+                    yield number if self.work.is_new and not left else None, where, make_tile(part.theme, key)
+
+
+class MeasuredLoad:
+    """A load under way, with the face of the core's runs."""
+
+    def __init__(self, clients: Sequence[_Client], start: Json, duration_ns: int | None) -> None:
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._tallies = [_Tally() for _ in start["targets"]]
+        self._states: Counter[str] = Counter()
+        self._errors: list[Json] = []
+        self._lost = ""
+        self._begun_ns = time.monotonic_ns()
+        self._boundary_ns, self._index = 0, 0
+        self._usage = resource.getrusage(resource.RUSAGE_SELF)
+        self._first_usage = self._usage
+        self._busy = self._most_busy = 0.0
+        self._duration_ns = duration_ns
+        self._ended = self._was_stopped = False
+        start["start_unix_ns"] = time.time_ns()
+        phase = {"event": "phase", "phase": 0, "name": OPERATION, "start_ns": 0, "warmup_end_ns": 0}
+        self._pending: list[Json] = [start, phase]
+        self._threads = [threading.Thread(target=self._drive, args=(client,), daemon=True) for client in clients]
+        for thread in self._threads:
+            thread.start()
+
+    def events(self, timeout_ms: int) -> list[str]:
+        """What has happened; waits so long if nothing has."""
+        deadline_ns = time.monotonic_ns() + timeout_ms * 1_000_000
+        while not self._pending and not self._ended:
+            now_ns = time.monotonic_ns() - self._begun_ns
+            if self._duration_ns is not None and now_ns >= self._duration_ns:
+                self._stop.set()
+            if not any(thread.is_alive() for thread in self._threads):
+                self._end()
+            elif now_ns >= self._boundary_ns + INTERVAL_NS:
+                self._close_interval()
+            elif time.monotonic_ns() >= deadline_ns:
+                break
+            else:
+                time.sleep(0.005)
+        told, self._pending = self._pending, []
+        return [json.dumps(event) for event in told]
+
+    def stop(self) -> None:
+        self._was_stopped = True
+        self._stop.set()
+
+    abandon = stop
+
+    def finished(self) -> bool:
+        return self._ended and not self._pending
+
+    def _drive(self, client: _Client) -> None:
+        try:
+            with connected(client.dsn) as connection:
+                for unit, where, picture in client.tiles():
+                    if self._stop.is_set():
+                        return
+                    self._one(connection, client.brick, where, picture)
+                    if unit is not None:
+                        tiles = sum(part.count for part in client.work.brick.layout.units(client.brick)[unit])
+                        connection.execute(
+                            "insert into terraserver.loaded values (%s, %s, 0) on conflict do nothing", (unit, tiles)
+                        )
+        except (BrickyardError, OSError) as error:
+            with self._lock:
+                self._lost = self._lost or one_line(error)
+
+    def _one(self, connection: psycopg.Connection[Any], brick: int, where: tuple[int, ...], picture: bytes) -> None:
+        import psycopg
+
+        begun_ns = time.monotonic_ns()
+        try:
+            connection.execute(CALL, (*where, picture))
+        except psycopg.Error as error:
+            self._count_error(brick, error, time.monotonic_ns() - self._begun_ns)
+            if connection.broken:
+                raise
+            return
+        taken_ns = time.monotonic_ns() - begun_ns
+        with self._lock:
+            tally = self._tallies[brick]
+            tally.times_ns[taken_ns] += 1
+            tally.bytes += len(picture)
+
+    def _count_error(self, brick: int, error: psycopg.Error, at_ns: int) -> None:
+        state = error.sqlstate or "08006"  # connection_failure, which libpq tells without a state
+        with self._lock:
+            self._tallies[brick].errors += 1
+            self._states[state] += 1
+            if len(self._errors) < MOST_ERRORS:
+                told = {"event": "error", "at_ns": at_ns, "phase": 0, "stream": brick, "operation": OPERATION}
+                place = {"offset_bytes": 0, "request_bytes": 0, "kind": state, "errno": None, "text": one_line(error)}
+                self._errors.append({**told, **place})
+
+    def _close_interval(self, *, is_last: bool = False) -> None:
+        """Tells what was done since the last boundary; the last interval may be shorter."""
+        now_ns = time.monotonic_ns() - self._begun_ns
+        end_ns = now_ns if is_last else self._boundary_ns + INTERVAL_NS
+        with self._lock:
+            tallies, self._tallies = self._tallies, [_Tally() for _ in self._tallies]
+            errors, self._errors = self._errors, []
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        user_ns = int((usage.ru_utime - self._usage.ru_utime) * 1e9)
+        system_ns = int((usage.ru_stime - self._usage.ru_stime) * 1e9)
+        self._usage = usage
+        span_ns = max(end_ns - self._boundary_ns, 1)
+        busy = min((user_ns + system_ns) / span_ns, 1.0)
+        if not is_last or span_ns > INTERVAL_NS // 4:  # a stub of an interval says little
+            self._most_busy = max(self._most_busy, busy)
+        self._pending += errors
+        self._pending.append(
+            {
+                "event": "interval",
+                "phase": 0,
+                "index": self._index,
+                "start_ns": self._boundary_ns,
+                "end_ns": end_ns,
+                "warmup": False,
+                "drain": False,
+                "cells": [_cell(n, tally) for n, tally in enumerate(tallies) if tally.times_ns or tally.errors],
+                "cpu": {"user_ns": user_ns, "system_ns": system_ns},
+                "loop_busy_share": busy,
+                "knob": None,
+            }
+        )
+        self._boundary_ns, self._index = end_ns, self._index + 1
+
+    def _end(self) -> None:
+        self._close_interval(is_last=True)
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        cpu = {
+            "user_ns": int((usage.ru_utime - self._first_usage.ru_utime) * 1e9),
+            "system_ns": int((usage.ru_stime - self._first_usage.ru_stime) * 1e9),
+        }
+        outcome = "interrupted" if self._was_stopped else "failed" if self._lost else "done"
+        is_bound = self._most_busy > BOUND_SHARE
+        self._pending += [
+            {
+                "event": "phase_end",
+                "phase": 0,
+                "end_ns": self._boundary_ns,
+                "reason": "stopped" if self._was_stopped else "duration" if self._stop.is_set() else "done",
+                "unsent": 0,
+                "outstanding": 0,
+                "errors_by_errno": dict(self._states),
+                "errors_by_kind": {},
+                "slowest": [],
+                "cpu": cpu,
+                "generator_bound": is_bound,
+                "generator_bound_reason": "the loader used all of the one core that it can use" if is_bound else "",
+                "loops": 1,
+                "features": [],
+                "loop_busy_share": self._most_busy,
+            },
+            {"event": "end", "end_ns": self._boundary_ns, "outcome": outcome, "message": self._lost},
+        ]
+        self._ended = True
+
+
+def _cell(stream: int, tally: _Tally) -> Json:
+    count = sum(tally.times_ns.values())
+    cell: Json = {
+        "stream": stream,
+        "operation": OPERATION,
+        "requests": count,
+        "bytes": tally.bytes,
+        "errors": tally.errors,
+        "depth_max": 0,
+        "measures": {},
+    }
+    if count:
+        histogram = _core.histogram_from_counts(sorted(tally.times_ns.items()))
+        p50, p99 = _core.histogram_percentiles(histogram, [50.0, 99.0])
+        measure = {
+            "mean_ns": sum(value * times for value, times in tally.times_ns.items()) / count,
+            "p50_ns": p50,
+            "p99_ns": p99,
+            "max_ns": max(tally.times_ns),
+            "histogram": histogram,
+        }
+        # A closed loop: a tile is due when the one before it is in.
+        cell["measures"] = {"service": measure, "response": measure}
+    return cell
