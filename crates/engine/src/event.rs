@@ -33,7 +33,7 @@ pub enum Event {
     Error(Box<ErrorEvent>),
     Hang(HangEvent),
     /// From `at_ns` on a target is in this condition; told before the interval that goes on beyond it.
-    Condition {
+    BrickCondition {
         target: usize,
         at_ns: u64,
         condition: &'static str,

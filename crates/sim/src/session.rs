@@ -150,7 +150,7 @@ impl Session {
         conductor::run(&self.profile, &self.areas, self.bricks, 0, control, &mut |event| {
             let told = std::mem::take(&mut *changes.lock().unwrap_or_else(PoisonError::into_inner));
             for (target, Change { at_ns, condition }) in told {
-                emit(Event::Condition { target, at_ns, condition });
+                emit(Event::BrickCondition { target, at_ns, condition });
             }
             emit(event);
         });

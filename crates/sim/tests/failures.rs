@@ -54,7 +54,7 @@ fn run(target: &str, seconds: u32, reads: u32, overrides: &[&str]) -> Told {
     let session = prepare(profile, &[target.to_string()], &options(overrides)).expect("a session");
     let mut told = Told::default();
     session.run(&RunControl::default(), &mut |event| match event {
-        Event::Condition { at_ns, condition, .. } => told.conditions.push((at_ns, condition)),
+        Event::BrickCondition { at_ns, condition, .. } => told.conditions.push((at_ns, condition)),
         Event::Interval(i) => {
             let count = |f: fn(&engine::event::CellEvent) -> u64| i.cells.iter().map(f).sum::<u64>();
             told.intervals.push((i.end_ns, count(|c| c.requests), count(|c| c.errors)));

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from brickyard.analysis.condition import condition_check, condition_words
+from brickyard.analysis.conditions import condition_spans
 from brickyard.analysis.latency import Latency
 from brickyard.analysis.ramp import step_document, steps
 from brickyard.analysis.totals import Totals, totals, whole_intervals
@@ -34,6 +35,7 @@ def run_document(record: Record) -> Json:
         "seed": info.seed,
         "condition": info.condition,
         "condition_check": condition_check(record),
+        "conditions": [span.document() for span in condition_spans(record)],
         "targets": info.targets,
         "created_unix_ns": info.created_unix_ns,
         "start_unix_ns": info.start_unix_ns,
