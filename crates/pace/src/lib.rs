@@ -1,9 +1,13 @@
 //! Duty: when each operation is due. Open loops have a schedule of their own, constant or Poisson, which a late request
-//! does not move; in a closed loop an operation is due when the one before it in its slot ended, plus think time.
+//! does not move; a log's time stamps are one, at any speed; in a closed loop an operation is due when the one before it in its slot ended, plus think time.
 //!
 //! Refusal: it never sleeps, never skips a due time and never looks at a clock.
 
+mod log_timed;
+
 use plan::Arrivals;
+
+pub use log_timed::{LogTimed, Speed};
 
 /// Fractional bits of a period, so that a rate of 7/s is off by 4 ns after a week.
 const FRACTION_BITS: u32 = 20;
@@ -127,10 +131,15 @@ impl Schedule {
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014): small, seedable, good enough for distances.
-struct SplitMix(u64);
+pub struct SplitMix(u64);
 
 impl SplitMix {
-    fn next(&mut self) -> u64 {
+    pub fn new(seed: u64) -> SplitMix {
+        SplitMix(seed)
+    }
+
+    #[allow(clippy::should_implement_trait)] // it never ends
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -4,6 +4,7 @@
 
 mod bricks;
 mod histogram;
+mod replay;
 mod run;
 
 use plan::Profile;
@@ -61,5 +62,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(parse_duration_ns, module)?)?;
     bricks::register(module)?;
     histogram::register(module)?;
+    crate::replay::register(module)?;
     run::register(module)
 }

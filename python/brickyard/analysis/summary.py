@@ -187,6 +187,9 @@ def _target_lines(record: Record) -> list[tuple[str, str]]:
     lines = []
     for number, opened in enumerate(record.info.engine.get("targets", [])):
         facts = dig(record.info.facts, "targets", number) or {}
+        if opened["kind"] == "postgresql":
+            lines += [("Database", _database_words(opened)), *_device_lines(facts)]
+            continue
         kind = KINDS.get(opened["kind"], opened["kind"])
         lines.append(
             (
@@ -200,6 +203,20 @@ def _target_lines(record: Record) -> list[tuple[str, str]]:
         )
         lines += _device_lines(facts)
     return lines
+
+
+def _database_words(opened: Json) -> str:
+    """What a server says of itself."""
+    if opened.get("unreachable"):
+        return f"{opened['path']}: not reachable, {opened['unreachable']}"
+    settings = ", ".join(f"{name} {value}" for name, value in opened.get("settings") or [])
+    where = f"data in {opened['data_directory']}" if opened.get("data_directory") else ""
+    return _joined(
+        f"PostgreSQL {opened.get('version')}",
+        format_size(opened["size_bytes"]) if opened.get("size_bytes") else "",
+        where if opened.get("is_local") else "on another host, or its disks are not to be seen",
+        settings,
+    )
 
 
 def unwritten_words(opened: Json) -> str:
@@ -267,7 +284,7 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
             "Engine",
             _joined(
                 _with_reason(str(engine.get("engine")), engine.get("engine_reason")),
-                _with_reason(f"{engine.get('io')} I/O", engine.get("io_reason")),
+                _with_reason(f"{engine['io']} I/O", engine.get("io_reason")) if engine.get("io") else "",
                 _reap(engine.get("reap")),
             ),
         ),

@@ -15,6 +15,7 @@ from brickyard import _core
 from brickyard.analysis.latency import Latency, latency_of
 from brickyard.store import CHAIN, Interval, IntervalCost, Json, Record
 
+MEASURES = ("service", "response", "lateness", "first_byte", "driver_lag")
 STUB_SHARE = 0.1  # what an interruption left of a phase tells no rate below this share of an interval
 FULL_INTERVAL_SHARE = 0.9  # the last interval of a phase may be a stub; its rate says little
 
@@ -157,10 +158,7 @@ def _totals(record: Record, phase: int, stream: int, operation: str, items: list
     spans = rated_intervals(record, phase)
     starts = {span.start_ns for span in spans}
     rated = [item for item in once if item.start_ns in starts]
-    found = {
-        measure: latency_of(item for item in items if item.measure == measure)
-        for measure in ("service", "response", "lateness")
-    }
+    found = {measure: latency_of(item for item in items if item.measure == measure) for measure in MEASURES}
     return Totals(
         phase=phase,
         phase_name=phase_name(record, phase),

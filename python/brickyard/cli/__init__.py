@@ -31,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; gives back the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        _hide_passwords(given)
         code = _run(given)
         sys.stdout.flush()
         return code
@@ -63,7 +64,7 @@ def _run(given: list[str]) -> int:
 
     try:
         result = app(
-            spread_check(given),
+            _with_stdin(spread_check(given)),
             exit_on_error=False,
             print_error=False,
             help_on_error=False,
@@ -72,6 +73,20 @@ def _run(given: list[str]) -> int:
     except cyclopts.CycloptsError as error:
         return _complain(given, f"{one_line(error)} See brickyard --help.", BAD_INPUT, error)
     return result if isinstance(result, int) else 0
+
+
+def _hide_passwords(given: list[str]) -> None:
+    """First of all: everybody on the host can read the arguments of a process."""
+    dsns = [word for word in given if "://" in word or "password=" in word]
+    if dsns:
+        from brickyard import _core
+
+        _core.replay_hide_passwords([text.removeprefix("--to=") for text in dsns])
+
+
+def _with_stdin(given: list[str]) -> list[str]:
+    """A lone hyphen is standard input; the parser of options takes it for one."""
+    return ["/dev/stdin" if word == "-" else word for word in given] if given[:1] == ["replay"] else given
 
 
 def _system_words(error: OSError) -> str:

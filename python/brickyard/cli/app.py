@@ -28,6 +28,7 @@ MEASURE, LOOK, HOST = "Measure", "What was measured", "This host"
 for _verb, _place, _help, _group in (
     ("characterize", "characterize:characterize", "Request sizes × {sequential, random} × {read, write}.", MEASURE),
     ("run", "run:run", "One profile on its targets.", MEASURE),
+    ("replay", "replay:replay", "Web logs against a database, each request as the call that its page makes.", MEASURE),
     ("crosscheck", "crosscheck:crosscheck", "The same load by our engine and by fio, and the difference.", MEASURE),
     ("import", "import_:import_", "Loads of other tools as profiles; results of fio as runs.", MEASURE),
     ("study", "study:study_app", "Factors × levels × repetitions, and the tables that come out.", MEASURE),

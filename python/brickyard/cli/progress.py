@@ -36,13 +36,16 @@ def describe(spec: RunSpec) -> str:
     return spec.profile + number
 
 
-def figures(events: list[Json]) -> str:
+IOPS, CALLS = "IOPS", "calls/s"
+
+
+def figures(events: list[Json], words: str = IOPS) -> str:
     """Rates over some intervals; of a single one also the worst p99 of its operations."""
     span_ns = max(event["end_ns"] for event in events) - min(event["start_ns"] for event in events)
     seconds = max(span_ns / 1e9, 1e-9)
     cells = [cell for event in events for cell in event["cells"] if cell["operation"] != CHAIN]
     requests, moved, errors = (sum(cell[key] for cell in cells) for key in ("requests", "bytes", "errors"))
-    text = f"{format_iops(requests / seconds)} IOPS  {format_mib_per_s(moved / seconds)} MiB/s"
+    text = f"{format_iops(requests / seconds)} {words}  {format_mib_per_s(moved / seconds)} MiB/s"
     measures = [cell["measures"] for cell in cells if "measures" in cell]
     p99 = [measure["response"]["p99_ns"] for measure in measures if "response" in measure]
     if len(events) == 1 and any(p99):
@@ -50,11 +53,11 @@ def figures(events: list[Json]) -> str:
     return f"{text}  {errors:,} errors" if errors else text
 
 
-def closing(rates: Sequence[PhaseRate]) -> str:
+def closing(rates: Sequence[PhaseRate], words: str = IOPS) -> str:
     """The rates of a finished run as its table has them, phase by phase."""
     said = []
     for rate in rates:
-        text = f"{format_iops(rate.iops)} IOPS  {format_mib_per_s(rate.bytes_per_s)} MiB/s" if rate.is_rated else "–"
+        text = f"{format_iops(rate.iops)} {words}  {format_mib_per_s(rate.bytes_per_s)} MiB/s" if rate.is_rated else "–"
         text += f"  {rate.errors:,} errors" if rate.errors else ""
         said.append(f"{rate.phase_name}: {text}" if len(rates) > 1 else text)
     return "; ".join(said)
@@ -73,8 +76,9 @@ def planned_ns(plan: Json) -> int | None:
 class Terminal:
     """A listener for a person."""
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: Console | None = None, words: str = IOPS) -> None:
         self.console = console or stderr()
+        self._words = words
         self._live = self.console.is_terminal
         self._progress = Progress(
             TextColumn("{task.description}"),
@@ -139,7 +143,7 @@ class Terminal:
         elif kind == "phase" and self._began_ns is None:
             self._began_ns = event["start_ns"]
         elif kind == "interval":
-            self._last = figures([event])
+            self._last = figures([event], self._words)
             spent_ns = event["end_ns"] - (self._began_ns or 0)
             done = min(spent_ns / self._planned_ns, 1.0) if self._planned_ns else None
             self._say(("warm-up: " if event["warmup"] else "") + self._last, done)
@@ -157,7 +161,7 @@ class Terminal:
         if self._live and self._task is not None and self._many:
             self._progress.update(self._task, completed=self._ended * 1000)
         elif not self._live:
-            said = f": {closing(result.rates)}" if result.rates else ""
+            said = f": {closing(result.rates, self._words)}" if result.rates else ""
             why = f" ({result.outcome}{': ' + result.message if result.message else ''})"
             count = f"{self._ended}/{self._expected} " if self._many else ""
             self._line(f"{count}{self._name}{said}{why if result.outcome != 'done' else self._left()}")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from brickyard.cli import judging as judges
 from brickyard.cli import options
 from brickyard.cli.output import emit, stdout
 from brickyard.cli.selection import open_store, select
 from brickyard.errors import BadInputError
+from brickyard.store import Store, StudyInfo
 
 
 def report(
@@ -32,6 +35,13 @@ def report(
     judge = judges.judging(ruler, check, price, capacity, ports)
     with open_store(store) as kept:
         chosen = select(kept, runs)
+        page = _of_study(kept, chosen.study, output, is_judged=judge.is_asked) if chosen.study else None
+    if page is not None:
+        if json:
+            emit({"report": str(page), "runs": [r.info.id for r in chosen.records]})
+        else:
+            stdout().print(f"report: {page}", markup=False, soft_wrap=True)
+        return 0
     if not any(record.intervals for record in chosen.records):
         raise BadInputError("these runs measured nothing; choose others with `brickyard runs`")
     page = write_report(
@@ -45,3 +55,18 @@ def report(
     else:
         stdout().print(f"report: {page}", markup=False, soft_wrap=True)
     return judge.exit_code(chosen.records, 0)
+
+
+def _of_study(store: Store, study: StudyInfo, output: Path | None, *, is_judged: bool) -> Path | None:
+    """The matrix of a study that came from a file; anything else is a report of its runs."""
+    from brickyard.report import default_directory
+    from brickyard.report.study_page import write_study_report
+    from brickyard.study.results import kept_design, results, view_of
+
+    design = kept_design(study)
+    if design is None or is_judged:
+        return None
+    found = results(store, design, study.about["cells"])
+    if not found.counted:
+        raise BadInputError(f"s{study.id}: has no finished run yet; `brickyard study` goes on with it")
+    return write_study_report(view_of(design, found, study.notes), output or default_directory(found.counted, study))

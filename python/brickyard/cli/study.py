@@ -9,6 +9,8 @@ from typing import Annotated
 from cyclopts import App, Parameter
 from rich.console import Console
 
+from brickyard.analysis.conclusions import conclusions
+from brickyard.analysis.differing import differing_in_study
 from brickyard.analysis.observe import Observed
 from brickyard.cli import options
 from brickyard.cli.output import emit, stderr, stdout, table
@@ -16,6 +18,7 @@ from brickyard.cli.progress import Terminal
 from brickyard.cli.target import parse_size
 from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError
 from brickyard.report.matrix_tables import footnotes, matrix_table
+from brickyard.report.study_page import StudyView, study_document, write_study_report
 from brickyard.report.tables import Table
 from brickyard.store import Json, Record, Store
 from brickyard.study.cells import Layout, Specs, Wishes, lay_out
@@ -52,6 +55,7 @@ def study(
     size: options.Size = None,
     overwrite: options.Overwrite = (),
     i_know_this_destroys_data: options.DestroysData = False,
+    output: options.ReportPlace = None,
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
@@ -91,7 +95,7 @@ def study(
                 terminal.note(note)
             matrix = Matrix(kept, terminal, interrupt, design, wishes, planned)
             result = MatrixResult(None) if no_run else matrix.run()
-        return _told(kept, design, layout, planned, result, as_json=json)
+        return _told(kept, design, layout, planned, result, output, as_json=json)
 
 
 def _told(
@@ -100,23 +104,44 @@ def _told(
     layout: Layout,
     planned: list[Step],
     result: MatrixResult,
+    output: Path | None,
     *,
     as_json: bool,
 ) -> int:
-    from brickyard.study.results import results
+    from brickyard.study.results import results, view_of
 
-    found = results(store, design, planned)
+    found = results(store, design, [step.identity for step in planned])
     code = EXIT_CODES.get(result.outcome, BAD_INPUT)
+    view = view_of(design, found, [*layout.notes, *result.notes])
+    page = _reported(view, output) if output is not None and found.counted else None
     if as_json:
-        emit(_document(design, layout, planned, result, found.observed, found.invalid))
+        told = _document(design, layout, planned, result, found.observed, found.invalid)
+        emit({**told, **study_document(view), **({"report": str(page)} if page else {})})
         return code
     console = stdout()
+    print_differing(console, found.counted)
     print_matrix(console, found.observed)
+    for line in conclusions(found.observed.pivots):
+        console.print(line, markup=False, soft_wrap=True)
+    console.print()
     for record in found.invalid:
         console.print(f"invalid, in no table: run {record.info.id}: {record.info.invalid}", markup=False)
     for line in _closing(planned, result, len(found.counted)):
         console.print(line, markup=False, soft_wrap=True)
+    if page:
+        console.print(f"report: {page}", markup=False, soft_wrap=True)
     return code
+
+
+def _reported(view: StudyView, output: Path) -> Path:
+    with stderr().status("drawing the report"):
+        return write_study_report(view, output)
+
+
+def print_differing(console: Console, records: list[Record]) -> None:
+    """Before any figure: what was not alike, although no level says so."""
+    for item in differing_in_study(records):
+        console.print(f"differed between the runs: {item.label}: {item.words}", markup=False, soft_wrap=True)
 
 
 def print_matrix(console: Console, observed: Observed) -> None:

@@ -10,6 +10,7 @@ from brickyard.analysis import cells, summary
 from brickyard.analysis.characterization import RankedCell
 from brickyard.analysis.conditions import condition_spans
 from brickyard.analysis.ramp import COLUMNS, by_phase, step_rows, steps
+from brickyard.analysis.replay import is_replay
 from brickyard.cli.output import table, warning_text
 from brickyard.facts.caveats_run import DAMAGE_WORDS
 from brickyard.store import Record
@@ -210,6 +211,11 @@ def print_run(console: Console, record: Record) -> None:
     console.print()
     print_circumstances(console, [record])
     console.print()
+    if is_replay(record):
+        from brickyard.cli.replay_tables import print_replay
+
+        print_replay(console, [record])
+        return
     print_totals(console, record)
     print_ramp(console, record)
     print_conditions(console, record)

@@ -31,7 +31,10 @@ from .target import target_facts
 SAMPLES_MAX = 3600
 # 80 characters a CPU, for more CPUs than there are.
 CPU_READ_BYTES = 1 << 19
-SERIES_FIELDS = ("read_requests", "read_bytes", "write_requests", "write_bytes", "busy_ms", "in_flight")
+SERIES_FIELDS = (
+    *("read_requests", "read_bytes", "write_requests", "write_bytes", "busy_ms", "in_flight"),
+    *("read_ms", "write_ms", "weighted_ms"),
+)
 
 
 class Watch:

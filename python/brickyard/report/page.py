@@ -17,8 +17,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from brickyard import analysis
 from brickyard.analysis import summary as summaries
+from brickyard.analysis.replay import is_replay
 from brickyard.errors import BadInputError, one_line
-from brickyard.report import charts, words
+from brickyard.report import charts, replay, words
 from brickyard.report.pictures import Picture, draw
 from brickyard.report.tables import Table, characterization_tables, failure_table, slowest_table, totals_tables
 from brickyard.store import Record, StudyInfo
@@ -69,6 +70,11 @@ def write_report(records: list[Record], study: StudyInfo | None, place: Path, ju
 
 
 def draw_figures(records: list[Record]) -> list[Figure]:
+    if all(is_replay(record) for record in records):
+        return [
+            Figure(title, caption, [wide], [narrow])
+            for title, caption, wide, narrow in replay.figures(records, WIDE, NARROW)
+        ]
     patterns = analysis.characterization(records)
     figures = []
     if analysis.is_graph(patterns):
@@ -186,7 +192,10 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    replayed = all(is_replay(record) for record in records)
     tables: list[Table] = characterization_tables(patterns) if graph else totals_tables(records)
+    if replayed:
+        tables = replay.tables(records)
     outcomes = [r for r in records if r.info.outcome != "done"]
     return environment.get_template("report.html.j2").render(
         title=_title(records, study, graph=graph),
@@ -196,11 +205,11 @@ def render(
         notes=study.notes if study else [],
         unfinished=[f"Run {r.info.id} {r.info.outcome}: {r.info.message}" for r in outcomes],
         circumstances=summaries.circumstances(records),
-        summary=words.summary(records, patterns),
+        summary=replay.summary(records) if replayed else words.summary(records, patterns),
         figures=figures,
         tables=tables,
         verdicts=_verdicts(records, judge),
-        failures=failure_table(records),
+        failures=None if replayed else failure_table(records),
         slowest=slowest_table(records),
         pictures=pictures,
     )

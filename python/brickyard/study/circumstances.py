@@ -8,17 +8,24 @@ from __future__ import annotations
 import time
 
 from brickyard import _core, facts
-from brickyard.analysis import summary
+from brickyard.analysis import replay, summary
 from brickyard.analysis.totals import stream_plan
 from brickyard.store import Json, Record, Store
 
+NOT_OF_REPLAYS = {
+    *("short", "not_steady", "left_steady", "noisy"),
+    *("cache_unknown", "smaller_than_cache", "unwritten", "unwritten_unknown", "foreign_unknown"),
+    "volatile_write_cache",
+}
 SAMPLE_EVERY_S = 1.0  # a sample reads a few open files; more often would tell no more
 
 
 def collect(targets: list[str]) -> Json:
     """Facts about the host and each target, taken once before the first run of a study."""
     found = [facts.collect(target) for target in targets]
-    return {"host": found[0]["host"] if found else {}, "targets": [item["target"] for item in found]}
+    if not found:  # what is measured lies on another host; the generator's host still counts
+        return {"host": facts.collect("/")["host"], "targets": []}
+    return {"host": found[0]["host"], "targets": [item["target"] for item in found]}
 
 
 class Watching:
@@ -52,8 +59,13 @@ class Watching:
         return [watch.result(ours(record, target)) for target, watch in enumerate(self._watches)]
 
 
-def ours(record: Record, target: int) -> Json:
-    """What the run itself asked of one target, warm-up included, to be told apart from what others did."""
+def ours(record: Record, target: int) -> Json | None:
+    """None where a server stands between: what it asks of its devices is the answer, not a disturbance.
+
+    Else what the run itself asked of one target, warm-up included, to be told apart from what others did.
+    """
+    if record.info.plan.get("kind") == "replay":
+        return None
     counts = {"read_bytes": 0, "read_requests": 0, "write_bytes": 0, "write_requests": 0}
     for item in record.intervals:
         stream = stream_plan(record, item.phase, item.stream)
@@ -85,6 +97,10 @@ def warnings(store: Store, record: Record, watched: list[Json]) -> list[Json]:
             "release_build": _core.is_release_build(),
         }
     )
+    if replay.is_replay(record):
+        # A log's load is not meant to be steady, and what the server's cache takes off its disks is the server's merit.
+        found = [item for item in found if item["id"] not in NOT_OF_REPLAYS]
+        return sorted([*replay.replay_warnings(record), *found], key=lambda item: item["severity"] != "warning")
     return found
 
 

@@ -120,6 +120,7 @@ class Design:
     overrides: tuple[Override, ...]
     stop: Stop
     tables: tuple[TableSpec, ...]
+    trades: tuple[tuple[str, str, str], ...]
 
     def factor(self, name: str) -> Factor:
         return next(factor for factor in self.factors if factor.name == name)
@@ -158,6 +159,7 @@ def read_design(text: StudyText) -> Design:
     overrides = tuple(_override(table, factors) for table in keys.list_of_tables("override"))
     stop = _stop(keys.table("stop"))
     tables = tuple(_table(number, table, factors) for number, table in enumerate(keys.list_of_tables("table"), 1))
+    trades = tuple(_trade(table, tables) for table in keys.list_of_tables("trade"))
     keys.done()
     _check_places(text.place, base, factors, overrides)
     return Design(
@@ -178,6 +180,7 @@ def read_design(text: StudyText) -> Design:
         overrides=overrides,
         stop=stop,
         tables=tables or (_plain_table(factors),),
+        trades=trades,
     )
 
 
@@ -308,6 +311,18 @@ def _table(number: int, keys: Keys, factors: tuple[Factor, ...]) -> TableSpec:
     if figure == "iops_within" and spec.limit is None:
         raise keys.wrong("figure", 'iops_within needs limit = "100ms", the mean response up to which rates count')
     return spec
+
+
+def _trade(keys: Keys, tables: tuple[TableSpec, ...]) -> tuple[str, str, str]:
+    """Two tables that are drawn against each other: x, y and a title."""
+    names = [table.name for table in tables]
+    found = keys.text("x", ""), keys.text("y", "")
+    for key, name in zip(("x", "y"), found, strict=True):
+        if name not in names:
+            raise keys.wrong(key, f"{name or 'missing'}: the name of a table is wanted{nearest(name, names)}")
+    title = keys.text("title", f"{found[1]} against {found[0]}")
+    keys.done()
+    return *found, title
 
 
 def _plain_table(factors: tuple[Factor, ...]) -> TableSpec:

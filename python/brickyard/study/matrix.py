@@ -65,9 +65,9 @@ def steps(design: Design, layout: Layout, wishes: Wishes, specs: Specs) -> list[
     return found
 
 
-def finished(runs: Iterable[RunInfo], planned: Iterable[Step]) -> dict[str, list[RunInfo]]:
-    """Runs of planned cells by identity, whatever became of them."""
-    wanted = {step.identity for step in planned}
+def finished(runs: Iterable[RunInfo], identities: Iterable[str]) -> dict[str, list[RunInfo]]:
+    """Runs of cells by identity, whatever became of them."""
+    wanted = set(identities)
     found: dict[str, list[RunInfo]] = {}
     for run in runs:
         identity = run.labels.get("cell")
@@ -95,7 +95,7 @@ class Matrix:
         self.store, self.listener, self.interrupt = store, listener, interrupt
         self.design, self.wishes, self.planned = design, wishes, planned
         self.runner = Runner(store, listener, interrupt)
-        self.earlier = finished(store.runs(), planned)
+        self.earlier = finished(store.runs(), (step.identity for step in planned))
         self.result = MatrixResult(None)
         self._values: dict[tuple[str, ...], list[float]] = {}
         self._failed = 0
@@ -191,7 +191,7 @@ class Matrix:
         if step.repetition <= PRECISE_FROM:
             return False
         others = [s for s in self.planned if s.cell.levels == step.cell.levels and s.repetition < step.repetition]
-        runs = [r for s in others for r in finished(self.store.runs(), [s]).get(s.identity, []) if is_good(r)]
+        runs = [r for s in others for r in finished(self.store.runs(), [s.identity]).get(s.identity, []) if is_good(r)]
         figure = FIGURES[self.design.tables[0].figure]
         values = [m.value for run in runs for m in measured(self.store.record(run.id), figure) if m.value is not None]
         made = sample(values) if len(values) >= PRECISE_FROM else None

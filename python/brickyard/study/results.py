@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard.analysis.observe import Observed, is_counted, observe
-from brickyard.store import Record, Store
-from brickyard.study.design import Design
-from brickyard.study.matrix import Step, finished, is_good
+from brickyard.report.study_page import StudyView
+from brickyard.store import Record, Store, StudyInfo
+from brickyard.study.design import Design, read_design
+from brickyard.study.matrix import finished, is_good
+from brickyard.study.texts import StudyText
 
 
 @dataclass(frozen=True)
@@ -21,9 +23,29 @@ class Results:
     observed: Observed
 
 
-def results(store: Store, design: Design, planned: Sequence[Step]) -> Results:
-    runs = finished(store.runs(), planned)
-    chosen = [good[-1].id for step in planned if (good := [r for r in runs.get(step.identity, []) if is_good(r)])]
+def view_of(design: Design, found: Results, notes: Sequence[str]) -> StudyView:
+    return StudyView(
+        title=design.title,
+        source=design.source,
+        about=design.about,
+        records=found.counted,
+        invalid=found.invalid,
+        observed=found.observed,
+        notes=notes,
+        trades=design.trades,
+    )
+
+
+def results(store: Store, design: Design, identities: Sequence[str]) -> Results:
+    runs = finished(store.runs(), identities)
+    chosen = [good[-1].id for identity in identities if (good := [r for r in runs.get(identity, []) if is_good(r)])]
     counted = [record for record in map(store.record, sorted(chosen)) if is_counted(record)]
     invalid = [store.record(run.id) for group in runs.values() for run in group if run.invalid]
     return Results(counted, invalid, observe(counted, design.tables, design.axes))
+
+
+def kept_design(study: StudyInfo) -> Design | None:
+    """The design that a study in the store was carried out by; None where it was no study of a file."""
+    if "cells" not in study.about or "text" not in study.about:
+        return None
+    return read_design(StudyText(study.name, str(study.about["text"]), f"study s{study.id}"))

@@ -36,6 +36,10 @@ class RunSpec:
     options: Json = field(default_factory=dict)
     condition: str = "normal"
     labels: Json = field(default_factory=dict)
+    places: tuple[str, ...] | None = None
+    """Where the targets lie on this host, where they are no paths themselves."""
+    start: Callable[[], Any] | None = None
+    """Sets something going that tells the same events as the core does."""
 
 
 @dataclass(frozen=True)
@@ -111,12 +115,12 @@ class Runner:
 
         if not _core.is_release_build():
             raise BadInputError("the core is a debug build, which measures itself; build it with `make run`")
-        key = tuple(spec.targets)
+        key = tuple(spec.targets if spec.places is None else spec.places)
         if key not in self._facts:
-            self._facts[key] = circumstances.collect(spec.targets)
-        watch = circumstances.Watching(spec.targets)
+            self._facts[key] = circumstances.collect(list(key))
+        watch = circumstances.Watching(list(key))
         plan = json.loads(spec.plan)
-        handle = _start(spec)
+        handle = _start(spec) if spec.start is None else spec.start()
         self.interrupt.attach(handle)
         try:
             run = self.store.add_run(

@@ -1,0 +1,379 @@
+//! Duty: conducts one driver: one thread, some sessions, calls when they are due, until the log is at its end.
+//! Refusal: no call is skipped to keep a pace; what could not be sent is counted.
+
+mod dispatch;
+mod shared;
+mod work;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use crate::clock::{Timer, now_ns, process_cpu, thread_cpu};
+use crate::database::{Database, Failure};
+use crate::event::{Cpu, Event, Interval, Measure, PhaseEnd, ReplayEnd};
+use crate::feed::{Feed, probe};
+use crate::mapping::Mapping;
+use crate::postgres::{Dsn, Postgres, ServerFacts};
+use crate::spec::{Pace, Spec};
+use crate::tally::{Tally, Told};
+use shared::Shared;
+
+/// How often the conductor looks after its sessions; Ctrl-C acts within 200 ms.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// A driver that adds more than this to one call in a hundred does not keep its pace: a hundredth of the second to
+/// which logs are stamped.
+const LAG_P99_MAX_NS: u64 = 10_000_000;
+/// Whole share of a core: the driver itself is the limit.
+const BOUND_CPU_SHARE: f64 = 0.97;
+/// Sessions that wait for the log for a tenth of the time: reading it is the limit.
+const BOUND_STARVED_SHARE: f64 = 0.1;
+/// CPU time is counted in ticks of up to 10 ms; a shorter run says nothing of it.
+const BOUND_JUDGED_NS: u64 = 100_000_000;
+
+pub const RUN: u8 = 0;
+pub const DRAIN: u8 = 1;
+pub const ABANDON: u8 = 2;
+
+/// Ctrl-C and its like.
+#[derive(Default)]
+pub struct Control(AtomicU8);
+
+impl Control {
+    pub fn stop(&self) {
+        self.0.fetch_max(DRAIN, Ordering::Relaxed);
+    }
+
+    pub fn abandon(&self) {
+        self.0.fetch_max(ABANDON, Ordering::Relaxed);
+    }
+
+    pub fn state(&self) -> u8 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Why a driver can't begin; what is bad input is the user's to mend.
+#[derive(Debug)]
+pub struct Refusal {
+    pub bad_input: bool,
+    pub message: String,
+}
+
+impl Refusal {
+    fn input(message: impl Into<String>) -> Refusal {
+        Refusal { bad_input: true, message: message.into() }
+    }
+}
+
+/// A driver with its sessions open, waiting for the word.
+pub struct Driver {
+    spec: Spec,
+    pace: Pace,
+    mapping: Arc<Mapping>,
+    feed: Feed,
+    runtime: tokio::runtime::Runtime,
+    database: Arc<Postgres>,
+    sessions: Vec<Vec<<Postgres as Database>::Session>>,
+    pub facts: Vec<Result<ServerFacts, Failure>>,
+    pub first_ns: Option<i64>,
+}
+
+impl Driver {
+    /// Reads everything, connects everything; whatever can refuse the run does so here.
+    pub fn prepare(spec: Spec) -> Result<Driver, Refusal> {
+        spec.check().map_err(Refusal::input)?;
+        let pace = spec.pace().map_err(Refusal::input)?;
+        let options = spec.feed_options().map_err(Refusal::input)?;
+        if spec.to.is_empty() {
+            return Err(Refusal::input("no database is named; give one with --to postgresql://USER@HOST/DATABASE"));
+        }
+        let mapping = Mapping::from_toml(&spec.mapping, spec.to.len());
+        let mapping = Arc::new(mapping.map_err(|e| Refusal::input(format!("mapping: {e}")))?);
+        let parse = |(number, text): (usize, &String)| {
+            Dsn::parse(text).map_err(|e| Refusal::input(format!("--to, database {number}: {e}")))
+        };
+        let dsns = spec.to.iter().enumerate().map(parse).collect::<Result<Vec<_>, Refusal>>()?;
+        let found = probe(&options).map_err(Refusal::input)?;
+        let feed = Feed::open(mapping.clone(), options, false).map_err(Refusal::input)?;
+        let database = Arc::new(Postgres::new(dsns, mapping.statements.clone()).map_err(Refusal::input)?);
+        let failed = |message: String| Refusal { bad_input: false, message };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|e| failed(format!("no driver could be started: {e}")))?;
+        let bricks = spec.to.len();
+        let (facts, sessions) = runtime.block_on(async {
+            let mut facts = Vec::new();
+            for brick in 0..bricks {
+                facts.push(database.facts(brick).await);
+            }
+            (facts, open_sessions(&database, bricks, spec.sessions).await)
+        });
+        let sessions = sessions.map_err(|(brick, failure)| {
+            let shown = database.shown(brick);
+            Refusal::input(format!("{shown}: {}", refused(&failure)))
+        })?;
+        if sessions.iter().all(Vec::is_empty) {
+            let brick = 0;
+            let failure = facts[brick].as_ref().err().cloned();
+            let said = failure.map_or_else(|| "no session could be opened".into(), |f| refused(&f));
+            return Err(Refusal::input(format!("{}: {said}", database.shown(brick))));
+        }
+        Ok(Driver { spec, pace, mapping, feed, runtime, database, sessions, facts, first_ns: found.first_ns })
+    }
+
+    pub fn pages(&self) -> &[String] {
+        &self.mapping.pages
+    }
+
+    /// Drives until the end. Events go to `emit`; times are ns since `start_ns`.
+    pub fn run(self, start_ns: u64, control: &Control, emit: &mut dyn FnMut(Event)) {
+        let Driver { spec, pace, mapping, feed, runtime, database, sessions, first_ns, .. } = self;
+        let (send, receive) = channel();
+        let is_open_loop = !matches!(pace, Pace::FireHose);
+        let tally = Tally::new(mapping.pages.len(), spec.to.len(), is_open_loop, spec.interval_ns, send);
+        let shared =
+            Arc::new(Shared::new(database, mapping.clone(), tally, spec.to.len(), is_open_loop, spec.in_order));
+        let pace = match pace {
+            Pace::TimeSynchronized { speed, origin_ns } => {
+                let from_ns = spec.feed_options().ok().and_then(|o| o.from_ns);
+                let origin_ns = origin_ns.or(first_ns.map(|first| first.max(from_ns.unwrap_or(i64::MIN))));
+                Pace::TimeSynchronized { speed, origin_ns }
+            }
+            other => other,
+        };
+        std::thread::scope(|scope| {
+            let theirs = shared.clone();
+            let conducting =
+                std::thread::Builder::new().name("brickyard-driver".into()).spawn_scoped(scope, move || {
+                    runtime.block_on(conduct(&spec, pace, feed, theirs, sessions, start_ns, control));
+                    // Sessions that were abandoned hang in the kernel or at the server; nothing waits for them.
+                    runtime.shutdown_background();
+                });
+            let conducting = match conducting {
+                Ok(thread) => thread,
+                Err(error) => {
+                    let message = format!("no thread could be started: {error}");
+                    return emit(Event::End { end_ns: 0, outcome: "failed", message });
+                }
+            };
+            while let Ok(told) = receive.recv() {
+                match told {
+                    Told::Interval(closed) => emit(Event::Interval(Box::new(Interval::new(&closed)))),
+                    Told::Event(event) => {
+                        let is_end = matches!(event, Event::End { .. });
+                        emit(event);
+                        if is_end {
+                            break;
+                        }
+                    }
+                }
+            }
+            if conducting.join().is_err() {
+                let message = "the driver stopped unexpectedly; please report this".into();
+                emit(Event::End { end_ns: 0, outcome: "failed", message });
+            }
+        });
+    }
+}
+
+/// Opens all sessions. A database that can't be reached is left out while another can; any other refusal is final.
+async fn open_sessions(
+    database: &Arc<Postgres>,
+    bricks: usize,
+    count: u32,
+) -> Result<Vec<Vec<<Postgres as Database>::Session>>, (usize, Failure)> {
+    let mut all = Vec::new();
+    for brick in 0..bricks {
+        let mut sessions = Vec::new();
+        for _ in 0..count {
+            match database.connect(brick).await {
+                Ok(session) => sessions.push(session),
+                Err(failure) if sessions.is_empty() && bricks > 1 && is_unreachable(&failure) => break,
+                Err(failure) => return Err((brick, failure)),
+            }
+        }
+        all.push(sessions);
+    }
+    Ok(all)
+}
+
+/// No server answers, or one that is starting up or going down does (class 57P).
+fn is_unreachable(failure: &Failure) -> bool {
+    failure.sqlstate == Failure::UNREACHABLE || failure.sqlstate.starts_with("57P")
+}
+
+fn refused(failure: &Failure) -> String {
+    let remedy = match failure.sqlstate.as_str() {
+        Failure::UNREACHABLE => "check that the server runs and takes connections there",
+        "28P01" | "28000" => "give the password in PGPASSWORD or the password file",
+        "53300" => "lower --sessions or --drivers, or raise max_connections",
+        "42P01" | "42883" | "42703" | "3F000" => "the mapping's sql speaks of what this database does not have",
+        "3D000" => "name another database",
+        _ => "check the mapping's sql and the connection string",
+    };
+    format!("{} ({}); {remedy}", failure.text, failure.sqlstate)
+}
+
+/// Runs on the driver's own thread until all is done.
+async fn conduct(
+    spec: &Spec,
+    pace: Pace,
+    feed: Feed,
+    shared: Arc<Shared<Postgres>>,
+    sessions: Vec<Vec<<Postgres as Database>::Session>>,
+    start_ns: u64,
+    control: &Control,
+) {
+    let timer = Timer::new();
+    let Ok(timer) = timer else {
+        return shared.tell_end(0, "failed", "no timer could be made; too many files are open".into());
+    };
+    let _ = timer.until(start_ns).await;
+    let (cpu, thread) = (process_cpu(), thread_cpu());
+    shared.tally().begin(start_ns);
+    shared.live_at(now_ns());
+    for (brick, sessions) in sessions.into_iter().enumerate() {
+        let missing = spec.sessions as usize - sessions.len();
+        let all = sessions.into_iter().map(Some).chain((0..missing).map(|_| None));
+        all.for_each(|session| drop(tokio::spawn(work::work(shared.clone(), brick, session))));
+    }
+    let dispatching = dispatch::Dispatch::new(spec, pace, feed, shared.clone(), timer, start_ns);
+    let dispatcher = tokio::spawn(dispatching.run());
+    let (reason, outcome, message) = look_after(spec, &shared, &dispatcher, start_ns, control).await;
+    dispatcher.abort();
+    shared.close();
+    let abandoned = control.state() == ABANDON;
+    let end = End { spec, reason, outcome, message, abandoned, start_ns, cpu, thread };
+    end.tell(&shared);
+}
+
+/// Waits for the end, and says why it came.
+async fn look_after(
+    spec: &Spec,
+    shared: &Shared<Postgres>,
+    dispatcher: &tokio::task::JoinHandle<()>,
+    start_ns: u64,
+    control: &Control,
+) -> (&'static str, &'static str, String) {
+    let mut ending: Option<(&'static str, &'static str, String)> = None;
+    let until_ns = spec.duration_ns.map_or(u64::MAX, |d| start_ns.saturating_add(d));
+    loop {
+        let now = now_ns();
+        let boundary_ns = shared.tally().boundary_ns();
+        let wait = LOOK_EVERY.min(Duration::from_nanos(boundary_ns.saturating_sub(now)).max(Duration::from_millis(1)));
+        tokio::time::sleep(wait).await;
+        let now = now_ns();
+        shared.tally().tick(now);
+        match control.state() {
+            ABANDON => return ("interrupted", "interrupted", String::new()),
+            DRAIN => drop(ending.get_or_insert(("interrupted", "interrupted", String::new()))),
+            _ if now >= until_ns => drop(ending.get_or_insert(("duration", "done", String::new()))),
+            _ => {}
+        }
+        let is_dead = shared.dead_for_ns(now) > spec.patience_ns;
+        if is_dead && ending.is_none() {
+            let seconds = spec.patience_ns as f64 / 1e9;
+            let message = format!(
+                "no database could be reached for {seconds} s ({}); what was measured before is kept",
+                shared.last_failure()
+            );
+            return ("lost", "failed", message);
+        }
+        if ending.is_some() && !dispatcher.is_finished() {
+            dispatcher.abort();
+        }
+        if ending.is_some() {
+            shared.drop_waiting();
+        }
+        let all_issued = (dispatcher.is_finished() || ending.is_some()) && shared.waiting() == 0;
+        if all_issued {
+            shared.tally().issuing_ended = true;
+        }
+        if all_issued && shared.tally().in_flight_all == 0 {
+            return ending.unwrap_or(("end of log", "done", String::new()));
+        }
+        // The log is at its end, and what still waits does so for a database that is gone.
+        let stuck_ns = now.saturating_sub(shared.tally().last_success_ns.max(shared.dispatched_at()));
+        if dispatcher.is_finished() && shared.is_waiting_for_the_dead() && stuck_ns > spec.patience_ns {
+            shared.drop_waiting();
+        }
+    }
+}
+
+struct End<'e> {
+    spec: &'e Spec,
+    reason: &'static str,
+    outcome: &'static str,
+    message: String,
+    abandoned: bool,
+    start_ns: u64,
+    cpu: crate::clock::CpuTime,
+    thread: crate::clock::CpuTime,
+}
+
+impl End<'_> {
+    fn tell(self, shared: &Shared<Postgres>) {
+        let now = now_ns();
+        let (cpu, thread) = (process_cpu().since(self.cpu), thread_cpu().since(self.thread));
+        let mut tally = shared.tally();
+        let last_ns = if self.abandoned || tally.in_flight_all > 0 { now } else { tally.last_end_ns };
+        let duration_end = self.spec.duration_ns.map_or(u64::MAX, |d| self.start_ns.saturating_add(d));
+        // A run that ended by time has lasted that long even when its last call came back before.
+        let end_ns = if self.reason == "duration" { last_ns.max(duration_end).min(now) } else { last_ns };
+        tally.finish(end_ns);
+        let length_ns = end_ns.saturating_sub(self.start_ns).max(1);
+        let cpu_busy_share = ((thread.user_ns + thread.system_ns) as f64 / length_ns as f64).min(1.0);
+        let starved_share = (shared.starved_ns() as f64 / length_ns as f64).min(1.0);
+        let judged = length_ns >= BOUND_JUDGED_NS;
+        let bound = match () {
+            () if !judged => "",
+            () if cpu_busy_share > BOUND_CPU_SHARE => "cpu",
+            () if starved_share > BOUND_STARVED_SHARE => "own",
+            () => "",
+        };
+        let lag = (!tally.driver_lag.is_empty()).then(|| Measure::of(&tally.driver_lag));
+        let unsent_by_brick = shared.unsent();
+        let diverged_pages = shared.diverged_pages(&tally.sums.diverged_by_stream);
+        let replay = ReplayEnd {
+            driver: self.spec.driver,
+            calls: tally.sums.calls,
+            errors: tally.sums.errors,
+            rows: tally.sums.rows,
+            bytes: tally.sums.bytes,
+            diverged: tally.sums.diverged_by_stream.values().sum(),
+            lost_connections: shared.lost(),
+            reconnects: shared.reconnects(),
+            unsent_by_brick: unsent_by_brick.clone(),
+            queued: tally.sums.queued,
+            keeps_pace: lag.as_ref().is_none_or(|m| m.p99_ns <= LAG_P99_MAX_NS),
+            driver_lag: lag,
+            starved_share,
+            cpu_busy_share,
+            slowest_calls: tally.sums.slowest.clone(),
+            diverged_pages,
+            logs: shared.take_document().map(Box::new),
+        };
+        let end = PhaseEnd {
+            phase: 0,
+            end_ns: end_ns - self.start_ns,
+            reason: self.reason,
+            unsent: unsent_by_brick.iter().sum(),
+            outstanding: tally.in_flight_all,
+            errors_by_errno: tally.sums.errors_by_state.clone(),
+            errors_by_kind: Default::default(),
+            slowest: Vec::new(),
+            verified: None,
+            cpu: Cpu { user_ns: cpu.user_ns, system_ns: cpu.system_ns },
+            generator_bound: !bound.is_empty(),
+            generator_bound_reason: bound,
+            loops: 1,
+            features: Vec::new(),
+            loop_busy_share: (thread.user_ns as f64 / length_ns as f64).min(1.0),
+            replay,
+        };
+        drop(tally);
+        shared.tell(Event::PhaseEnd(Box::new(end)));
+        shared.tell_end(end_ns - self.start_ns, self.outcome, self.message);
+    }
+}

@@ -1,0 +1,181 @@
+"""Duty: replays as tables in the terminal. Refusal: no figure that `analysis.replay` did not give."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from brickyard.analysis import replay
+from brickyard.analysis.load_curve import Limit
+from brickyard.cli.output import table
+from brickyard.store import Json, Record
+from brickyard.units import format_count, format_iops, format_seconds
+
+LEFT, RIGHT = "left", "right"
+
+
+def _columns(names: list[str], text_columns: int = 1) -> list[tuple[str, str]]:
+    return [(name, LEFT if place < text_columns else RIGHT) for place, name in enumerate(names)]
+
+
+def print_replay(console: Console, records: list[Record], limit: Limit | None = None) -> None:
+    """The runs of one command: calls/s by driver, figures by page, and the verdict."""
+    columns, rows = replay.throughput_rows(records)
+    console.print(table("Calls a second", _columns(columns), rows))
+    for name, group in replay.by_pace(records).items():
+        console.print()
+        repeated = f", {len(group)} repetitions" if len(group) > 1 else ""
+        title = f"{name[0].upper()}{name[1:]}{repeated}: response time by page"
+        console.print(table(title, _columns(replay.PAGE_COLUMNS), replay.page_rows(group)))
+        bricks = replay.brick_rows(group)
+        if bricks:
+            console.print()
+            console.print(table("By database", _columns(["database", *replay.PAGE_COLUMNS[1:]]), bricks))
+        _print_rest(console, group)
+    _print_verdict(console, records, limit)
+
+
+def _print_rest(console: Console, group: list[Record]) -> None:
+    errors = replay.error_rows(group)
+    if errors:
+        console.print()
+        columns = [("SQLSTATE", LEFT), ("what it is", LEFT), ("calls", RIGHT)]
+        console.print(table("Failed calls, in no figure above", columns, errors))
+        for error in group[0].errors[:3]:
+            console.print(Text(f"  {error['at_ns'] / 1e9:.3f} s  {error['text']}"), soft_wrap=True)
+    cold = replay.cold_rows(group[0])
+    if len(cold) > 1:
+        console.print()
+        console.print(table("The first seconds, a cold start or not", _columns(replay.COURSE_COLUMNS), cold))
+    disk = replay.disk_total(group[0])
+    if disk is not None:
+        console.print()
+        rows = [replay.disk_cells(disk)]
+        console.print(table("The server's disks meanwhile", _columns(replay.DISK_COLUMNS, 0), rows))
+    slow = replay.slow_rows(group[0])
+    if slow:
+        console.print()
+        columns = [(n, LEFT if n in ("page", "parameters") else RIGHT) for n in replay.SLOW_COLUMNS]
+        console.print(table("Slowest calls", columns, slow))
+    said = replay.coverage_words(group[0])
+    if said:
+        console.print(Text(f"Coverage: {said}"), soft_wrap=True)
+
+
+def _print_verdict(console: Console, records: list[Record], limit: Limit | None) -> None:
+    lines = replay.verdict_lines(records, limit)
+    if lines:
+        console.print()
+    for line in lines:
+        console.print(Text(line, style="bold"), soft_wrap=True)
+
+
+def print_explained(console: Console, told: Json) -> None:
+    """What a log would do."""
+    span_s = ((told["last_ns"] or 0) - (told["first_ns"] or 0)) / 1e9
+    lines = [
+        ("Logs", ", ".join(f"{log['path']} ({log['format']})" for log in told["logs"])),
+        ("Lines", format_count(told["lines"])),
+        ("Requests", format_count(told["requests"])),
+        ("Calls", f"{format_count(told['calls'])} ({replay.share_words(told['covered_share'])} of the requests)"),
+        ("Time", _span_words(told, span_s)),
+        ("Rate", _rate_words(told, span_s)),
+        ("Sessions", _sessions(told)),
+        ("Out of order", _order_words(told)),
+    ]
+    for label, text in lines:
+        if text:
+            console.print(Text.assemble((f"{label:<13} ", "dim"), text), soft_wrap=True)
+    _print_pages(console, told)
+    _print_left_out(console, told)
+
+
+def _span_words(told: Json, span_s: float) -> str:
+    if told["first_ns"] is None:
+        return ""
+    from datetime import UTC, datetime
+
+    first = datetime.fromtimestamp(told["first_ns"] / 1e9, UTC)
+    return f"from {first:%Y-%m-%d %H:%M:%S} UTC on, {format_seconds(span_s)}"
+
+
+def _rate_words(told: Json, span_s: float) -> str:
+    if span_s <= 0 or not told["calls"]:
+        return ""
+    busiest = max(told["course"], key=lambda point: point["calls"], default=None)
+    text = f"{format_iops(told['calls'] / span_s)} calls/s on average"
+    if busiest and len(told["course"]) > 1:
+        text += f", {format_iops(busiest['calls'] / busiest['length_s'])} in the busiest"
+        text += " minute" if busiest["length_s"] == 60 else f" {format_seconds(busiest['length_s'])}"
+    return f"{text}, {format_count(told['peak_second_calls'])} in the busiest second"
+
+
+def _sessions(told: Json) -> str:
+    if told["sessions"] is None:
+        return ""
+    return f"{'more than ' if told['sessions_are_lower_bound'] else ''}{format_count(told['sessions'])}"
+
+
+def _order_words(told: Json) -> str:
+    if not told["out_of_order"]:
+        return ""
+    late = f", {format_count(told['late'])} of them later than the window" if told["late"] else ""
+    return f"{format_count(told['out_of_order'])} lines{late}"
+
+
+def _print_pages(console: Console, told: Json) -> None:
+    total = max(told["calls"], 1)
+    rows = [
+        [page["page"], format_count(page["calls"]), replay.share_words(page["calls"] / total), page["example"] or ""]
+        for page in told["pages"]
+    ]
+    console.print()
+    columns = [("page", LEFT), ("calls", RIGHT), ("share", RIGHT), ("its first call", LEFT)]
+    console.print(table("Pages", columns, rows))
+    if len(told["calls_by_brick"]) > 1:
+        rows = [
+            [f"brick {number}", format_count(calls), replay.share_words(calls / total)]
+            for number, calls in enumerate(told["calls_by_brick"])
+        ]
+        console.print()
+        console.print(table("Databases", _columns(["database", "calls", "share"]), rows))
+    if len(told["course"]) > 1:
+        console.print()
+        console.print(table("Over time", _columns(["from (UTC)", "requests/s", "calls/s", ""]), _course_rows(told)))
+
+
+def _course_rows(told: Json, most: int = 24) -> list[list[str]]:
+    """A day is told in hours, an hour in minutes: at most `most` lines."""
+    from datetime import UTC, datetime
+
+    points = told["course"]
+    width = -(-len(points) // most)
+    rows = []
+    for start in range(0, len(points), width):
+        piece = points[start : start + width]
+        length_s = sum(point["length_s"] for point in piece)
+        calls = sum(p["calls"] for p in piece) / length_s
+        when = datetime.fromtimestamp(piece[0]["unix_s"], UTC)
+        rows.append([f"{when:%Y-%m-%d %H:%M}", sum(p["requests"] for p in piece) / length_s, calls])
+    peak = max((row[2] for row in rows), default=0) or 1
+    return [[w, format_iops(r), format_iops(c), "█" * round(24 * c / peak) or "·"] for w, r, c in rows]
+
+
+def _print_left_out(console: Console, told: Json) -> None:
+    if told["unmatched_paths"]:
+        rows = [[item["path"], format_count(item["requests"])] for item in told["unmatched_paths"]]
+        least = ", at least" if told["unmatched_paths_are_lower_bounds"] else ""
+        console.print()
+        console.print(table("Not mapped, the most frequent", _columns(["path", f"requests{least}"]), rows))
+    if told["unusable"]:
+        rows = [[i["page"], i["parameter"], format_count(i["requests"])] for i in told["unusable"]]
+        console.print()
+        console.print(
+            table("Parameter missing or not of its type", _columns(["page", "parameter", "requests"], 2), rows)
+        )
+    if told["bad_lines"]:
+        rows = [[why, format_count(count)] for why, count in told["bad_by_reason"].items()]
+        console.print()
+        console.print(table("Lines that could not be read", _columns(["reason", "lines"]), rows))
+        for sample in told["bad_samples"][:5]:
+            console.print(Text(f"  {sample['log']}:{sample['line']}: {sample['text']}"), soft_wrap=True)

@@ -1,0 +1,173 @@
+"""Duty: pivots → grouped bars with intervals, as small multiples over the outer factors; two figures as a trade-off.
+
+Refusal: no arithmetic beyond unit conversion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from brickyard.analysis.pivot import Axis, Entry, Key, Pivot
+from brickyard.report import theme
+from brickyard.report.pictures import Picture, draw
+
+ACROSS = 3  # multiples side by side: what a page's column holds
+WHOLE_WIDTH, HEIGHT = 780, 210
+LABEL_LIMIT = 120
+TIME_LABEL = f"datum.value == 0 ? '0' : {theme.TIME_LABEL}"
+
+
+def matrix_picture(pivot: Pivot) -> Picture | None:
+    """Colours are the column factor, groups the innermost row factor, multiples what is left."""
+    if not pivot.entries:
+        return None
+    outer, inner = pivot.row_axes[:-1], pivot.row_axes[-1:]
+    colours = [" ".join(_labels(pivot.column_axes, column)) for column in pivot.columns]
+    groups: dict[Key, list[Key]] = {}
+    for row in pivot.rows:
+        groups.setdefault(row[: len(outer)], []).append(row)
+    along = list(dict.fromkeys(_labels(inner, row[len(outer) :])[0] for row in pivot.rows)) if inner else [""]
+    across = min(len(groups), ACROSS)
+    width = (WHOLE_WIDTH - 60 * across) // across
+    top = max((entry.sample.high or entry.sample.centre for entry in pivot.entries.values()), default=1.0)
+    charts = []
+    for number, (key, rows) in enumerate(groups.items()):
+        cells = [
+            _row(entry, _labels(inner, row[len(outer) :])[0] if inner else "", colour)
+            for row in rows
+            for column, colour in zip(pivot.columns, colours, strict=True)
+            if (entry := pivot.at(row, column)) is not None
+        ]
+        present = [level for level in along if any(cell["along"] == level for cell in cells)]
+        charts.append(
+            _bars(
+                cells,
+                present,
+                colours,
+                pivot,
+                inner[0].title if inner else "",
+                top=_top(pivot, top, rows),
+                width=width,
+                title=", ".join(_labels(outer, key)),
+                first=number % across == 0,
+            )
+        )
+    whole = charts[0] if len(charts) == 1 else alt.concat(*charts, columns=across, spacing=28)
+    name = f"table-{pivot.spec.name}".lower().replace(" ", "-")
+    return draw(name, f"{pivot.spec.title}: {pivot.figure.heading} as grouped bars", whole)
+
+
+def _top(pivot: Pivot, whole: float, rows: list[Key]) -> float:
+    """One scale where the multiples show one load; a scale each where they show several."""
+    outer = pivot.row_axes[:-1]
+    if not any(axis.changes_load for axis in outer):
+        return whole
+    shown = [pivot.at(row, column) for row in rows for column in pivot.columns]
+    return max((entry.sample.high or entry.sample.centre for entry in shown if entry), default=whole)
+
+
+def _labels(axes: Sequence[Axis], key: Key) -> list[str]:
+    return [axis.label(level) for axis, level in zip(axes, key, strict=False)]
+
+
+def _row(entry: Entry, along: str, colour: str) -> dict[str, Any]:
+    return {
+        "along": along,
+        "colour": colour,
+        "value": entry.sample.centre,
+        "low": entry.sample.low if entry.sample.low is not None else entry.sample.centre,
+        "high": entry.sample.high if entry.sample.high is not None else entry.sample.centre,
+    }
+
+
+def _bars(
+    cells: list[dict[str, Any]],
+    along: list[str],
+    colours: list[str],
+    pivot: Pivot,
+    heading: str,
+    *,
+    top: float,
+    width: int,
+    title: str,
+    first: bool,
+) -> Any:
+    many = len(colours) > 1
+    x = alt.X(
+        "along:N",
+        sort=along,
+        title=heading,
+        axis=alt.Axis(labelAngle=0 if len(along) <= 4 else -35, labelLimit=LABEL_LIMIT, labelOverlap=False),
+    )
+    label = TIME_LABEL if pivot.figure.kind == "time" else theme.COUNT_LABEL
+    if pivot.figure.kind == "span":
+        label = "format(datum.value / 3600, ',') + ' h'"
+    y = alt.Y(
+        "value:Q",
+        title=pivot.figure.heading if first else None,
+        scale=alt.Scale(domain=[0, top * 1.05], nice=True, zero=True),
+        axis=alt.Axis(labelExpr=label, tickCount=5),
+    )
+    colour = alt.Color(
+        "colour:N",
+        title=None,
+        sort=colours,
+        scale=alt.Scale(domain=colours, range=[theme.LINE_COLOURS[n % 7] for n in range(len(colours))]),
+        legend=alt.Legend(symbolType="square") if many else None,
+    )
+    base = alt.Chart(alt.InlineData(values=cells))
+    offset = {"xOffset": alt.XOffset("colour:N", sort=colours)} if many else {}
+    bars = base.mark_bar(opacity=1).encode(x=x, y=y, color=colour, **offset)
+    layers = [bars]
+    if any(cell["high"] > cell["low"] for cell in cells):
+        layers.append(
+            base.mark_rule(color=theme.BLACK, strokeWidth=1.4).encode(x=x, y=alt.Y("low:Q"), y2="high:Q", **offset)
+        )
+    return alt.layer(*layers).properties(width=width, height=HEIGHT, title=title)
+
+
+def trade_picture(x: Pivot, y: Pivot, title: str) -> Picture | None:
+    """Two figures of the same cells against each other, each point with its level."""
+    rows: list[dict[str, Any]] = [
+        {
+            "x": one.sample.centre / (3600e0 if x.figure.kind == "span" else 1),
+            "y": other.sample.centre,
+            "low": other.sample.low if other.sample.low is not None else other.sample.centre,
+            "high": other.sample.high if other.sample.high is not None else other.sample.centre,
+            "name": ", ".join(_labels(x.row_axes, row)),
+        }
+        for row in x.rows
+        for column in (x.columns or ((),))
+        if (one := x.at(row, column)) is not None and (other := y.at(row, column)) is not None
+    ]
+    if len(rows) < 2:
+        return None
+    top = max(row["high"] for row in rows) * 1.1
+    far = max(row["x"] for row in rows)
+    near = min(row["x"] for row in rows)
+    unit = "hours" if x.figure.kind == "span" else x.figure.unit
+    x_axis = alt.X(
+        "x:Q",
+        title=f"{x.figure.title} in {unit}" if unit else x.figure.title,
+        scale=alt.Scale(type="log", domain=[near * 0.8, far * 1.6], nice=False),
+        axis=alt.Axis(values=theme.log_ticks(near * 0.8, far * 1.6), format=",~r"),
+    )
+    label = TIME_LABEL if y.figure.kind == "time" else theme.COUNT_LABEL
+    y_axis = alt.Y(
+        "y:Q", title=y.figure.heading, scale=alt.Scale(domain=[0, top], nice=True), axis=alt.Axis(labelExpr=label)
+    )
+    base = alt.Chart(alt.InlineData(values=rows))
+    chart = alt.layer(
+        base.mark_line(color=theme.BLUE, strokeWidth=2).encode(x=x_axis, y=y_axis),
+        base.mark_rule(color=theme.BLACK).encode(x=x_axis, y=alt.Y("low:Q"), y2="high:Q"),
+        base.mark_point(color=theme.BLUE, filled=True, size=70, opacity=1).encode(x=x_axis, y=y_axis),
+        base.mark_text(align="left", dx=8, dy=-9, fontSize=12, color=theme.INK).encode(
+            x=x_axis, y=y_axis, text="name:N"
+        ),
+    ).properties(width=640, height=320)
+    return draw(
+        f"trade-{y.spec.name}-{x.spec.name}", f"{title}: {y.figure.title} against {x.figure.title}", chart, width=640
+    )

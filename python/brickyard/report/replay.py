@@ -1,0 +1,229 @@
+"""Duty: replays in a report: pictures over time, tables, the paragraph. Refusal: no figure of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import altair as alt
+
+from brickyard.analysis import replay
+from brickyard.analysis.latency import latency_of, percentile_name
+from brickyard.analysis.totals import rated_intervals
+from brickyard.report import charts, theme
+from brickyard.report.pictures import Picture, draw
+from brickyard.report.tables import Table
+from brickyard.store import Interval, Record
+from brickyard.units import MIB, format_count, format_iops, format_ns
+
+COLUMNS = 160  # of a picture over time; finer is more than a reader sees
+FEW = 20  # columns up to which each has its point
+HEIGHT, PANEL = 230, 120
+FIGURES = ("p50", "p99", "max")
+COLOURS = {"p50": theme.BLUE, "p99": theme.ORANGE, "max": theme.VERMILLION}
+DASHES = {"p50": [1, 0], "p99": [6, 3], "max": [2, 2]}
+
+SERVICE = "disk service"
+
+Panel = Callable[[int], Any]
+Drawn = tuple[str, str, Picture, Picture]
+
+
+def figures(records: list[Record], wide: int, narrow: int) -> list[Drawn]:
+    """For each pace its first run: calls, response times, and the server's disks, on one axis of time."""
+    made: list[Drawn] = []
+    for number, (name, group) in enumerate(replay.by_pace(records).items()):
+        record = group[0]
+        if not replay.course(record):
+            continue
+        file = f"replay-{number + 1}"
+        panels = _panels(record)
+        words = f"Calls and response times, {name}"
+        caption = "Response time counts from the instant at which a call was due, so it holds every queue."
+        if replay.disk_course(record):
+            words = f"Calls, response times and the server's disks, {name}"
+            caption += " Below: what the devices under the server's data did meanwhile."
+        pictures = [
+            draw(f"{file}{suffix}", words, _stacked([panel(width) for panel in panels]), width=width)
+            for suffix, width in (("", wide), ("-narrow", narrow))
+        ]
+        made.append((f"Over time: {name}", caption, pictures[0], pictures[1]))
+    return made
+
+
+def _panels(record: Record) -> list[Panel]:
+    seconds = replay.course(record)
+    end_s = max(s.start_s + s.length_s for s in seconds)
+    rates = [
+        {"time_s": at, "value": s.calls / s.length_s, "what": "calls"}
+        for s in seconds
+        if s.length_s > 0
+        for at in (s.start_s, s.start_s + s.length_s)
+    ]
+    disks = replay.disk_course(record)
+    made: list[Panel] = [
+        partial(_lines, rates, "calls/s", end_s, HEIGHT, last=False),
+        partial(_response, record, end_s, last=not disks),
+    ]
+    for title, rows in _disk_rows(disks) if disks else []:
+        is_last = title == SERVICE
+        made.append(partial(_lines, rows, title, end_s, PANEL, last=is_last, is_time=is_last))
+    return made
+
+
+def _stacked(panels: list[Any]) -> Any:
+    """One above the other; each has colours and a legend of its own."""
+    return alt.vconcat(*panels, spacing=14).resolve_scale(color="independent", strokeDash="independent")
+
+
+def _disk_rows(disks: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+    def rows(*columns: tuple[str, str, float]) -> list[dict[str, Any]]:
+        return [
+            {"time_s": at, "value": disk[key] / unit, "what": name}
+            for name, key, unit in columns
+            for disk in disks
+            if disk[key] is not None
+            for at in (disk["start_s"], disk["end_s"])
+        ]
+
+    return [
+        ("disk IOPS", rows(("read", "reads_per_s", 1), ("write", "writes_per_s", 1))),
+        ("disk MiB/s", rows(("read", "read_bytes_per_s", MIB), ("write", "write_bytes_per_s", MIB))),
+        ("disk queue", rows(("queue", "queue", 1))),
+        (SERVICE, rows(("service", "service_ns", 1))),
+    ]
+
+
+def _lines(
+    rows: list[dict[str, Any]], title: str, end_s: float, height: int, width: int, *, last: bool, is_time: bool = False
+) -> Any:
+    names = list(dict.fromkeys(row["what"] for row in rows)) or ["none"]
+    label = theme.TIME_LABEL if is_time else theme.COUNT_LABEL
+    return (
+        alt.Chart(alt.InlineData(values=rows))
+        .mark_line(strokeWidth=1.8, clip=True)
+        .encode(
+            x=_time(end_s, last=last),
+            y=alt.Y("value:Q", title=title, axis=alt.Axis(labelExpr=label, tickCount=4), scale=alt.Scale(zero=True)),
+            color=alt.Color(
+                "what:N",
+                title=None,
+                sort=names,
+                scale=alt.Scale(domain=names, range=theme.LINE_COLOURS[: len(names)]),
+                legend=alt.Legend(symbolType="stroke", symbolStrokeWidth=3) if len(names) > 1 else None,
+            ),
+        )
+        .properties(width=width, height=height)
+    )
+
+
+def _time(end_s: float, *, last: bool) -> Any:
+    axis = charts.time_axis(end_s)
+    return axis if last else axis.title(None).axis(grid=False, labels=False, ticks=False)
+
+
+def _response(record: Record, end_s: float, width: int, *, last: bool) -> Any:
+    rows = _response_rows(record)
+    values = [row["value"] for row in rows] or [1]
+    low, high = max(min(values) * 0.8, 1), max(values) * 1.25
+    present = [name for name in FIGURES if any(row["what"] == name for row in rows)]
+    return (
+        alt.Chart(alt.InlineData(values=rows))
+        .mark_line(strokeWidth=1.8, clip=True, point=len(rows) < 3 * FEW)
+        .encode(
+            x=_time(end_s, last=last),
+            y=alt.Y(
+                "value:Q",
+                title="response time",
+                scale=alt.Scale(type="log", domain=[low, high], nice=False),
+                axis=alt.Axis(labelExpr=theme.TIME_LABEL, values=theme.log_ticks(low, high)),
+            ),
+            color=alt.Color(
+                "what:N",
+                title=None,
+                sort=present,
+                scale=alt.Scale(domain=present, range=[COLOURS[n] for n in present]),
+                legend=alt.Legend(symbolType="stroke", symbolStrokeWidth=3),
+            ),
+            strokeDash=alt.StrokeDash(
+                "what:N", title=None, sort=present, scale=alt.Scale(domain=present, range=[DASHES[n] for n in present])
+            ),
+        )
+        .properties(width=width, height=HEIGHT)
+    )
+
+
+def _response_rows(record: Record) -> list[dict[str, Any]]:
+    """Percentiles of merged histograms; neighbouring intervals share a column where there are many."""
+    spans = rated_intervals(record, 0)
+    width = -(-len(spans) // COLUMNS) or 1
+    groups: dict[int, list[Interval]] = {}
+    for item in record.intervals:
+        if item.measure == "response":
+            groups.setdefault(item.start_ns, []).append(item)
+    rows = []
+    for at in range(0, len(spans), width):
+        piece = spans[at : at + width]
+        found = latency_of(item for span in piece for item in groups.get(span.start_ns, []))
+        if found is None:
+            continue
+        figures_of = {
+            "p50": found.percentiles["p50"],
+            "p99": found.percentiles[percentile_name(99.0)],
+            "max": found.max_ns,
+        }
+        middle_s = (piece[0].start_ns + piece[-1].end_ns) / 2e9
+        rows += [{"time_s": middle_s, "value": value, "what": what} for what, value in figures_of.items() if value]
+    return rows
+
+
+def tables(records: list[Record]) -> list[Table]:
+    columns, rows = replay.throughput_rows(records)
+    made = [Table("Calls a second", columns, rows, text_columns=1)]
+    for name, group in replay.by_pace(records).items():
+        title = f"{name[0].upper()}{name[1:]}" + (f", {len(group)} repetitions" if len(group) > 1 else "")
+        made.append(
+            Table(f"{title}: response time by page", replay.PAGE_COLUMNS[:9], _cut(group, 0, 9), text_columns=1)
+        )
+        result = ["page", *replay.PAGE_COLUMNS[9:]]
+        made.append(Table(f"{title}: results and failures", result, _cut(group, 9, None), text_columns=1))
+        bricks = replay.brick_rows(group)
+        if bricks:
+            cut = [row[:9] for row in bricks]
+            made.append(Table(f"{title}: by database", ["database", *replay.PAGE_COLUMNS[1:9]], cut, text_columns=1))
+        errors = replay.error_rows(group)
+        if errors:
+            made.append(Table(f"{title}: failed calls", ["SQLSTATE", "what it is", "calls"], errors, text_columns=2))
+        cold = replay.cold_rows(group[0])
+        if len(cold) > 1:
+            made.append(Table(f"{title}: the first seconds", replay.COURSE_COLUMNS, cold, text_columns=1))
+        disk = replay.disk_total(group[0])
+        if disk is not None:
+            made.append(Table(f"{title}: the server's disks", replay.DISK_COLUMNS, [replay.disk_cells(disk)]))
+        slow = replay.slow_rows(group[0])
+        if slow:
+            made.append(Table(f"{title}: slowest calls", replay.SLOW_COLUMNS, slow, text_columns=3))
+    return made
+
+
+def _cut(group: list[Record], start: int, end: int | None) -> list[list[str]]:
+    return [[row[0], *row[max(start, 1) : end]] for row in replay.page_rows(group)]
+
+
+def summary(records: list[Record]) -> str:
+    said = replay.verdict_lines(records)
+    for name, group in replay.by_pace(records).items():
+        whole = replay.pages(group)[-1]
+        rate = replay.calls_per_s(group)
+        if rate is None or whole.response is None:
+            continue
+        half, most = whole.response.percentiles["p50"], whole.response.percentiles["p99"]
+        text = f"{name[0].upper()}{name[1:]}: {format_iops(rate)} calls a second"
+        if half and most:
+            text += f", half of them answered within {format_ns(half)} and 99 % within {format_ns(most)}"
+        said.append(f"{text}, the slowest after {format_ns(whole.response.max_ns)}.")
+    failed = sum(replay.pages([record])[-1].errors for record in records)
+    said.append(f"{format_count(failed)} calls failed; they are in no rate." if failed else "No call failed.")
+    coverage = replay.coverage_words(records[0])
+    return " ".join([*said, f"{coverage}." if coverage else ""]).strip()

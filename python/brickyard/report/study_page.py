@@ -1,0 +1,165 @@
+"""Duty: a study → one self-contained HTML page, its pictures, and all cells as CSV and JSON beside it.
+
+Refusal: nothing is measured, and no figure comes from anywhere but `analysis`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from brickyard.analysis import summary as summaries
+from brickyard.analysis.conclusions import conclusions
+from brickyard.analysis.differing import differing_in_study
+from brickyard.analysis.observe import Observed
+from brickyard.analysis.pivot import Pivot
+from brickyard.errors import BadInputError, one_line
+from brickyard.report.matrix_charts import matrix_picture, trade_picture
+from brickyard.report.matrix_documents import pivot_document
+from brickyard.report.matrix_tables import footnotes, matrix_table
+from brickyard.report.page import Figure
+from brickyard.report.pictures import Picture
+from brickyard.report.tables import Table
+from brickyard.store import Json, Record
+
+INTERVALS = "Lines in the bars are 95 % intervals over repetitions."
+
+
+@dataclass(frozen=True)
+class StudyView:
+    """What a page is made of. `trades` are pairs of table names that are drawn against each other, with a title."""
+
+    title: str
+    source: str
+    about: str
+    records: Sequence[Record]
+    invalid: Sequence[Record]
+    observed: Observed
+    notes: Sequence[str]
+    trades: Sequence[tuple[str, str, str]] = ()
+
+
+def write_study_report(view: StudyView, place: Path) -> Path:
+    """Writes `report.html`, `pictures/`, `cells.csv`, `study.json`; a place that ends in .html is the page itself."""
+    is_page = place.suffix.lower() in (".html", ".htm") and not place.is_dir()
+    page = place if is_page else place / "report.html"
+    stem = f"{page.stem}-" if is_page else ""
+    pictures = page.parent / f"{stem}pictures"
+    figures = _figures(view)
+    try:
+        pictures.mkdir(parents=True, exist_ok=True)
+        for figure in figures:
+            for picture in figure.pictures:
+                picture.write(pictures)
+        page.write_text(_render(view, figures, pictures.name), "utf-8")
+        (page.parent / f"{stem}cells.csv").write_text(cells_csv(view.observed.pivots), "utf-8")
+        text = json.dumps(study_document(view), ensure_ascii=False, allow_nan=False, indent=1)
+        (page.parent / f"{stem}study.json").write_text(text + "\n", "utf-8")
+    except OSError as error:
+        raise BadInputError(f"{place}: report cannot be written: {one_line(error.strerror)}") from error
+    return page.resolve()
+
+
+def study_document(view: StudyView) -> Json:
+    return {
+        "title": view.title,
+        "source": view.source,
+        "differing": [
+            {"label": i.label, "values": [list(v) for v in i.values]} for i in differing_in_study(view.records)
+        ],
+        "conclusions": conclusions(view.observed.pivots),
+        "tables": [pivot_document(pivot) for pivot in view.observed.pivots],
+        "invalid": [{"run": record.info.id, "reason": record.info.invalid} for record in view.invalid],
+    }
+
+
+def cells_csv(pivots: Sequence[Pivot]) -> str:
+    """One row a cell and table; every factor has a column."""
+    documents = [(pivot, pivot_document(pivot)) for pivot in pivots]
+    factors = list(
+        dict.fromkeys(name for _, document in documents for name in (*document["rows"], *document["columns"]))
+    )
+    keys = ("value", "low", "high", "n", "share_of_best", "rank")
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(
+        ["table", *factors, "figure", "unit", *keys, "difference", "difference_low", "difference_high", "seen"]
+    )
+    for pivot, document in documents:
+        for cell in document["cells"]:
+            if cell["value"] is None:
+                continue
+            found = cell["difference"] or {}
+            levels = [cell["levels"].get(name, "") for name in factors]
+            told = [found.get(key) for key in ("share", "low", "high", "seen")]
+            name = pivot.spec.name
+            writer.writerow([name, *levels, document["figure"], document["unit"], *(cell[key] for key in keys), *told])
+    return text.getvalue()
+
+
+def _figures(view: StudyView) -> list[Figure]:
+    found = [_trade(view, *trade) for trade in view.trades]
+    for pivot in view.observed.pivots:
+        if "value" in pivot.spec.show:
+            picture = matrix_picture(pivot)
+            caption = INTERVALS if pivot.repetitions > 1 else "Each cell was measured once: noise is unknown."
+            found.append(Figure(pivot.spec.title, caption, [picture], []) if picture else None)
+    return [figure for figure in found if figure is not None]
+
+
+def _trade(view: StudyView, x: str, y: str, title: str) -> Figure | None:
+    by_name = {pivot.spec.name: pivot for pivot in view.observed.pivots}
+    picture: Picture | None = trade_picture(by_name[x], by_name[y], title) if x in by_name and y in by_name else None
+    return Figure(title, "Each point is a level of the study.", [picture], []) if picture else None
+
+
+def _render(view: StudyView, figures: list[Figure], pictures: str) -> str:
+    environment = Environment(
+        loader=PackageLoader("brickyard.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    records = list(view.records)
+    return environment.get_template("study.html.j2").render(
+        title=view.title,
+        when=summaries.when(records[0].info),
+        version=records[0].info.software_version,
+        differing=differing_in_study(records),
+        warnings=summaries.distinct_warnings(records),
+        notes=[*view.notes, *view.observed.troubles],
+        unfinished=[f"Run {r.info.id} is in no table: {r.info.invalid}" for r in view.invalid],
+        circumstances=_circumstances(view),
+        about=" ".join(view.about.split()),
+        conclusions=conclusions(view.observed.pivots),
+        figures=figures,
+        tables=[matrix_table(pivot) for pivot in view.observed.pivots if pivot.rows],
+        footnotes=footnotes(view.observed.pivots),
+        verdicts=[],
+        failures=None,
+        slowest=Table("", [], []),
+        pictures=pictures,
+    )
+
+
+OF_ONE_TARGET = ("Test area", "Cache", "File system")
+
+
+def _circumstances(view: StudyView) -> list[tuple[str, str]]:
+    """What belongs to one target is told where there is but one; conditions and seeds are levels here."""
+    records = list(view.records)
+    many = len({tuple(record.info.targets) for record in records}) > 1
+    lines = [
+        (label, text)
+        for label, text in summaries.circumstances(records)
+        if label not in ("Condition", "Seed") and not (many and (label in OF_ONE_TARGET or label.startswith("Device ")))
+    ]
+    conditions = dict.fromkeys(record.info.condition.replace("_", " ") for record in records)
+    return [*lines, ("Conditions", ", ".join(conditions)), *([("Source", view.source)] if view.source else [])]

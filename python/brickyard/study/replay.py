@@ -1,0 +1,303 @@
+"""Duty: a replay as a run: drivers started, circumstances gathered, every event into the store.
+
+Refusal: what a log or mapping means is known to the core alone. No connection string with a password is ever kept.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import re
+import socket
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from brickyard import _core
+from brickyard.errors import BadInputError, one_line
+from brickyard.store import Json, Store
+from brickyard.study.interrupt import Interrupt
+from brickyard.study.replay_drivers import Drivers
+from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
+
+INTERVAL_NS = 1_000_000_000
+STDIN = "-"
+NAMES = {
+    "fire_hose": "fire hose",
+    "time_synchronized": "time synchronized",
+    "fixed": "fixed rate",
+    "poisson": "Poisson",
+}
+
+
+@dataclass(frozen=True)
+class ReplaySpec:
+    """What is replayed, against what, and how fast. `pace`: fire-hose, time-synchronized, fixed:RATE, poisson:RATE."""
+
+    logs: list[str]
+    mapping_text: str
+    to: list[str]
+    pace: str = "fire-hose"
+    speed: str = "1x"
+    drivers: int = 1
+    sessions: int = 20
+    mapping_name: str = ""
+    in_order: str | None = None
+    format: str = "auto"
+    fields: tuple[str, ...] = ()
+    window_s: int = 10
+    seed: int = 1
+    from_time: str | None = None
+    until_time: str | None = None
+    duration_ns: int | None = None
+    again: bool = False
+    patience_ns: int = 30_000_000_000
+
+    def title(self) -> str:
+        """The log's name, or how many there are."""
+        first = "standard input" if self.logs[0] == STDIN else os.path.basename(self.logs[0])
+        return first if len(self.logs) == 1 else f"{first} and {len(self.logs) - 1} more"
+
+    def pace_order(self) -> Json:
+        """The pace as the core reads it."""
+        kind, _, rate = self.pace.replace("_", "-").partition(":")
+        if kind in ("fire-hose", "firehose") and not rate:
+            return {"kind": "fire_hose"}
+        if kind in ("time-synchronized", "log-timed") and not rate:
+            return {"kind": "time_synchronized", "speed": self.speed}
+        if kind in ("fixed", "poisson"):
+            try:
+                return {"kind": kind, "rate_per_s": float(rate)}
+            except ValueError:
+                raise BadInputError(f"--pace {self.pace}: write {kind}:RATE, such as {kind}:500") from None
+        raise BadInputError(
+            f"--pace {self.pace}: fire-hose, time-synchronized, both, fixed:RATE, poisson:RATE, or a speed such as 4x"
+        )
+
+    def order(self) -> Json:
+        """What one driver is told; it holds passwords."""
+        session: Any = "client"
+        if self.in_order is not None:
+            kind, _, name = self.in_order.partition(":")
+            if kind == "cookie" and name:
+                session = {"cookie": name}
+            elif self.in_order != "client":
+                raise BadInputError(f"--in-order {self.in_order}: client, or cookie:NAME")
+        return {
+            "mapping": self.mapping_text,
+            "logs": self.logs,
+            "format": self.format,
+            "fields": list(self.fields),
+            "session": session,
+            "in_order": self.in_order is not None,
+            "window_s": self.window_s,
+            "seed": self.seed,
+            "from": self.from_time,
+            "until": self.until_time,
+            "to": self.to,
+            "pace": self.pace_order(),
+            "sessions": self.sessions,
+            "duration_ns": self.duration_ns,
+            "again": self.again,
+            "patience_ns": self.patience_ns,
+            "interval_ns": INTERVAL_NS,
+        }
+
+    def orders(self, first_ns: int | None) -> list[Json]:
+        """One order a driver: a log or more each, or each its share of the sessions of all logs."""
+        if self.drivers < 1:
+            raise BadInputError(f"--drivers {self.drivers}: at least 1")
+        if self.drivers > 1 and STDIN in self.logs:
+            raise BadInputError("--drivers: standard input can be read by one driver only; give files")
+        shares = len(self.logs) < self.drivers
+        made = []
+        for number in range(self.drivers):
+            order = {**self.order(), "driver": number, "drivers": self.drivers, "share": shares and self.drivers > 1}
+            if not shares:
+                order["logs"] = self.logs[number :: self.drivers]
+            if order["pace"]["kind"] == "time_synchronized":
+                order["pace"] = {**order["pace"], "origin_ns": first_ns}
+            made.append(order)
+        return made
+
+
+def check(spec: ReplaySpec) -> Json:
+    """Pages, databases (without passwords) and beginning of a replay; what can't be is refused in one line."""
+    try:
+        found: Json = json.loads(_core.replay_check(json.dumps(spec.order())))
+    except ValueError as error:
+        raise BadInputError(one_line(error)) from error
+    return found
+
+
+def replay(
+    store: Store,
+    listener: Listener,
+    interrupt: Interrupt,
+    spec: ReplaySpec,
+    labels: Json | None = None,
+    study: int | None = None,
+) -> RunResult:
+    """One run: all drivers, one pace, once."""
+    known = check(spec)
+    start: Json = {}
+    drivers = Drivers(spec.orders(known["first_ns"]), start)
+    try:
+        bricks = drivers.ready[0]["bricks"]
+        start.update(_start_event(spec, known, bricks))
+        plan = replay_plan(spec, known)
+        run_spec = RunSpec(
+            profile=f"replay-{spec.pace_order()['kind'].replace('_', '-')}",
+            plan=json.dumps(plan),
+            targets=known["databases"],
+            labels=labels or {},
+            places=tuple(place for brick in bricks if (place := local_volume(brick["facts"]))),
+            start=lambda: _went(drivers),
+        )
+        return Runner(store, listener, interrupt).run(run_spec, (lambda: study) if study is not None else None)
+    finally:
+        drivers.abandon()
+        drivers.close()
+
+
+def _went(drivers: Drivers) -> Drivers:
+    drivers.go()
+    return drivers
+
+
+def replay_plan(spec: ReplaySpec, known: Json) -> Json:
+    """What was asked for, in the form of every plan; streams are pages, by brick where there are several."""
+    pace = spec.pace_order()
+    bricks = len(spec.to)
+    streams = [
+        {"name": page if bricks == 1 else f"{page} on brick {brick}", "page": page, "target": brick}
+        for page in known["pages"]
+        for brick in range(bricks)
+    ]
+    logs = ["standard input" if log == STDIN else os.path.abspath(log) for log in spec.logs]
+    phase: Json = {"name": NAMES[pace["kind"]], "stream": streams}
+    if spec.duration_ns:
+        phase["duration"] = f"{spec.duration_ns}ns"
+    return {
+        "kind": "replay",
+        "title": known["title"] or f"Replay of {spec.title()}",
+        "source": known["source"],
+        "seed": spec.seed,
+        "interval": f"{INTERVAL_NS}ns",
+        "replay": {
+            "pace": pace,
+            "logs": logs,
+            "formats": known["formats"],
+            "mapping": spec.mapping_text,
+            "mapping_name": spec.mapping_name,
+            "drivers": spec.drivers,
+            "sessions": spec.sessions,
+            "in_order": spec.in_order,
+            "window_s": spec.window_s,
+            "from": spec.from_time,
+            "until": spec.until_time,
+            "again": spec.again,
+            "first_ns": known["first_ns"],
+        },
+        "phase": [phase],
+    }
+
+
+def _start_event(spec: ReplaySpec, known: Json, bricks: list[Json]) -> Json:
+    targets = []
+    for shown, brick in zip(known["databases"], bricks, strict=True):
+        facts = brick["facts"] or {}
+        targets.append(
+            {
+                "path": shown,
+                "kind": "postgresql",
+                "size_bytes": facts.get("database_bytes") or 0,
+                "unreachable": brick["failure"],
+                "is_local": local_volume(facts) is not None,
+                "link": link_to(facts.get("server_address")),
+                **{key: facts.get(key) for key in ("version", "data_directory", "server_address", "settings")},
+            }
+        )
+    return {
+        "event": "start",
+        "start_unix_ns": 0,
+        "engine": "postgresql",
+        "engine_reason": f"{spec.drivers} drivers of {spec.sessions} sessions each, no pipelining"
+        if spec.drivers > 1
+        else f"one driver of {spec.sessions} sessions, no pipelining",
+        "io": "",
+        "io_reason": "",
+        "clock": {"source": "CLOCK_MONOTONIC", "read_cost_ns": 0.0},
+        "features": [],
+        "targets": targets,
+        "phases": [],
+        "phase_name": NAMES[spec.pace_order()["kind"]],
+    }
+
+
+def local_volume(facts: Json | None) -> str | None:
+    """Where the server's data lie, when it runs on this host and says so."""
+    if not facts or not facts.get("data_directory"):
+        return None
+    address = facts.get("server_address")
+    if address and not _is_own(address):
+        return None
+    place = str(facts["data_directory"])
+    return place if os.path.isdir(place) else None
+
+
+def _is_own(address: str) -> bool:
+    """Only an address of this host can be bound to."""
+    with suppress(OSError, ValueError):
+        family = socket.AF_INET6 if ipaddress.ip_address(address).version == 6 else socket.AF_INET
+        with socket.socket(family, socket.SOCK_DGRAM) as tried:
+            tried.bind((address, 0))
+            return True
+    return False
+
+
+def link_to(address: str | None, net: str = "/sys/class/net", route: str = "/proc/net/route") -> Json | None:
+    """The network device that leads to a server and its speed; None where there is none between."""
+    if not address or _is_own(address):
+        return None
+    name = _device_of(address, route)
+    if name is None:
+        return None
+    with suppress(OSError, ValueError):
+        with open(os.path.join(net, name, "speed"), encoding="ascii") as file:
+            speed = int(file.read())
+        return {"device": name, "megabit_per_s": speed if speed > 0 else None}
+    return {"device": name, "megabit_per_s": None}
+
+
+def _device_of(address: str, route: str) -> str | None:
+    """By the kernel's table: the most special route that fits."""
+    with suppress(OSError, ValueError):
+        wanted = int.from_bytes(ipaddress.IPv4Address(address).packed, "little")
+        with open(route, encoding="ascii") as file:
+            rows = [line.split() for line in file.read().splitlines()[1:]]
+        fits = [row for row in rows if len(row) > 7 and wanted & int(row[7], 16) == int(row[1], 16)]
+        if fits:
+            return max(fits, key=lambda row: int(row[7], 16).bit_count())[0]
+    return None
+
+
+def split_dsns(texts: tuple[str, ...]) -> list[str]:
+    """`--to A,B`: several databases; commas within one (several hosts) stay."""
+    found = []
+    for text in texts:
+        found += re.split(r",(?=postgres(?:ql)?://|(?:host|hostaddr|dbname|user|port|password)=)", text)
+    return [text.strip() for text in found if text.strip()]
+
+
+def with_pace(spec: ReplaySpec, pace: str) -> list[ReplaySpec]:
+    """The runs that a pace asks for: `both` is two, a list of rates is one each, `4x` a speed."""
+    if pace == "both":
+        return [replace(spec, pace="fire-hose"), replace(spec, pace="time-synchronized")]
+    if re.fullmatch(r"\s*[\d.]+\s*[x×]\s*|.*\bto\b.*\bover\b.*", pace):
+        return [replace(spec, pace="time-synchronized", speed=pace)]
+    kind, _, rates = pace.partition(":")
+    if kind in ("fixed", "poisson") and "," in rates:
+        return [replace(spec, pace=f"{kind}:{rate.strip()}") for rate in rates.split(",")]
+    return [replace(spec, pace=pace)]

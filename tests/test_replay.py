@@ -1,0 +1,565 @@
+"""Replays against a real PostgreSQL: what is counted is what was asked, and a bad day is told as one."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from brickyard import _core
+from brickyard.analysis import replay as replays
+from brickyard.cli import main
+from brickyard.databases.ephemeral import Server, ephemeral_postgres
+from brickyard.store import Json, Store
+from brickyard.study.replay import link_to, split_dsns
+
+MAPPING = """
+title = "A shop"
+[[call]]
+page = "item"
+path = "/item"
+sql = "select id, name from item where id = :id"
+expect_rows = 1
+parameters.id = { type = "int4" }
+[[call]]
+page = "search"
+path = "/search/{word}"
+sql = "select id from item where name like :word || '%' order by id limit 5"
+parameters.word = { from = "path", type = "text" }
+[[call]]
+page = "sleep"
+path = "/sleep"
+sql = "select pg_sleep(:s)"
+parameters.s = { type = "float8" }
+"""
+_names = itertools.count()
+
+
+def execute(dsn: str, sql: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        cursor = connection.execute(sql)
+        return cursor.fetchall() if cursor.description else []
+
+
+@pytest.fixture
+def shop(postgres: Server) -> Iterator[str]:
+    """A database of 100 items."""
+    name = f"shop_{os.getpid()}_{next(_names)}"
+    execute(postgres.dsn, f"create database {name}")
+    dsn = postgres.dsn.replace(f"/{postgres.database}?", f"/{name}?")
+    fill(dsn)
+    yield dsn
+    execute(postgres.dsn, f"drop database {name} with (force)")
+
+
+def fill(dsn: str) -> None:
+    execute(dsn, "create table item (id int primary key, name text)")
+    execute(dsn, "insert into item select n, 'name' || n from generate_series(1, 100) n")
+
+
+@pytest.fixture
+def mapping(tmp_path: Path) -> Path:
+    place = tmp_path / "shop.toml"
+    place.write_text(MAPPING)
+    return place
+
+
+def w3c(requests: Sequence[tuple[float, str]], clients: int = 7) -> str:
+    """A log as IIS writes it: (second, target)."""
+    lines = ["#Fields: date time c-ip cs-method cs-uri-stem cs-uri-query sc-status"]
+    for number, (at_s, target) in enumerate(requests):
+        stem, _, query = target.partition("?")
+        clock = time.strftime("%H:%M:%S", time.gmtime(at_s)) + f"{at_s % 1:.6f}"[1:]
+        lines.append(f"2003-06-02 {clock} 10.0.0.{number % clients} GET {stem} {query or '-'} 200")
+    return "\n".join(lines) + "\n"
+
+
+def items(count: int, over_s: float) -> list[tuple[float, str]]:
+    chosen = random.Random(1)
+    return [(36_000 + n * over_s / count, f"/item?id={chosen.randint(1, 100)}") for n in range(count)]
+
+
+def replayed(
+    capsys: pytest.CaptureFixture[str], *arguments: str | Path, store: Path, code: int = 0
+) -> tuple[Json, list[Json]]:
+    """The whole document, and the ends of the drivers of the first run."""
+    got = main(["replay", *map(str, arguments), "--store", str(store), "--json"])
+    out, err = capsys.readouterr()
+    assert got == code, err + out[:2000]
+    document: Json = json.loads(out)
+    with Store(store, must_exist=True) as kept:
+        return document, replays.ends(kept.record(document["runs"][0]["run"]))
+
+
+def pages(document: Json, pace: str) -> dict[str, Json]:
+    return {page["page"]: page for page in document["replay"]["paces"][pace]["pages"]}
+
+
+def test_every_format_becomes_the_same_calls(
+    shop: str, mapping: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = tmp_path / "a.log", tmp_path / "b.log.gz"
+    first.write_text(w3c([(36_000 + n, f"/Item?ID={n + 1}") for n in range(30)] + [(36_030, "/logo.gif")]))
+    second.write_bytes(
+        gzip.compress(
+            b"".join(
+                b'h - - [02/Jun/2003:10:00:%02d +0000] "GET /search/name%d HTTP/1.1" 200 5 "-" "x"\n' % (n, n)
+                for n in range(20)
+            )
+        )
+    )
+    third = tmp_path / "c.json"
+    third.write_text("".join(f'{{"time": {1_054_548_000 + n}.5, "path": "/item?id=1000"}}\n' for n in range(10)))
+    document, ends = replayed(
+        capsys, first, second, third, "--map", mapping, "--to", shop, "--pace", "fire-hose", store=tmp_path / "s.db"
+    )
+    found = pages(document, "fire hose")
+    assert {name: page["calls"] for name, page in found.items()} == {"item": 40, "search": 20, "sleep": 0, "all": 60}
+    # 30 items that are there, 10 that are not; of the names that begin with name1 there are more than the limit of 5.
+    assert found["item"]["rows"] == 30
+    assert found["item"]["diverged"] == 10
+    asked = [execute(shop, f"select count(*) from item where name like 'name{n}%'")[0][0] for n in range(20)]
+    assert found["search"]["rows"] == sum(min(count, 5) for count in asked)
+    assert found["all"]["errors"] == 0
+    assert found["item"]["bytes"] > 30 * 5
+    logs = ends[0]["logs"]
+    assert (logs["requests"], logs["calls"], logs["unmatched_paths"][0]["path"]) == (61, 60, "/logo.gif")
+    assert any(w["id"] == "divergence" for w in document["runs"][0]["warnings"])
+
+
+def test_time_synchronized_keeps_the_logs_times_at_any_speed(
+    shop: str, mapping: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, place = tmp_path / "a.log", tmp_path / "s.db"
+    log.write_text(w3c(items(400, 4.0)))
+    document, _ = replayed(capsys, log, "--map", mapping, "--to", shop, "--pace", "4x", store=place)
+    run = document["runs"][0]
+    # The last request of the log is due 3.99 s after the first, at four times the speed after one.
+    assert 0.97e9 < run["end_ns"] < 1.9e9
+    assert pages(document, "time synchronized at 4x")["item"]["calls"] == 400
+    with Store(place, must_exist=True) as kept:
+        lateness = [i for i in kept.record(run["run"]).intervals if i.measure == "lateness"]
+    assert sum(i.requests for i in lateness) == 400
+
+
+def test_a_fire_hose_keeps_to_its_sessions_and_rates_to_their_rate(
+    shop: str, mapping: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, place = tmp_path / "a.log", tmp_path / "s.db"
+    log.write_text(w3c([(36_000 + n / 10, "/sleep?s=0.02") for n in range(40)]))
+    common: list[str | Path] = [log, "--map", mapping, "--to", shop]
+    document, _ = replayed(capsys, *common, "--pace", "fire-hose", "--sessions", "4", store=place)
+    row = next(r for r in document["runs"][0]["totals"] if r["stream"] == "sleep")
+    assert row["depth_max"] == 4
+    # 40 calls of 20 ms, 4 at a time
+    assert document["runs"][0]["end_ns"] >= 10 * 20_000_000
+    document, _ = replayed(
+        capsys, *common, "--pace", "fixed:50", "--again", "--duration", "1s", "--limit", "p99:10s", store=place
+    )
+    assert pages(document, "fixed rate 50.0/s")["sleep"]["calls"] == 50
+    assert document["replay"]["limit"]["rate_per_s"] == 50
+
+
+def test_both_paces_give_the_head_room_of_the_study(
+    shop: str, mapping: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, place = tmp_path / "a.log", tmp_path / "s.db"
+    log.write_text(w3c(items(60, 1.5)))
+    arguments: list[str | Path] = [log, "--map", mapping, "--to", shop, "--pace", "both", "--repeat", "2"]
+    document, _ = replayed(capsys, *arguments, store=place)
+    room = document["replay"]["head_room"]
+    assert room["factor"] == pytest.approx(room["fire_hose_per_s"] / room["normal_per_s"])
+    assert 20 < room["normal_per_s"] < 60 < room["fire_hose_per_s"]
+    runs = [run["run"] for run in document["runs"]]
+    assert len(runs) == 4
+    with Store(place, must_exist=True) as kept:
+        records = [kept.record(run) for run in runs]
+    item = replays.pages(replays.by_pace(records)["fire hose"])[0]
+    maxima = [max(i.max_ns for i in r.intervals if i.measure == "response") for r in records[:2]]
+    assert item.mean_of_max_ns == pytest.approx(sum(maxima) / 2)
+    for verb in (["show", str(runs[0])], ["runs"], ["export", str(runs[0]), "-o", str(tmp_path / "x.csv")]):
+        assert main([*verb, "--store", str(place)]) == 0
+    out = capsys.readouterr().out
+    assert "response time by page" in out
+    page = tmp_path / "report.html"
+    assert main(["report", "--store", str(place), "-o", str(page), *map(str, runs)]) == 0
+    text = page.read_text()
+    assert "Head room" in text
+    assert "driver" in text
+    assert text.count("<svg") >= 2
+
+
+def test_several_drivers_are_processes_and_lose_no_call(
+    shop: str, mapping: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = items(300, 3.0)
+    one = tmp_path / "one.log"
+    one.write_text(w3c(whole, clients=50))
+    four = [tmp_path / f"{n}.log" for n in range(4)]
+    for number, log in enumerate(four):
+        log.write_text(w3c(whole[number::4]))
+    for logs in ([one], four):
+        document, ends = replayed(
+            capsys, *logs, "--map", mapping, "--to", shop, "--drivers", "4", "--pace", "fire-hose", "--sessions", "3",
+            store=tmp_path / "s.db",
+        )  # fmt: skip
+        assert [end["driver"] for end in ends] == [0, 1, 2, 3]
+        assert sum(end["calls"] for end in ends) == 300
+        assert all(end["calls"] > 20 for end in ends)
+        assert pages(document, "fire hose")["item"]["calls"] == 300
+        assert sum(end["logs"]["lines"] for end in ends) == 300 + len(logs)
+        histogram = document["runs"][0]["totals"][0]["measures"]["service"]["histogram"]
+        assert _core.histogram_stats(histogram)["count"] == 300
+
+
+def test_a_slow_server_shows_its_queue_in_the_response_time(
+    shop: str, mapping: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """20 calls are due at once; one session takes 50 ms for each: the last response is 20 services long."""
+    log = tmp_path / "a.log"
+    log.write_text(w3c([(36_000.0, "/sleep?s=0.05")] * 20))
+    document, ends = replayed(
+        capsys, log, "--map", mapping, "--to", shop, "--pace", "time-synchronized", "--sessions", "1",
+        store=tmp_path / "s.db",
+    )  # fmt: skip
+    row = next(r for r in document["runs"][0]["totals"] if r["stream"] == "sleep")["measures"]
+    assert row["response"]["max_ns"] >= 20 * 50_000_000
+    assert row["service"]["max_ns"] < row["response"]["max_ns"] / 4
+    assert ends[0]["queued"] >= 18
+    # The queue is the server's; it is not counted as the driver's own lag.
+    assert row["driver_lag"]["mean_ns"] < row["lateness"]["mean_ns"] / 5
+
+
+def test_sessions_keep_their_order_where_asked(shop: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    execute(shop, "create table seen (at bigserial, client int, n int, busy boolean)")
+    execute(
+        shop,
+        """create function visit(c int, k int) returns void language plpgsql as $$
+        begin
+          insert into seen (client, n, busy) values (c, k, not pg_try_advisory_lock(c));
+          perform pg_sleep(0.003); perform pg_advisory_unlock(c);
+        end $$""",
+    )
+    mapping = tmp_path / "m.toml"
+    mapping.write_text(
+        '[[call]]\npage = "visit"\npath = "/v"\nsql = "select visit(:c, :n)"\n'
+        'parameters.c = { type = "int4" }\nparameters.n = { type = "int4" }\n'
+    )
+    log = tmp_path / "a.log"
+    log.write_text(w3c([(36_000.0, f"/v?c={n % 3}&n={n}") for n in range(90)], clients=3))
+    common: list[str | Path] = [log, "--map", mapping, "--to", shop, "--pace", "fire-hose", "--in-order", "client"]
+    replayed(capsys, *common, store=tmp_path / "s.db")
+    rows = execute(shop, "select client, n, busy from seen order by at")
+    for client in range(3):
+        assert [n for c, n, _ in rows if c == client] == list(range(client, 90, 3))
+    assert not any(busy for _, _, busy in rows)
+
+
+def test_a_server_that_is_killed_is_found_again(
+    mapping: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ephemeral_postgres(settings={"fsync": "off"}) as server:
+        fill(server.dsn)
+        log = tmp_path / "a.log"
+        log.write_text(w3c(items(1000, 4.0)))
+
+        def disturb() -> None:
+            time.sleep(1.5)
+            server.kill()
+            server.start()
+
+        # The server dies with the thread that starts it, so the replay goes into another one.
+        result: dict[str, Any] = {}
+        command = ["replay", str(log), "--map", str(mapping), "--to", server.dsn, "--store", str(tmp_path / "s.db")]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "brickyard", *command, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        try:
+            disturb()
+            out, _ = process.communicate(timeout=60)
+            result = json.loads(out)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        assert process.returncode == 0, result
+        with Store(tmp_path / "s.db", must_exist=True) as kept:
+            end = replays.ends(kept.record(result["runs"][0]["run"]))[0]
+        assert sum(end["lost_connections"]) >= 1
+        assert sum(end["reconnects"]) >= 1
+        item = pages(result, "time synchronized")["item"]
+        # Every call of the log is accounted for, and most of them got through after the server was back.
+        assert item["calls"] + item["errors"] + sum(end["unsent_by_brick"]) == 1000
+        assert item["calls"] > 700
+        assert any(w["id"] == "lost_connections" for w in result["runs"][0]["warnings"])
+
+
+def test_a_server_that_stays_away_ends_the_run_and_keeps_what_was_measured(
+    mapping: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "a.log"
+    log.write_text(w3c(items(4000, 40.0)))
+    with ephemeral_postgres(settings={"fsync": "off"}) as server:
+        fill(server.dsn)
+        threading.Timer(1.2, server.kill).start()
+        document, _ = replayed(
+            capsys, log, "--map", mapping, "--to", server.dsn, "--patience", "1s", store=tmp_path / "s.db", code=1
+        )
+    run = document["runs"][0]
+    assert run["outcome"] == "failed"
+    assert "no database could be reached for 1 s" in run["message"]
+    assert "\n" not in run["message"]
+    assert pages(document, "time synchronized")["item"]["calls"] > 50
+
+
+def test_one_brick_down_is_seen_and_the_others_go_on(
+    shop: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mapping = tmp_path / "m.toml"
+    routes = '[[route]]\nbrick = 0\nwhere = { id = "1..50" }\n[[route]]\nbrick = 1\n'
+    mapping.write_text(MAPPING + routes)
+    log = tmp_path / "a.log"
+    log.write_text(w3c(items(200, 1.0)))
+    away = "postgresql://nobody@127.0.0.1:1/nothing"
+    for pace in ("time-synchronized", "fire-hose"):
+        document, ends = replayed(
+            capsys, log, "--map", mapping, "--to", f"{shop},{away}", "--pace", pace, "--patience", "1s",
+            store=tmp_path / "s.db",
+        )  # fmt: skip
+        low = sum(int(target.partition("=")[2]) <= 50 for _, target in items(200, 1.0))
+        first, second = document["replay"]["paces"][pace.replace("-", " ")]["bricks"]
+        assert (first["calls"], first["errors"]) == (low, 0)
+        assert second["calls"] == 0
+        assert second["errors"] + ends[0]["unsent_by_brick"][1] == (200 - low if pace != "fire-hose" else 0)
+        assert any(w["id"] == "brick_down" for w in document["runs"][0]["warnings"])
+        assert "nobody@127.0.0.1:1" in second["page"]
+
+
+def test_passwords_are_nowhere(mapping: Path, tmp_path: Path) -> None:
+    with ephemeral_postgres(settings={"fsync": "off"}, tcp=True) as server:
+        fill(server.dsn)
+        secret = server.password
+        assert secret is not None
+        log, place, report = tmp_path / "a.log", tmp_path / "s.db", tmp_path / "report.html"
+        log.write_text(w3c(items(300, 3.0)))
+        command = [sys.executable, "-m", "brickyard", "replay", str(log), "--map", str(mapping), "--to", server.dsn]
+        command += ["--drivers", "2", "--store", str(place)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        seen: set[int] = set()
+        try:
+            until = time.monotonic() + 60
+            own = Path(f"/proc/{process.pid}/cmdline")
+            while secret.encode() in own.read_bytes() and time.monotonic() < until:
+                time.sleep(0.05)  # it overwrites them first of all; an interpreter takes a moment to begin
+            while process.poll() is None and time.monotonic() < until:
+                for pid, line in _command_lines():
+                    assert secret.encode() not in line, f"process {pid} shows the password"
+                    if b"replay_driver" in line:
+                        seen.add(pid)
+                time.sleep(0.05)
+            out, _ = process.communicate(timeout=30)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        assert process.returncode == 0, out
+        assert len(seen) == 2
+        assert main(["report", "--store", str(place), "-o", str(report)]) == 0
+        wrong = server.dsn.replace(secret, "wr0ng-" + secret[:4])
+        failed = subprocess.run(
+            [*command[:7], "--to", wrong, "--store", str(place)], capture_output=True, text=True, check=False
+        )
+    assert failed.returncode == 2
+    assert failed.stderr.count("\n") == 1
+    assert "password" in failed.stderr
+    assert secret[:4] not in failed.stderr
+    assert secret not in out
+    for file in [*tmp_path.rglob("*")]:
+        if file.is_file():
+            assert secret.encode() not in file.read_bytes(), file
+
+
+def _command_lines() -> Iterator[tuple[int, bytes]]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and int(entry.name) != os.getpid():
+            with suppress(OSError):
+                yield int(entry.name), (entry / "cmdline").read_bytes()
+
+
+@contextmanager
+def _interrupted_after(process: subprocess.Popen[bytes], seconds: float) -> Iterator[None]:
+    timer = threading.Timer(seconds, process.send_signal, [2])
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def test_ctrl_c_keeps_what_was_measured_and_leaves_no_driver(shop: str, mapping: Path, tmp_path: Path) -> None:
+    log, place = tmp_path / "a.log", tmp_path / "s.db"
+    log.write_text(w3c(items(6000, 60.0)))
+    command = ["replay", str(log), "--map", str(mapping), "--to", shop, "--drivers", "2", "--store", str(place)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "brickyard", *command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    with _interrupted_after(process, 4.0):
+        process.communicate(timeout=60)
+    assert process.returncode == 130
+    with Store(place, must_exist=True) as kept:
+        record = kept.record(1)
+    assert record.info.outcome == "interrupted"
+    assert replays.pages([record])[0].calls > 20
+    mine = str(log).encode()
+    assert not any(mine in line for _, line in _command_lines())
+
+
+REFUSED = {
+    "no such table": ("select * from nothing where id = :id", "42P01"),
+    "no such function": ("select nothing(:id)", "42883"),
+    "other types": ("select id from item where name = :id", "42883"),
+    "no statement": ("selct :id", "42601"),
+    "no parameter": ("select :missing", ":missing"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_the_database_lacks_is_said_in_one_line(
+    case: str, shop: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sql, said = REFUSED[case]
+    mapping, log = tmp_path / "m.toml", tmp_path / "a.log"
+    mapping.write_text(f'[[call]]\npage = "item"\npath = "/item"\nsql = "{sql}"\nparameters.id = {{ type = "int4" }}\n')
+    log.write_text(w3c(items(5, 1.0)))
+    assert main(["replay", str(log), "--map", str(mapping), "--to", shop, "--store", str(tmp_path / "s.db")]) == 2
+    err = capsys.readouterr().err.strip()
+    assert said in err
+    assert "item" in err
+    assert "\n" not in err
+
+
+def test_bad_input_is_one_line_and_exit_code_2(
+    shop: str, mapping: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, other = tmp_path / "a.log", tmp_path / "b.log"
+    log.write_text(w3c(items(5, 1.0)))
+    other.write_text("#Fields: date time c-ip\n2003-06-02 10:00:00 a\n")
+    good = [str(log), "--map", str(mapping), "--to", shop]
+    cases = [
+        ([str(log), "--map", str(mapping), "--to", "postgresql://x@127.0.0.1:1/x"], "08001"),
+        ([str(log), "--map", str(mapping), "--to", "postgresql://u:s3cret@h:x/"], "connection string"),
+        ([str(log), "--map", str(mapping)], "--to"),
+        ([str(log), "--map", str(tmp_path / "none.toml"), "--to", shop], "none.toml"),
+        ([str(tmp_path / "none.log"), "--map", str(mapping), "--to", shop], "does not exist"),
+        ([str(other), "--map", str(mapping), "--to", shop], "cs-uri-stem"),
+        ([*good, "--pace", "fast"], "--pace fast"),
+        ([*good, "--pace", "fixed:-5"], "rate"),
+        ([*good, "--speed", "0"], "speed"),
+        ([*good, "--in-order", "cookie:id"], "cs(Cookie)"),
+        ([*good, "--drivers", "0"], "at least 1"),
+        ([*good, "--sessions", "0"], "sessions"),
+        ([*good, "--again"], "--again"),
+        ([*good, "--field", "colour=red"], "colour"),
+        ([*good, "--from", "yesterday"], "yesterday"),
+        (["-", "--map", str(mapping), "--to", shop, "--drivers", "2"], "standard input"),
+    ]
+    for arguments, said in cases:
+        code = main(["replay", *arguments, "--store", str(tmp_path / "s.db")])
+        err = capsys.readouterr().err.strip().splitlines()[-1:]
+        assert code == 2, (arguments, err)
+        assert said in err[0], (arguments, err)
+        assert "s3cret" not in err[0]
+
+
+def test_explain_shows_a_log_without_a_database(
+    mapping: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "a.log"
+    log.write_text(w3c([*items(97, 600.0), *[(36_700.0, "/logo.gif")] * 3]) + "garbage\n")
+    assert main(["replay", str(log), "--map", str(mapping), "--explain"]) == 0
+    out = capsys.readouterr().out
+    assert "97 (97.0 % of the requests)" in out
+    assert "/logo.gif" in out
+    assert "select id, name from item where id = $1" in out
+    assert "garbage" in out
+    assert main(["replay", str(log), "--map", str(mapping), "--explain", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["document"]
+    assert told["covered_share"] == 0.97
+    assert sum(point["calls"] for point in told["course"]) == 97
+
+
+def test_standard_input_is_a_log_too(shop: str, mapping: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "brickyard", "replay", "-", "--map", str(mapping), "--explain", "--json"],
+        input=w3c(items(50, 5.0)),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout)["document"]["calls"] == 50
+
+
+def test_a_full_store_ends_the_run_and_leaves_no_driver(shop: str, mapping: Path, tmp_path: Path) -> None:
+    """A file-size limit stands for the full disk: the store takes no more in mid-run."""
+    log = tmp_path / "a.log"
+    log.write_text(w3c(items(6000, 60.0)))
+    command = f"ulimit -f 200; exec {sys.executable} -m brickyard replay {log} --map {mapping} --to '{shop}'"
+    done = subprocess.run(
+        ["bash", "-c", f"trap '' XFSZ; {command} --store {tmp_path / 's.db'}"],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert "the store" in done.stderr.splitlines()[-1]
+    assert not any(b"replay_driver" in line and _parent(pid) == 1 for pid, line in _command_lines())
+
+
+def _parent(pid: int) -> int | None:
+    with suppress(OSError, AttributeError):
+        found = re.search(r"PPid:\s*(\d+)", Path(f"/proc/{pid}/status").read_text())
+        return int(found[1]) if found else None
+    return None
+
+
+def test_databases_are_told_apart_and_routes_agree_with_the_core() -> None:
+    assert split_dsns(("postgresql://a,b/x,postgresql://c/y", "host=h dbname=d")) == [
+        "postgresql://a,b/x",
+        "postgresql://c/y",
+        "host=h dbname=d",
+    ]
+    routes = MAPPING + '[[route]]\nbrick = 2\nwhere = { id = "7..9" }\n'
+    assert _core.replay_route(routes, "item", {"id": "8"}, 3) == 2
+    spread = {_core.replay_route(routes, "item", {"id": str(n)}, 3) for n in range(10, 40)}
+    assert spread == {0, 1, 2}
+
+
+def test_the_link_to_a_server_is_that_of_the_most_special_route(tmp_path: Path) -> None:
+    route = tmp_path / "route"
+    route.write_text(
+        "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n"
+        "eth0\t00000000\t0101A8C0\t0003\t0\t0\t0\t00000000\n"
+        "eth1\t0002000A\t00000000\t0001\t0\t0\t0\t00FFFFFF\n"
+    )
+    (tmp_path / "eth1").mkdir()
+    (tmp_path / "eth1" / "speed").write_text("100\n")
+    (tmp_path / "eth0").mkdir()
+    (tmp_path / "eth0" / "speed").write_text("-1\n")
+    assert link_to("10.0.2.9", str(tmp_path), str(route)) == {"device": "eth1", "megabit_per_s": 100}
+    assert link_to("9.9.9.9", str(tmp_path), str(route)) == {"device": "eth0", "megabit_per_s": None}
+    assert link_to("127.0.0.1", str(tmp_path), str(route)) is None
