@@ -96,7 +96,9 @@ def test_every_value_of_a_brick_has_its_basis() -> None:
             continue
         values = set(table) - {"title", "source", "about", "kind", "basis"}
         assert values == set(table["basis"])
-        assert all(basis.startswith(("data sheet", "derived", "fitted")) for basis in table["basis"].values())
+        assert all(
+            basis.startswith(("data sheet", "derived", "fitted", "from memory")) for basis in table["basis"].values()
+        )
 
 
 def test_a_modelled_brick_is_characterized(capsys: pytest.CaptureFixture[str]) -> None:
