@@ -96,7 +96,9 @@ def test_every_value_of_a_brick_has_its_basis() -> None:
             continue
         values = set(table) - {"title", "source", "about", "kind", "basis"}
         assert values == set(table["basis"])
-        assert all(basis.startswith(("data sheet", "derived", "fitted")) for basis in table["basis"].values())
+        assert all(
+            basis.startswith(("data sheet", "derived", "fitted", "from memory")) for basis in table["basis"].values()
+        )
 
 
 def test_a_modelled_brick_is_characterized(capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,3 +139,43 @@ def test_rankings_count_only_clear_differences() -> None:
     found = rankings([outcome(100, 90), outcome(109, 80), outcome(200, 85)])
     assert found.pairs == 2
     assert [(high.simulated, low.simulated) for high, low in found.disagreements] == [(85, 90)]
+
+
+def test_a_member_fails_during_a_run_and_the_table_shows_before_rebuilding_and_after(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    own = tmp_path / "brickyard" / "bricks"
+    own.mkdir(parents=True)
+    text = bricks.texts()["drives/wd2500jd"].replace("250_059_350_016", "33_554_432")
+    (own / "small.toml").write_text(text, "utf-8")
+    profile = tmp_path / "load.toml"
+    profile.write_text(
+        'title = "Reads"\n[[phase]]\nduration = "120s"\n[[phase.stream]]\nrequest = "8KiB"\naddress = "random"\n'
+        "depth = 4\n",
+        "utf-8",
+    )
+    target = ("run", str(profile), "sim:msr-2003-wd-hardware-mirror", "--set", "drive=small")
+    document = answer(capsys, *target, "--set", "fail_at=20s", "--set", "spares=1")
+    spans = document["conditions"]
+    assert isinstance(spans, list)
+    assert [span["condition"] for span in spans] == ["normal", "rebuilding", "normal again"]
+    assert (spans[0]["start_ns"], spans[1]["start_ns"]) == (0, 20_000_000_000)
+    assert all(span["errors"] == 0 for span in spans)
+    before, during, after = (span["iops"] for span in spans)
+    assert during < 0.7 * before
+    assert after == pytest.approx(before, rel=0.05)
+    assert spans[1]["mean_response_ns"] > 1.4 * spans[0]["mean_response_ns"]
+    assert main(["show"]) == 0
+    assert "normal again" in capsys.readouterr().out
+    # Both arms gone: whatever is asked for from then on fails, and is counted as that.
+    lost = answer(capsys, *target, "--set", 'fail_at=["20s","30s"]')
+    failed = lost["conditions"]
+    assert isinstance(failed, list)
+    assert [span["condition"] for span in failed] == ["normal", "degraded", "failed"]
+    assert failed[1]["errors"] == 0
+    assert failed[2]["iops"] < 0.1  # what the drives had taken before they failed
+    assert failed[2]["errors"] > 100
+    rows = lost["totals"]
+    assert isinstance(rows, list)
+    assert lost["errors_by_errno"] == {"EIO": sum(row["errors"] for row in rows)}

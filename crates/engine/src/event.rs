@@ -20,17 +20,42 @@ use crate::verify::VerifyCounts;
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     Start(Box<Start>),
-    Fill { target: usize, done_bytes: u64, total_bytes: u64 },
-    Phase { phase: usize, name: String, start_ns: u64 },
+    Fill {
+        target: usize,
+        done_bytes: u64,
+        total_bytes: u64,
+    },
+    Phase {
+        phase: usize,
+        name: String,
+        start_ns: u64,
+    },
     Interval(Box<Interval>),
     Error(Box<ErrorEvent>),
     Hang(HangEvent),
     Drop(DropEvent),
     RampStep(Box<RampStep>),
     RampEnd(RampEnd),
-    Steady { phase: usize, at_ns: u64, reached: bool, mean: f64, range_percent: f64, slope_percent: f64 },
+    /// From `at_ns` on a target is in this condition; told before the interval that goes on beyond it.
+    BrickCondition {
+        target: usize,
+        at_ns: u64,
+        condition: &'static str,
+    },
+    Steady {
+        phase: usize,
+        at_ns: u64,
+        reached: bool,
+        mean: f64,
+        range_percent: f64,
+        slope_percent: f64,
+    },
     PhaseEnd(Box<PhaseEnd>),
-    End { end_ns: u64, outcome: RunOutcome, message: String },
+    End {
+        end_ns: u64,
+        outcome: RunOutcome,
+        message: String,
+    },
 }
 
 /// How requests reach the targets, and on what clock they are timed.

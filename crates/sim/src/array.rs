@@ -20,12 +20,15 @@ pub struct MemberOp {
 pub struct Operations {
     pub reads: Vec<MemberOp>,
     pub writes: Vec<MemberOp>,
+    /// Some of the data are on no member that is left.
+    pub lost: bool,
 }
 
 impl Operations {
     pub fn clear(&mut self) {
         self.reads.clear();
         self.writes.clear();
+        self.lost = false;
     }
 
     fn push(&mut self, member: usize, write: bool, offset_bytes: u64, bytes: u64) {
@@ -60,10 +63,10 @@ pub struct Array {
     unit_bytes: u64,
     member_bytes: u64,
     mirror_read: MirrorRead,
-    /// The member that cannot be read, because it failed or is being rebuilt.
-    unreadable: Option<usize>,
-    /// The member that gets no writes either.
-    absent: Option<usize>,
+    /// Members that cannot be read, because they failed or are being rebuilt.
+    unreadable: Vec<bool>,
+    /// Members that get no writes either.
+    absent: Vec<bool>,
     next_arm: usize,
     last_end: Vec<u64>,
     /// Commands in flight at each member.
@@ -82,8 +85,8 @@ impl Array {
             unit_bytes,
             member_bytes: if plain { member_bytes } else { whole },
             mirror_read: brick.keeper().map_or(MirrorRead::Idle, |k| k.mirror_read),
-            unreadable: broken.then_some(0),
-            absent: (brick.condition == Condition::Degraded).then_some(0),
+            unreadable: (0..members).map(|m| broken && m == 0).collect(),
+            absent: (0..members).map(|m| brick.condition == Condition::Degraded && m == 0).collect(),
             next_arm: 0,
             last_end: vec![0; members as usize],
             loads: vec![0; members as usize],
@@ -142,12 +145,17 @@ impl Array {
     /// The operations of a read.
     pub fn read(&mut self, offset: u64, bytes: u64, out: &mut Operations) {
         match self.level {
-            Level::Jbod => self.each_concatenated(offset, bytes, |m, at, n| out.push(m, false, at, n)),
+            Level::Jbod => self.each_concatenated(offset, bytes, |m, at, n| {
+                out.lost |= self.unreadable[m];
+                out.push(m, false, at, n);
+            }),
             Level::Raid1 => {
+                out.lost |= self.unreadable[0] && self.unreadable[1];
                 let arm = self.reading_arm(0, offset, bytes);
                 out.push(arm, false, offset, bytes);
             }
-            Level::Raid0 => self.each_unit(offset, bytes, |_, row, p, unit| {
+            Level::Raid0 => self.each_unit(offset, bytes, |array, row, p, unit| {
+                out.lost |= array.unreadable[p.data as usize];
                 out.push(p.data as usize, false, row * unit + p.from, p.to - p.from);
             }),
             Level::Raid10 => {
@@ -156,6 +164,7 @@ impl Array {
                     pieces.push((p.data, row * unit + p.from, p.to - p.from))
                 });
                 for (pair, at, n) in pieces {
+                    out.lost |= self.unreadable[2 * pair as usize] && self.unreadable[2 * pair as usize + 1];
                     let arm = self.reading_arm(pair as usize, at, n);
                     out.push(arm, false, at, n);
                 }
@@ -163,37 +172,41 @@ impl Array {
             Level::Raid5 | Level::Raid6 => self.each_unit(offset, bytes, |array, row, p, unit| {
                 let member = array.data_member(row, p.data);
                 let (at, n) = (row * unit + p.from, p.to - p.from);
-                if array.unreadable != Some(member) {
+                if !array.unreadable[member] {
                     return out.push(member, false, at, n);
                 }
-                // Out of any set of survivors as large as the data: RAID-6 can leave Q alone.
-                let spared = if array.parity_count() == 2 { Some(array.parity_member(row, 1)) } else { None };
-                for other in (0..array.members as usize).filter(|m| *m != member && Some(*m) != spared) {
+                // Out of any set of survivors as large as the data: with one to spare RAID-6 leaves Q alone.
+                let readable = |m: usize| m != member && !array.unreadable[m];
+                let survivors = (0..array.members as usize).filter(|m| readable(*m)).count() as u64;
+                out.lost |= survivors < array.data_members();
+                let spared = (survivors > array.data_members()).then(|| array.parity_member(row, 1));
+                for other in (0..array.members as usize).filter(|m| readable(*m) && Some(*m) != spared) {
                     out.push(other, false, at, n);
                 }
             }),
         }
     }
 
-    /// The operations of a write.
+    /// The operations of a write. An array of parity that has lost more than its parity takes no writes.
     pub fn write(&mut self, offset: u64, bytes: u64, out: &mut Operations) {
         match self.level {
-            Level::Jbod => self.each_concatenated(offset, bytes, |m, at, n| out.push(m, true, at, n)),
-            Level::Raid0 => self.each_unit(offset, bytes, |_, row, p, unit| {
+            Level::Jbod => self.each_concatenated(offset, bytes, |m, at, n| {
+                out.lost |= self.absent[m];
+                out.push(m, true, at, n);
+            }),
+            Level::Raid0 => self.each_unit(offset, bytes, |array, row, p, unit| {
+                out.lost |= array.absent[p.data as usize];
                 out.push(p.data as usize, true, row * unit + p.from, p.to - p.from);
             }),
-            Level::Raid1 => (0..2).filter(|m| self.absent != Some(*m)).for_each(|m| out.push(m, true, offset, bytes)),
+            Level::Raid1 => self.write_pair(0, offset, bytes, out),
             Level::Raid10 => self.each_unit(offset, bytes, |array, row, p, unit| {
-                for member in [2 * p.data as usize, 2 * p.data as usize + 1] {
-                    if array.absent != Some(member) {
-                        out.push(member, true, row * unit + p.from, p.to - p.from);
-                    }
-                }
+                array.write_pair(p.data as usize, row * unit + p.from, p.to - p.from, out);
             }),
             Level::Raid5 | Level::Raid6 => {
+                out.lost |= self.unreadable.iter().filter(|u| **u).count() as u64 > self.parity_count();
                 let row_bytes = self.row_bytes();
                 let (mut at, end) = (offset, offset + bytes);
-                while at < end {
+                while at < end && !out.lost {
                     let row = at / row_bytes;
                     let to = end.min((row + 1) * row_bytes);
                     self.write_row(row, at - row * row_bytes, to - row * row_bytes, out);
@@ -201,6 +214,12 @@ impl Array {
                 }
             }
         }
+    }
+
+    fn write_pair(&self, pair: usize, at: u64, bytes: u64, out: &mut Operations) {
+        let arms = [2 * pair, 2 * pair + 1];
+        out.lost |= arms.iter().all(|m| self.unreadable[*m]);
+        arms.iter().filter(|m| !self.absent[**m]).for_each(|m| out.push(*m, true, at, bytes));
     }
 
     /// Writes `from..to` of a row with parity.
@@ -216,8 +235,8 @@ impl Array {
         // The part of each unit that parity has to be recomputed for.
         let (lo, hi) = if first == last { (from - first * unit, to - first * unit) } else { (0, unit) };
         let parity: Vec<usize> = (0..self.parity_count()).map(|k| self.parity_member(row, k)).collect();
-        let readable = |m: usize| self.unreadable != Some(m);
-        if to - from < self.row_bytes() && parity.iter().any(|p| self.absent != Some(*p)) {
+        let readable = |m: usize| !self.unreadable[m];
+        if to - from < self.row_bytes() && parity.iter().any(|p| !self.absent[*p]) {
             let modified: Vec<(usize, u64, u64)> = (first..=last)
                 .filter_map(|d| touched(d).map(|(a, b)| (self.data_member(row, d), a, b)))
                 .chain(parity.iter().map(|p| (*p, lo, hi)))
@@ -236,7 +255,14 @@ impl Array {
             let modify_possible = modified.iter().all(|(m, _, _)| readable(*m) || parity.contains(m));
             let rebuild_possible = rest.iter().all(|(m, _, _)| readable(*m));
             let cheaper = rest.len() < modified.len() - usize::from(lost_parity);
-            let reads = if rebuild_possible && (cheaper || !modify_possible) { rest } else { modified };
+            let reads = if rebuild_possible && (cheaper || !modify_possible) {
+                rest
+            } else if modify_possible || !rebuild_possible && parity.len() == 1 {
+                modified
+            } else {
+                // Two members are gone, one of them with data that are to change: everything that is left is read.
+                (0..self.members as usize).map(|m| (m, lo, hi)).collect()
+            };
             for (member, a, b) in reads.into_iter().filter(|(m, _, _)| readable(*m)) {
                 out.push(member, false, base + a, b - a);
             }
@@ -244,12 +270,12 @@ impl Array {
         for d in first..=last {
             if let Some((a, b)) = touched(d) {
                 let member = self.data_member(row, d);
-                if self.absent != Some(member) {
+                if !self.absent[member] {
                     out.push(member, true, base + a, b - a);
                 }
             }
         }
-        for member in parity.into_iter().filter(|p| self.absent != Some(*p)) {
+        for member in parity.into_iter().filter(|p| !self.absent[*p]) {
             out.push(member, true, base + lo, hi - lo);
         }
     }
@@ -280,9 +306,9 @@ impl Array {
     /// Which arm of a pair reads.
     fn reading_arm(&mut self, pair: usize, offset: u64, bytes: u64) -> usize {
         let arms = [2 * pair, 2 * pair + 1];
-        let chosen = match self.unreadable {
-            Some(gone) if gone == arms[0] => arms[1],
-            Some(gone) if gone == arms[1] => arms[0],
+        let chosen = match (self.unreadable[arms[0]], self.unreadable[arms[1]]) {
+            (true, _) => arms[1],
+            (_, true) => arms[0],
             _ => self.choose(arms, offset),
         };
         self.last_end[chosen] = offset + bytes;
@@ -319,24 +345,51 @@ impl Array {
         self.last_end.contains(&at)
     }
 
-    /// The member that gets no commands at all.
-    pub fn absent(&self) -> Option<usize> {
-        self.absent
+    /// Whether a member gets no commands at all.
+    pub fn is_absent(&self, member: usize) -> bool {
+        self.absent[member]
+    }
+
+    /// The member is gone.
+    pub fn fail(&mut self, member: usize) {
+        self.unreadable[member] = true;
+        self.absent[member] = true;
+    }
+
+    /// A new drive is in the member's place: it is written, and not read until it is whole.
+    pub fn replace(&mut self, member: usize) {
+        self.absent[member] = false;
+    }
+
+    pub fn restore(&mut self, member: usize) {
+        self.unreadable[member] = false;
+    }
+
+    pub fn first_absent(&self) -> Option<usize> {
+        self.absent.iter().position(|gone| *gone)
+    }
+
+    /// Whether all data can still be had.
+    pub fn is_whole(&self) -> bool {
+        let gone = self.unreadable.iter().filter(|u| **u).count() as u64;
+        match self.level {
+            Level::Jbod | Level::Raid0 => gone == 0,
+            Level::Raid1 | Level::Raid10 => self.unreadable.chunks(2).all(|pair| pair.iter().any(|u| !u)),
+            Level::Raid5 | Level::Raid6 => gone <= self.parity_count(),
+        }
     }
 
     /// A record that regions are being written: in the middle of each member, nearest to everything.
     pub fn record(&self, out: &mut Operations) {
         let at = self.member_bytes / 2 / RECORD_BYTES * RECORD_BYTES;
-        (0..self.members as usize)
-            .filter(|m| self.absent != Some(*m))
-            .for_each(|m| out.push(m, true, at, RECORD_BYTES));
+        (0..self.members as usize).filter(|m| !self.absent[*m]).for_each(|m| out.push(m, true, at, RECORD_BYTES));
     }
 
     /// A chunk of a rebuild: everything that is left of the row is read, the member that comes back is written.
-    pub fn rebuild(&self, at: u64, bytes: u64, out: &mut Operations) {
-        let others: Vec<usize> = if self.is_mirror() { vec![1] } else { (1..self.members as usize).collect() };
-        others.into_iter().for_each(|m| out.push(m, false, at, bytes));
-        out.push(0, true, at, bytes);
+    pub fn rebuild(&self, member: usize, at: u64, bytes: u64, out: &mut Operations) {
+        let sources = if self.is_mirror() { member ^ 1..(member ^ 1) + 1 } else { 0..self.members as usize };
+        sources.filter(|m| *m != member && !self.unreadable[*m]).for_each(|m| out.push(m, false, at, bytes));
+        out.push(member, true, at, bytes);
     }
 
     /// A chunk of the first computation of redundancy.

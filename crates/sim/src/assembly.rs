@@ -13,7 +13,7 @@ use crate::ssd::Ssd;
 use crate::system::{Background, Cache};
 use crate::write_back::{ReadAhead, WriteBack};
 
-pub(crate) fn member_of(p: &DriveParameters, number: u64) -> Result<Member, String> {
+fn member_of(p: &DriveParameters, number: u64) -> Result<Member, String> {
     Ok(match p {
         DriveParameters::Rotating(p) => Member::Rotating(Box::new(Drive::new(p)?)),
         DriveParameters::Ssd(p) => Member::Ssd(Box::new(Ssd::new(p))),
@@ -57,6 +57,19 @@ pub(crate) fn drive_caches(brick: &Brick) -> Option<bool> {
     brick.write_cache
 }
 
+/// Drives in the order of their numbers; spares that may be needed come last.
+pub(crate) fn members_of(brick: &Brick) -> Result<Vec<Member>, String> {
+    let own = brick.members - brick.other_members;
+    let kind = |number: u32| match &brick.other_drive {
+        Some(other) if number >= own => other,
+        _ => &brick.drive,
+    };
+    let spares = if brick.failures.is_empty() { 0 } else { brick.spares };
+    let numbered =
+        (0..brick.members).map(|n| (kind(n), n)).chain((0..spares).map(|n| (&brick.drive, brick.members + n)));
+    numbered.map(|(drive, number)| member_of(drive, u64::from(number))).collect()
+}
+
 pub(crate) fn background_of(
     brick: &Brick,
     keeper: Option<&ControllerParameters>,
@@ -68,6 +81,10 @@ pub(crate) fn background_of(
     let at = (member_bytes as f64 * brick.rebuild_position / 100.0) as u64 / chunk_bytes * chunk_bytes;
     Some(Background {
         condition: brick.condition,
+        array: 0,
+        member: 0,
+        repeats: true,
+        turn: 0,
         at: if at + SECTOR_BYTES > member_bytes { 0 } else { at },
         started_ns: 0,
         chunk_bytes,

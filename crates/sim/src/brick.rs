@@ -226,6 +226,37 @@ struct ArrayFile {
     condition: Condition,
     #[serde(default = "half")]
     rebuild_position: f64,
+    #[serde(default)]
+    fail_at: OneOrMore<Duration>,
+    #[serde(default)]
+    fail_member: OneOrMore<u32>,
+    #[serde(default)]
+    other_drive: Option<String>,
+    #[serde(default)]
+    other_members: u32,
+}
+
+/// `"60s"` or `["60s", "90s"]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+enum OneOrMore<T> {
+    One(T),
+    More(Vec<T>),
+}
+
+impl<T> Default for OneOrMore<T> {
+    fn default() -> OneOrMore<T> {
+        OneOrMore::More(Vec::new())
+    }
+}
+
+impl<T> OneOrMore<T> {
+    fn list(self) -> Vec<T> {
+        match self {
+            OneOrMore::One(value) => vec![value],
+            OneOrMore::More(values) => values,
+        }
+    }
 }
 
 fn one() -> u32 {
@@ -243,7 +274,7 @@ fn half() -> f64 {
 }
 
 /// Keys of an array file that a user may change: `members=8`.
-pub const OVERRIDES: [&str; 13] = [
+pub const OVERRIDES: [&str; 17] = [
     "drive",
     "controller",
     "software",
@@ -257,6 +288,10 @@ pub const OVERRIDES: [&str; 13] = [
     "host_request",
     "condition",
     "rebuild_position",
+    "fail_at",
+    "fail_member",
+    "other_drive",
+    "other_members",
 ];
 
 /// A complete brick.
@@ -277,6 +312,18 @@ pub struct Brick {
     pub host_request_ns: u64,
     pub condition: Condition,
     pub rebuild_position: f64,
+    /// Members that fail during the run: which, and when.
+    pub failures: Vec<Failure>,
+    /// The last members are of another kind.
+    pub other_drive: Option<DriveParameters>,
+    pub other_members: u32,
+}
+
+/// A member that fails at an instant of the run.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Failure {
+    pub at_ns: u64,
+    pub member: u32,
 }
 
 /// Texts of brick files by `drives/NAME`, `controllers/NAME` and `arrays/NAME`; `files/NAME` is a user's own, which is a
@@ -303,6 +350,8 @@ pub fn resolve(spoken: &str, texts: &Texts, overrides: &[String]) -> Result<Bric
     let controller = |reference: &Option<String>| -> Result<Option<ControllerParameters>, String> {
         reference.as_ref().filter(|r| !r.is_empty()).map(|r| part(&format!("controllers/{r}"), texts)).transpose()
     };
+    let failures = failures_of(file.fail_at.list(), file.fail_member.list()).map_err(|e| format!("sim:{name}: {e}"))?;
+    let other = file.other_drive.as_ref().filter(|d| !d.is_empty());
     let brick = Brick {
         name: name.to_string(),
         title: file.title,
@@ -319,16 +368,33 @@ pub fn resolve(spoken: &str, texts: &Texts, overrides: &[String]) -> Result<Bric
         host_request_ns: file.host_request.ns,
         condition: file.condition,
         rebuild_position: file.rebuild_position,
+        failures,
+        other_drive: other.map(|d| part(&format!("drives/{d}"), texts)).transpose()?,
+        other_members: file.other_members,
     };
     brick.check().map_err(|e| format!("sim:{name}: {e}"))?;
     Ok(brick)
+}
+
+/// The first to fail is member 0, the next member 1, unless `fail_member` says otherwise.
+fn failures_of(times: Vec<Duration>, members: Vec<u32>) -> Result<Vec<Failure>, String> {
+    if !members.is_empty() && members.len() != times.len() {
+        return Err(format!(
+            "{} times in fail_at, {} members in fail_member; as many are needed",
+            times.len(),
+            members.len()
+        ));
+    }
+    let member = |index: usize| members.get(index).copied().unwrap_or(index as u32);
+    Ok(times.iter().enumerate().map(|(index, at)| Failure { at_ns: at.ns, member: member(index) }).collect())
 }
 
 /// The texts that a brick is made of: what a record needs to keep of all that there are.
 pub fn needed(spoken: &str, texts: &Texts, overrides: &[String]) -> Result<Texts, String> {
     let (name, file) = file_of(spoken, texts, overrides)?;
     let controllers = [&file.controller, &file.software].into_iter().flatten().map(|c| format!("controllers/{c}"));
-    let places = controllers.chain([format!("arrays/{name}"), format!("drives/{}", file.drive)]);
+    let other = file.other_drive.iter().map(|d| format!("drives/{d}"));
+    let places = controllers.chain(other).chain([format!("arrays/{name}"), format!("drives/{}", file.drive)]);
     Ok(places.filter_map(|place| text_at(&place, texts)).map(|(k, v)| (k, v.clone())).collect())
 }
 
@@ -438,7 +504,38 @@ impl Brick {
         }
         self.check_ports()?;
         self.check_condition()?;
-        self.check_drive()
+        self.check_failures()?;
+        if self.other_members > n || (self.other_members > 0) != self.other_drive.is_some() {
+            return Err(format!("other_members = {}: name other_drive as well, and up to {n}", self.other_members));
+        }
+        std::iter::once(&self.drive).chain(&self.other_drive).try_for_each(check_drive)
+    }
+
+    fn check_failures(&self) -> Result<(), String> {
+        let Some(first) = self.failures.first() else { return Ok(()) };
+        if let Some(failure) = self.failures.iter().find(|f| f.member >= self.members) {
+            return Err(format!("member {} cannot fail; there are 0 to {}", failure.member, self.members - 1));
+        }
+        if self.condition != Condition::Normal {
+            return Err(format!(
+                "a member fails at {} s of a run in normal condition; leave condition out",
+                first.at_ns / 1_000_000_000
+            ));
+        }
+        if self.spares > 0 && self.is_redundant() && !self.can_rebuild() {
+            return Err(
+                "its controller states no rebuild_chunk_bytes from 4KiB to 1GiB; name another, or spares=0".into()
+            );
+        }
+        Ok(())
+    }
+
+    fn is_redundant(&self) -> bool {
+        !matches!(self.level, Level::Jbod | Level::Raid0)
+    }
+
+    fn can_rebuild(&self) -> bool {
+        self.keeper().is_some_and(|k| (4096..=MAX_PIECE_BYTES).contains(&k.rebuild_chunk_bytes.0))
     }
 
     fn check_ports(&self) -> Result<(), String> {
@@ -454,8 +551,7 @@ impl Brick {
     }
 
     fn check_condition(&self) -> Result<(), String> {
-        let redundant = !matches!(self.level, Level::Jbod | Level::Raid0);
-        let rebuilds = self.keeper().is_some_and(|k| (4096..=MAX_PIECE_BYTES).contains(&k.rebuild_chunk_bytes.0));
+        let (redundant, rebuilds) = (self.is_redundant(), self.can_rebuild());
         match self.condition {
             Condition::Normal => Ok(()),
             Condition::Degraded if !redundant => Err("a volume without redundancy cannot be degraded".into()),
@@ -474,45 +570,44 @@ impl Brick {
             _ => Ok(()),
         }
     }
+}
 
-    fn check_drive(&self) -> Result<(), String> {
-        let capacity_bytes = match &self.drive {
-            DriveParameters::Rotating(p) => p.capacity_bytes.0,
-            DriveParameters::Ssd(p) => p.capacity_bytes.0,
-            DriveParameters::Cloud(p) => p.capacity_bytes.0,
-        };
-        if !(1 << 20..=MAX_DRIVE_BYTES).contains(&capacity_bytes) {
-            return Err(format!("a drive of {capacity_bytes} bytes; from 1MiB to 256TiB"));
-        }
-        match &self.drive {
-            DriveParameters::Rotating(p) => {
-                let positive = [p.outer_mb_per_s, p.inner_mb_per_s, p.interface_mb_per_s].iter().all(|v| *v > 0.0);
-                let counted = p.rpm >= 1 && p.heads >= 1 && p.zones >= 1 && p.destage_window >= 1;
-                let counted = counted && p.write_cache_entries >= 1 && p.queue_depth >= 1;
-                let sized = p.capacity_bytes.0 >= 1 << 20 && p.rpm <= 100_000;
-                if positive && counted && sized {
-                    return Ok(());
-                }
-                Err("a rotating drive needs rates, rpm, heads, zones, windows and depths above 0 and at least 1 MiB"
-                    .into())
+fn check_drive(drive: &DriveParameters) -> Result<(), String> {
+    let capacity_bytes = match drive {
+        DriveParameters::Rotating(p) => p.capacity_bytes.0,
+        DriveParameters::Ssd(p) => p.capacity_bytes.0,
+        DriveParameters::Cloud(p) => p.capacity_bytes.0,
+    };
+    if !(1 << 20..=MAX_DRIVE_BYTES).contains(&capacity_bytes) {
+        return Err(format!("a drive of {capacity_bytes} bytes; from 1MiB to 256TiB"));
+    }
+    match drive {
+        DriveParameters::Rotating(p) => {
+            let positive = [p.outer_mb_per_s, p.inner_mb_per_s, p.interface_mb_per_s].iter().all(|v| *v > 0.0);
+            let counted = p.rpm >= 1 && p.heads >= 1 && p.zones >= 1 && p.destage_window >= 1;
+            let counted = counted && p.write_cache_entries >= 1 && p.queue_depth >= 1;
+            let sized = p.capacity_bytes.0 >= 1 << 20 && p.rpm <= 100_000;
+            if positive && counted && sized {
+                return Ok(());
             }
-            DriveParameters::Ssd(p) => {
-                let rates = p.channel_mb_per_s > 0.0 && p.interface_mb_per_s > 0.0 && p.over_provision_percent > 0.0;
-                let chips = (1..=256).contains(&p.channels) && (1..=64).contains(&p.dies_per_channel);
-                let counts = chips && p.pages_per_block >= 1 && p.page_bytes.0 >= p.map_bytes.0;
-                if rates && counts && p.page_bytes.0 >= 512 && p.map_bytes.0 >= 512 && p.dram_cache_bytes.0 >= 1 << 20 {
-                    return Ok(());
-                }
-                Err("a solid-state drive needs 1 to 256 channels, 1 to 64 dies a channel, pages of 512 bytes or more and no \
+            Err("a rotating drive needs rates, rpm, heads, zones, windows and depths above 0 and at least 1 MiB".into())
+        }
+        DriveParameters::Ssd(p) => {
+            let rates = p.channel_mb_per_s > 0.0 && p.interface_mb_per_s > 0.0 && p.over_provision_percent > 0.0;
+            let chips = (1..=256).contains(&p.channels) && (1..=64).contains(&p.dies_per_channel);
+            let counts = chips && p.pages_per_block >= 1 && p.page_bytes.0 >= p.map_bytes.0;
+            if rates && counts && p.page_bytes.0 >= 512 && p.map_bytes.0 >= 512 && p.dram_cache_bytes.0 >= 1 << 20 {
+                return Ok(());
+            }
+            Err("a solid-state drive needs 1 to 256 channels, 1 to 64 dies a channel, pages of 512 bytes or more and no \
                      smaller than map_bytes, rates, and 1MiB of DRAM"
                     .into())
+        }
+        DriveParameters::Cloud(p) => {
+            if p.iops >= 1 && p.mb_per_s > 0.0 && p.io_unit_bytes.0 >= 512 && p.burst_ios >= 1 {
+                return Ok(());
             }
-            DriveParameters::Cloud(p) => {
-                if p.iops >= 1 && p.mb_per_s > 0.0 && p.io_unit_bytes.0 >= 512 && p.burst_ios >= 1 {
-                    return Ok(());
-                }
-                Err("a cloud volume needs iops, mb_per_s, burst_ios and io_unit_bytes above 0".into())
-            }
+            Err("a cloud volume needs iops, mb_per_s, burst_ios and io_unit_bytes above 0".into())
         }
     }
 }

@@ -8,18 +8,29 @@ use plan::SyncMode;
 
 use crate::NEVER;
 use crate::member::Kind;
-use crate::system::{Request, System};
+use crate::system::{Change, Request, System};
 
 /// All bricks of a run and their common clock. They live from phase to phase.
 #[derive(Debug)]
 pub struct Bricks {
     systems: Arc<Mutex<Vec<System>>>,
     now_ns: Arc<AtomicU64>,
+    changes: Changes,
 }
+
+/// Changes of condition that nobody has told yet, with the number of their brick.
+pub type Changes = Arc<Mutex<Vec<(usize, Change)>>>;
+
+/// What a request to data that are gone fails with: EIO.
+const EIO: i32 = 5;
 
 impl Bricks {
     pub fn new(systems: Vec<System>) -> Bricks {
-        Bricks { systems: Arc::new(Mutex::new(systems)), now_ns: Arc::default() }
+        Bricks { systems: Arc::new(Mutex::new(systems)), now_ns: Arc::default(), changes: Changes::default() }
+    }
+
+    pub fn changes(&self) -> Changes {
+        self.changes.clone()
     }
 }
 
@@ -37,6 +48,7 @@ impl Devices for Bricks {
             now_ns: self.now_ns.load(Ordering::Relaxed),
             flights: vec![Flight::default(); setup.slots as usize],
             in_flight: 0,
+            changes: self.changes.clone(),
             systems,
         })
     }
@@ -65,6 +77,7 @@ pub struct Virtual {
     now_ns: u64,
     flights: Vec<Flight>,
     in_flight: u32,
+    changes: Changes,
 }
 
 impl Drop for Virtual {
@@ -124,11 +137,16 @@ impl Device for Virtual {
                 }
             }
             let (flights, in_flight) = (&self.flights, &mut self.in_flight);
-            for system in &mut self.systems {
-                system.take_ended(|(slot, ended_ns)| {
+            for (number, system) in self.systems.iter_mut().enumerate() {
+                if system.has_changed() {
+                    let changes = system.take_changes().into_iter().map(|c| (number, c));
+                    self.changes.lock().unwrap_or_else(PoisonError::into_inner).extend(changes);
+                }
+                system.take_outcomes(|(slot, ended_ns, failed)| {
                     let flight = flights[slot as usize];
                     *in_flight -= 1;
-                    let (result, submitted_ns) = (flight.bytes as i32, flight.submitted_ns);
+                    let result = if failed { -EIO } else { flight.bytes as i32 };
+                    let submitted_ns = flight.submitted_ns;
                     done.push(Completion { slot, result, submitted_ns, ended_ns });
                 });
             }

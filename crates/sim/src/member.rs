@@ -86,6 +86,13 @@ impl Member {
         }
     }
 
+    /// The write cache as the drive's description has it.
+    pub fn reset_write_cache(&mut self) {
+        if let Member::Rotating(d) = self {
+            d.reset_write_cache();
+        }
+    }
+
     /// Turns a volatile write cache on or off.
     pub fn set_write_cache(&mut self, on: bool) {
         if let Member::Rotating(d) = self {

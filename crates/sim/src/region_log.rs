@@ -62,6 +62,11 @@ impl RegionLog {
         held
     }
 
+    /// Whether no write waits for a record.
+    pub fn is_idle(&self) -> bool {
+        self.recording.is_empty() && self.next.is_empty()
+    }
+
     fn regions(&self, held: &Held) -> (u64, u64) {
         (held.offset / self.region_bytes, (held.offset + held.bytes - 1) / self.region_bytes)
     }

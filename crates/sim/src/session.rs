@@ -1,6 +1,6 @@
 //! A run on modelled bricks from its first check to its last event, the counterpart of a run on real storage.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use engine::conductor::{self, RunControl};
 use engine::event::{ClockFacts, Event, PhaseFacts, Start, StreamFacts, TargetFacts};
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::SECTOR_BYTES;
 use crate::brick::{Condition, Texts, resolve};
 use crate::device::Bricks;
-use crate::system::System;
+use crate::system::{Change, System};
 
 /// What the user wishes, beside the profile.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -147,6 +147,13 @@ impl Session {
     /// Runs to the end. Events go to `emit`; the last one is [`Event::End`].
     pub fn run(self, control: &RunControl, emit: &mut dyn FnMut(Event)) {
         emit(Event::Start(Box::new(self.start)));
-        conductor::run(&self.profile, &self.areas, self.bricks, 0, control, emit);
+        let changes = self.bricks.changes();
+        conductor::run(&self.profile, &self.areas, self.bricks, 0, control, &mut |event| {
+            let told = std::mem::take(&mut *changes.lock().unwrap_or_else(PoisonError::into_inner));
+            for (target, Change { at_ns, condition }) in told {
+                emit(Event::BrickCondition { target, at_ns, condition });
+            }
+            emit(event);
+        });
     }
 }

@@ -4,24 +4,31 @@
 //! arrival, and the chain goes on at the instant a stage ends. Events at the same instant happen in the order in which
 //! they were planned.
 
+mod background;
+mod caching;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use crate::NEVER;
 use crate::array::{Array, MemberOp, Operations};
-use crate::assembly::{background_of, cache_of, drive_caches, is_rebuilding, member_of};
+use crate::assembly::{background_of, cache_of, drive_caches, is_rebuilding, members_of};
 use crate::brick::{Brick, Condition};
 use crate::controller::Controller;
 use crate::member::{Command, Kind, Lost, Member};
 use crate::region_log::{Held, RegionLog};
 use crate::slab::Slab;
-use crate::write_back::{Destage, Found, ReadAhead, WriteBack};
-use crate::{NEVER, SECTOR_BYTES};
+use crate::write_back::{Found, ReadAhead, WriteBack};
 
 /// A volume counts as in use for so long after a request; a rebuild then keeps to its minimum. (Linux md looks back over
 /// a second; controllers do not tell.)
 const IN_USE_NS: u64 = 100_000_000;
 /// Partial rows that are destaged at a time, for each member: enough to keep a queue at each of them.
 const DESTAGES_A_MEMBER: usize = 4;
+
+/// A request to data that are gone is refused after this time: what a system call of nothing but an error takes, so that
+/// a loop that goes on asking goes through time.
+const REFUSED_NS: u64 = 10_000;
 
 /// What the host asks for.
 #[derive(Debug, Clone, Copy)]
@@ -41,15 +48,29 @@ struct Active {
     parts: u32,
     /// A cap of the product lets it end no earlier.
     not_before_ns: u64,
+    /// Some of its data are gone.
+    failed: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Owner {
     Request(u32),
-    Destage { controller: u32, bytes: u64, whole: bool },
-    Fetch { controller: u32, chunk: u64 },
-    Record { array: u32 },
-    Background,
+    Destage {
+        controller: u32,
+        bytes: u64,
+        whole: bool,
+    },
+    Fetch {
+        controller: u32,
+        chunk: u64,
+    },
+    Record {
+        array: u32,
+    },
+    /// Work of the background that began in this turn of it.
+    Background {
+        turn: u32,
+    },
 }
 
 #[derive(Debug)]
@@ -84,7 +105,13 @@ enum Event {
     StepTaken(u32),
     StepTurn(u32),
     StepEnded(u32),
-    Background,
+    /// A job that needs no member, or can have none, ends.
+    JobEnded(u32),
+    Background {
+        turn: u32,
+    },
+    /// A member fails: which one in the brick's list.
+    Failure(u32),
 }
 
 /// A controller or software array with a cache.
@@ -102,6 +129,12 @@ pub(crate) struct Cache {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Background {
     pub(crate) condition: Condition,
+    pub(crate) array: usize,
+    pub(crate) member: usize,
+    /// Begins again when it has come to the end.
+    pub(crate) repeats: bool,
+    /// Grows with each background, so that what an earlier one had planned is known for its.
+    pub(crate) turn: u32,
     pub(crate) at: u64,
     pub(crate) started_ns: u64,
     pub(crate) chunk_bytes: u64,
@@ -110,9 +143,24 @@ pub(crate) struct Background {
     pub(crate) writing_mb_per_s: f64,
 }
 
+/// From this instant on the brick is in this condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Change {
+    pub at_ns: u64,
+    /// A word of [`Condition`], or `failed` where data are lost.
+    pub condition: &'static str,
+}
+
 #[derive(Debug)]
 pub struct System {
     members: Vec<Member>,
+    /// Which drive is in which place: a spare takes over the place of a member that failed.
+    places: Vec<u32>,
+    brick: Box<Brick>,
+    spares_used: u32,
+    turns: u32,
+    condition: &'static str,
+    changes: Vec<Change>,
     member_next_ns: Vec<u64>,
     arrays: Vec<Array>,
     controllers: Vec<Controller>,
@@ -137,20 +185,21 @@ pub struct System {
     background: Option<Background>,
     last_request_ns: Option<u64>,
     last_write_ns: Option<u64>,
-    ended: Vec<(u32, u64)>,
+    ended: Vec<(u32, u64, bool)>,
     member_done: Vec<u32>,
     /// Commands that members were given and that they ended, and the bytes of a rebuild, for whoever checks the model.
     pub issued: u64,
     pub completed: u64,
     pub background_bytes: u64,
+    /// Acknowledged writes in a controller's cache whose members were gone before they could be written.
+    pub lost_bytes: u64,
 }
 
 impl System {
     pub fn new(brick: &Brick) -> Result<System, String> {
         let count = brick.members as usize;
-        let mut members: Vec<Member> =
-            (0..count).map(|number| member_of(&brick.drive, number as u64)).collect::<Result<_, _>>()?;
-        let member_bytes = members[0].capacity_bytes();
+        let mut members = members_of(brick)?;
+        let member_bytes = members.iter().map(Member::capacity_bytes).min().unwrap_or(0);
         let software = brick.software.is_some();
         // Whoever keeps this volume's redundancy keeps its neighbour's.
         let neighbour = brick.condition == Condition::NeighbourRebuilding;
@@ -172,8 +221,14 @@ impl System {
             members.iter_mut().for_each(|m| m.set_write_cache(on));
         }
         let mut system = System {
-            member_next_ns: vec![NEVER; count],
+            member_next_ns: vec![NEVER; members.len()],
             members,
+            places: (0..count as u32).collect(),
+            brick: Box::new(brick.clone()),
+            spares_used: 0,
+            turns: 0,
+            condition: "normal",
+            changes: Vec::new(),
             arrays,
             controllers,
             caches,
@@ -200,9 +255,13 @@ impl System {
             issued: 0,
             completed: 0,
             background_bytes: 0,
+            lost_bytes: 0,
         };
         if system.background.is_some() {
-            system.plan(0, Event::Background);
+            system.plan(0, Event::Background { turn: 0 });
+        }
+        for (index, failure) in brick.failures.iter().enumerate() {
+            system.plan(failure.at_ns, Event::Failure(index as u32));
         }
         Ok(system)
     }
@@ -220,6 +279,12 @@ impl System {
     pub fn busy_ns(&self) -> (Vec<u64>, Vec<u64>) {
         let arms = self.members.iter().map(|m| if let Member::Rotating(d) = m { d.busy_ns } else { 0 }).collect();
         (arms, self.controllers.iter().map(|c| c.bus_busy_ns).collect())
+    }
+
+    /// Of the time up to `now_ns`, how much each arm was at work: more than all of it would be two things at once.
+    pub fn arms_busy_by_ns(&self, now_ns: u64) -> Vec<u64> {
+        let arms = self.members.iter().filter_map(|m| if let Member::Rotating(d) = m { Some(d) } else { None });
+        arms.map(|d| d.busy_by_ns(now_ns)).collect()
     }
 
     /// The power fails at `now_ns`: what was acknowledged and is lost, by member, and of the controllers' caches.
@@ -252,7 +317,7 @@ impl System {
         if request.kind == Kind::Write {
             self.last_write_ns = Some(now_ns);
         }
-        let number = self.active.insert(Active { request, controller: 0, parts: 0, not_before_ns: 0 });
+        let number = self.active.insert(Active { request, controller: 0, parts: 0, not_before_ns: 0, failed: false });
         if self.at_work >= self.queue_limit {
             self.waiting.push_back(number);
             return;
@@ -307,8 +372,23 @@ impl System {
     }
 
     /// Takes the requests that have ended: tag and instant.
-    pub fn take_ended(&mut self, each: impl FnMut((u32, u64))) {
+    pub fn take_ended(&mut self, mut each: impl FnMut((u32, u64))) {
+        self.ended.drain(..).for_each(|(tag, at_ns, _)| each((tag, at_ns)));
+    }
+
+    /// The same with whether they failed because their data are gone.
+    pub fn take_outcomes(&mut self, each: impl FnMut((u32, u64, bool))) {
         self.ended.drain(..).for_each(each);
+    }
+
+    #[inline]
+    pub fn has_changed(&self) -> bool {
+        !self.changes.is_empty()
+    }
+
+    /// Takes the changes of condition that have happened.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
     }
 
     pub fn has_ended(&self) -> bool {
@@ -347,12 +427,14 @@ impl System {
             }
             Event::StepTurn(step) => self.give_member(now_ns, step),
             Event::StepEnded(step) => self.step_ended(now_ns, step),
-            Event::Background => self.background_chunk(now_ns),
+            Event::JobEnded(job) => self.job_ended(now_ns, job),
+            Event::Background { turn } => self.background_chunk(now_ns, turn),
+            Event::Failure(index) => self.member_fails(now_ns, self.brick.failures[index as usize].member),
         }
     }
 
     fn controller_of(&self, member: u32) -> usize {
-        member as usize * self.controllers.len() / self.members.len()
+        member as usize * self.controllers.len() / self.places.len()
     }
 
     /// Which array an address lies in, and where there.
@@ -456,117 +538,6 @@ impl System {
         self.start_job(now_ns, owner, array, true, durable, |a, out| a.write(held.offset, held.bytes, out));
     }
 
-    fn write_record(&mut self, now_ns: u64, array: usize) {
-        if self.caches[array].region_log.as_mut().is_some_and(RegionLog::begins) {
-            self.start_job(now_ns, Owner::Record { array: array as u32 }, array, true, true, |a, out| a.record(out));
-        }
-    }
-
-    fn recorded(&mut self, now_ns: u64, array: usize) {
-        let log = self.caches[array].region_log.as_mut();
-        let held = log.map(RegionLog::recorded).unwrap_or_default();
-        held.into_iter().for_each(|held| self.start_write(now_ns, array, held));
-        self.write_record(now_ns, array);
-    }
-
-    /// Lets blocked writes into the cache as far as there is room, in order, and keeps destaging going.
-    fn admit(&mut self, now_ns: u64, array: usize) {
-        while let Some(number) = self.caches[array].blocked.front().copied() {
-            let request = self.active.get(number).request;
-            let bytes = u64::from(request.bytes);
-            let Some(cache) = self.caches[array].write_back.as_mut() else { return };
-            if !cache.has_room(bytes) {
-                break;
-            }
-            self.caches[array].blocked.pop_front();
-            self.keep(array, &request);
-            self.part_ended(now_ns, number);
-        }
-        self.destage(now_ns, array);
-    }
-
-    /// Puts the part of a request that lies in this array into its cache.
-    fn keep(&mut self, array: usize, request: &Request) {
-        let (mut at, end) = (request.offset_bytes, request.offset_bytes + u64::from(request.bytes));
-        while at < end {
-            let unit_end = (at / self.stripe_bytes + 1) * self.stripe_bytes;
-            let to = if self.arrays.len() == 1 { end } else { end.min(unit_end) };
-            let (here, offset) = self.locate(at);
-            if let Some(cache) = self.caches[array].write_back.as_mut().filter(|_| here == array) {
-                cache.add(offset, to - at);
-            }
-            at = to;
-        }
-    }
-
-    fn destage(&mut self, now_ns: u64, array: usize) {
-        let limit = DESTAGES_A_MEMBER * self.arrays[array].loads.len();
-        loop {
-            let cache = &mut self.caches[array];
-            let Some(write_back) = cache.write_back.as_mut() else { return };
-            // Where writes wait for room, whole rows make it more cheaply than partial ones.
-            let stuck = !cache.blocked.is_empty() && !cache.whole_moving && !write_back.has_whole();
-            let everything = stuck || !cache.flushing.is_empty();
-            let mut next = None;
-            if !cache.whole_moving {
-                next = write_back.next_whole();
-            }
-            if next.is_none() && cache.partial_moving < limit {
-                next = write_back.next_partial(everything);
-            }
-            let Some(Destage { extents, bytes, whole }) = next else { return };
-            if whole {
-                cache.whole_moving = true;
-            } else {
-                cache.partial_moving += 1;
-            }
-            let owner = Owner::Destage { controller: array as u32, bytes, whole };
-            self.start_job(now_ns, owner, array, true, false, |a, out| {
-                extents.iter().for_each(|(offset, bytes)| a.write(*offset, *bytes, out));
-            });
-        }
-    }
-
-    fn flush(&mut self, now_ns: u64, number: u32) {
-        self.active.get(number).parts = 1;
-        for array in 0..self.arrays.len() {
-            let clean = self.caches[array].write_back.as_ref().is_none_or(WriteBack::is_clean);
-            if self.battery && self.caches[array].write_back.is_some() {
-                continue;
-            }
-            self.active.get(number).parts += 1;
-            if clean {
-                self.flush_members(now_ns, number, array);
-            } else {
-                self.caches[array].flushing.push(number);
-                self.destage(now_ns, array);
-            }
-        }
-        self.part_ended(now_ns, number);
-    }
-
-    fn flush_members(&mut self, now_ns: u64, number: u32, array: usize) {
-        let here = self.arrays[array].loads.len();
-        let absent = self.arrays[array].absent();
-        let targets: Vec<usize> = (0..here).filter(|m| absent != Some(*m)).collect();
-        let operations = self.spare.pop().unwrap_or_default();
-        let pending = targets.len() as u32;
-        let job = Job {
-            owner: Owner::Request(number),
-            array: array as u32,
-            operations,
-            writing: true,
-            durable: false,
-            pending,
-        };
-        let job = self.jobs.insert(job);
-        for member in targets {
-            let op = MemberOp { member: (array * here + member) as u32, write: false, offset_bytes: 0, bytes: 0 };
-            let step = self.steps.insert(Step { job, op, durable: false, flush: true });
-            self.give_member(now_ns, step);
-        }
-    }
-
     /// Starts the operations that `find` lists: its reads, or its writes where there are none.
     fn start_job(
         &mut self,
@@ -581,8 +552,12 @@ impl System {
         operations.clear();
         find(&mut self.arrays[array], &mut operations);
         let writing = write && operations.reads.is_empty();
+        let lost = operations.lost;
         let job = Job { owner, array: array as u32, operations, writing, durable, pending: 0 };
         let job = self.jobs.insert(job);
+        if lost {
+            return self.plan(now_ns + REFUSED_NS, Event::JobEnded(job));
+        }
         self.start_stage(now_ns, job);
     }
 
@@ -590,8 +565,16 @@ impl System {
         let job = self.jobs.get(number);
         let (array, durable) = (job.array as usize, job.durable);
         let list = if job.writing { &mut job.operations.writes } else { &mut job.operations.reads };
+        if job.writing {
+            // Members may have failed since these writes were thought of.
+            let layout = &self.arrays[array];
+            list.retain(|op| !layout.is_absent(op.member as usize));
+        }
         job.pending = list.len() as u32;
         let ops = std::mem::take(list);
+        if ops.is_empty() {
+            return self.plan(now_ns, Event::JobEnded(number));
+        }
         let first = (array * self.arrays[array].loads.len()) as u32;
         // A controller's own array sends all commands of a request in one turn.
         let one_turn = !self.software && !self.controllers.is_empty();
@@ -626,7 +609,7 @@ impl System {
             (false, true) => Kind::Write,
             (false, false) => Kind::Read,
         };
-        let member = op.member as usize;
+        let member = self.places[op.member as usize] as usize;
         self.issued += 1;
         let command = Command { id: number, kind, offset_bytes: op.offset_bytes, bytes: op.bytes, durable };
         self.members[member].submit(now_ns, command);
@@ -660,35 +643,33 @@ impl System {
             job.writing = true;
             return self.start_stage(now_ns, step.job);
         }
-        let job = self.jobs.remove(step.job);
+        self.job_ended(now_ns, step.job);
+    }
+
+    fn job_ended(&mut self, now_ns: u64, number: u32) {
+        let job = self.jobs.remove(number);
+        let lost = job.operations.lost;
         self.spare.push(job.operations);
         match job.owner {
-            Owner::Request(number) => self.part_ended(now_ns, number),
+            Owner::Request(number) => {
+                self.active.get(number).failed |= lost;
+                self.part_ended(now_ns, number);
+            }
             Owner::Fetch { controller, chunk } => {
                 let ahead = self.caches[controller as usize].read_ahead.as_mut();
                 let waiting = ahead.map(|a| a.arrived(chunk)).unwrap_or_default();
-                waiting.into_iter().for_each(|number| self.part_ended(now_ns, number));
+                for number in waiting {
+                    self.active.get(number).failed |= lost;
+                    self.part_ended(now_ns, number);
+                }
             }
-            Owner::Destage { controller, bytes, whole } => self.destaged(now_ns, controller as usize, bytes, whole),
+            Owner::Destage { controller, bytes, whole } => {
+                self.lost_bytes += if lost { bytes } else { 0 };
+                self.destaged(now_ns, controller as usize, bytes, whole);
+            }
             Owner::Record { array } => self.recorded(now_ns, array as usize),
-            Owner::Background => self.background_ended(now_ns),
+            Owner::Background { turn } => self.background_ended(now_ns, turn),
         }
-    }
-
-    fn destaged(&mut self, now_ns: u64, array: usize, bytes: u64, whole: bool) {
-        let cache = &mut self.caches[array];
-        if whole {
-            cache.whole_moving = false;
-        } else {
-            cache.partial_moving -= 1;
-        }
-        let Some(write_back) = cache.write_back.as_mut() else { return };
-        write_back.destaged(bytes);
-        if write_back.is_clean() {
-            let flushing = std::mem::take(&mut cache.flushing);
-            flushing.into_iter().for_each(|number| self.flush_members(now_ns, number, array));
-        }
-        self.admit(now_ns, array);
     }
 
     /// One part of a request has ended; with the last one its data go to the host.
@@ -709,40 +690,11 @@ impl System {
 
     fn end(&mut self, now_ns: u64, number: u32) {
         let active = self.active.remove(number);
-        self.ended.push((active.request.tag, now_ns));
+        self.ended.push((active.request.tag, now_ns, active.failed));
         self.last_request_ns = Some(now_ns);
         self.at_work -= 1;
         if let Some(next) = self.waiting.pop_front() {
             self.enter(now_ns, next);
         }
-    }
-
-    fn background_chunk(&mut self, now_ns: u64) {
-        let Some(background) = self.background.as_mut() else { return };
-        background.started_ns = now_ns;
-        let Background { condition, at, chunk_bytes: bytes, .. } = *background;
-        let member_bytes = self.arrays[0].member_bytes() / SECTOR_BYTES * SECTOR_BYTES;
-        let bytes = bytes.min(member_bytes - at);
-        background.at = if at + bytes >= member_bytes { 0 } else { at + bytes };
-        self.background_bytes += bytes;
-        self.start_job(now_ns, Owner::Background, 0, true, true, |array, out| match condition {
-            Condition::Initializing => array.initialize(at, bytes, out),
-            Condition::Scrubbing => array.scrub(at, bytes, out),
-            _ => array.rebuild(at, bytes, out),
-        });
-    }
-
-    fn background_ended(&mut self, now_ns: u64) {
-        let Some(background) = self.background else { return };
-        let recent = |at_ns: Option<u64>| at_ns.is_some_and(|at_ns| now_ns.saturating_sub(at_ns) < IN_USE_NS);
-        let rate = if recent(self.last_write_ns) {
-            background.writing_mb_per_s
-        } else if self.at_work > 0 || recent(self.last_request_ns) {
-            background.min_mb_per_s
-        } else {
-            background.max_mb_per_s
-        };
-        let due_ns = background.started_ns + crate::ssd::per_mb(background.chunk_bytes, rate.max(0.001));
-        self.plan(due_ns.max(now_ns + 1), Event::Background);
     }
 }

@@ -27,6 +27,24 @@ fn bricks() -> impl Strategy<Value = String> {
     })
 }
 
+/// No failure, one, or two, with or without a spare; conditions other than normal refuse them.
+fn failures() -> impl Strategy<Value = Vec<String>> {
+    (0usize..3, 0u64..500, 0u64..500, 0u32..2, any::<bool>()).prop_map(|(count, first, second, spares, far)| {
+        let times = [format!("\"{first}ms\""), format!("\"{second}ms\"")];
+        let members = ["1", if far { "2" } else { "0" }];
+        let list = |items: &[String]| items[..count].join(", ");
+        let members = members.map(String::from);
+        match count {
+            0 => Vec::new(),
+            _ => vec![
+                format!("fail_at=[{}]", list(&times)),
+                format!("fail_member=[{}]", list(&members)),
+                format!("spares={spares}"),
+            ],
+        }
+    })
+}
+
 fn requests() -> impl Strategy<Value = Vec<(u8, u64, u32, u64, bool)>> {
     let one = (0u8..10, any::<u64>(), 1u32..600, 0u64..20_000_000, any::<bool>());
     prop::collection::vec(one, 1..60)
@@ -36,10 +54,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_request_ends_once(spoken in bricks(), wanted in requests()) {
+    fn every_request_ends_once(spoken in bricks(), failures in failures(), wanted in requests()) {
         let texts = common::brick_texts();
         // Bricks that contradict themselves are refused in one line.
-        let system = resolve(&spoken, &texts, &[]).and_then(|b| System::new(&b));
+        let system = resolve(&spoken, &texts, &failures).and_then(|b| System::new(&b));
         let mut system = match system {
             Ok(system) => system,
             Err(message) => {
@@ -61,6 +79,7 @@ proptest! {
                 system.advance(now_ns);
             }
             now_ns = until_ns;
+            system.advance(now_ns);
             submitted_ns[tag] = now_ns;
             let sectors = if kind == Kind::Flush { 0 } else { *sectors };
             let offset_bytes = place % (capacity - u64::from(sectors)) * 512;
@@ -69,10 +88,13 @@ proptest! {
         let mut steps = 0;
         while !system.is_idle() {
             let next_ns = system.next_event();
-            prop_assert!(next_ns >= now_ns && next_ns < sim::NEVER, "a request was lost: {}", spoken);
+            prop_assert!(next_ns >= now_ns && next_ns < sim::NEVER, "a request was lost: {} {:?}", spoken, failures);
             now_ns = next_ns;
             system.advance(now_ns);
             steps += 1;
+            for (arm, busy_ns) in system.arms_busy_by_ns(now_ns).into_iter().enumerate() {
+                prop_assert!(busy_ns <= now_ns, "arm {} did two things at once: {} ns of {}", arm, busy_ns, now_ns);
+            }
             prop_assert!(steps < 1_000_000, "no end: {}", spoken);
         }
         let mut before = true;

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from brickyard.analysis.condition import condition_check, condition_words
+from brickyard.analysis.conditions import condition_spans
 from brickyard.analysis.further import further_document
 from brickyard.analysis.latency import Latency
 from brickyard.analysis.tools import tool_document
@@ -36,6 +37,7 @@ def run_document(record: Record) -> Json:
         "seed": info.seed,
         "condition": info.condition,
         "condition_check": condition_check(record),
+        "conditions": [span.document() for span in condition_spans(record)],
         "targets": info.targets,
         "created_unix_ns": info.created_unix_ns,
         "start_unix_ns": info.start_unix_ns,

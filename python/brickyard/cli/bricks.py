@@ -43,7 +43,7 @@ def list_bricks(*, json: options.Json = False) -> int:
 
 
 def show_brick(name: str, /, *, overrides: options.BrickOverrides = (), json: options.Json = False) -> int:
-    """Show the texts that a brick is made of; every value says whether it is data sheet, derived or fitted.
+    """Show the texts that a brick is made of; every value says where it comes from, such as a data sheet.
 
     Parameters
     ----------

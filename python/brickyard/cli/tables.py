@@ -8,6 +8,7 @@ from rich.text import Text
 from brickyard import analysis
 from brickyard.analysis import cells, summary
 from brickyard.analysis.characterization import RankedCell
+from brickyard.analysis.conditions import condition_spans
 from brickyard.analysis.further import further_tables, further_words
 from brickyard.analysis.replay import is_replay
 from brickyard.analysis.tool_cells import tool_table
@@ -142,6 +143,27 @@ def print_further(console: Console, record: Record) -> None:
         console.print(line, markup=False, soft_wrap=True)
 
 
+def print_conditions(console: Console, record: Record) -> None:
+    """One row for each condition that a brick went through, in the order of time."""
+    rows = [
+        [
+            span.condition.replace("_", " "),
+            f"{span.start_ns / 1e9:.1f} s",
+            format_ns(span.end_ns - span.start_ns),
+            format_iops(span.iops),
+            format_mib_per_s(span.bytes_per_s),
+            format_ns(span.response.mean_ns) if span.response else cells.DASH,
+            format_ns(p99) if span.response and (p99 := span.response.percentiles["p99"]) else cells.DASH,
+            f"{span.errors:,}",
+        ]
+        for span in condition_spans(record)
+    ]
+    if rows:
+        names = ("from", "lasted", "IOPS", "MiB/s", "mean", "p99", "errors")
+        console.print()
+        console.print(table("Conditions (response times)", [("", LEFT), *((name, RIGHT) for name in names)], rows))
+
+
 def print_characterization(console: Console, patterns: dict[tuple[str, str], list[RankedCell]]) -> None:
     columns = [
         ("request", RIGHT),
@@ -258,5 +280,6 @@ def print_run(console: Console, record: Record) -> None:
     print_tool_table(console, record)
     print_totals(console, record)
     print_further(console, record)
+    print_conditions(console, record)
     print_errors(console, record)
     print_slowest(console, record)

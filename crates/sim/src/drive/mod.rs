@@ -124,6 +124,15 @@ impl Drive {
         self.geometry.sectors * SECTOR_BYTES
     }
 
+    /// Time until `now_ns` during which the arm was at work.
+    pub fn busy_by_ns(&self, now_ns: u64) -> u64 {
+        self.busy_ns - self.media.map_or(0, |m| m.end_ns.saturating_sub(now_ns))
+    }
+
+    pub fn reset_write_cache(&mut self) {
+        self.write_cache = self.p.write_cache;
+    }
+
     pub fn set_write_cache(&mut self, on: bool) {
         self.write_cache = on;
     }

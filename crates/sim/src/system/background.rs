@@ -1,0 +1,134 @@
+//! What goes on behind the requests: rebuild, initialization and scrub, members that fail, and spares that take over.
+//!
+//! A member that fails takes no new commands; those that it already has end as they would have, since a drive's queue is
+//! short beside the run. A spare takes its place at once, gets every write from then on, and serves reads when it is
+//! whole. A rebuild ends at once where too little is left to rebuild from. Requests to data that are on no member fail.
+
+use super::{Background, Change, Event, IN_USE_NS, Owner, System};
+use crate::SECTOR_BYTES;
+use crate::assembly::drive_caches;
+use crate::brick::{Brick, Condition};
+use crate::region_log::RegionLog;
+
+impl System {
+    pub(super) fn background_chunk(&mut self, now_ns: u64, turn: u32) {
+        let Some(background) = self.background.as_mut().filter(|b| b.turn == turn) else { return };
+        background.started_ns = now_ns;
+        let Background { condition, array, member, at, chunk_bytes: bytes, .. } = *background;
+        let member_bytes = self.arrays[array].member_bytes() / SECTOR_BYTES * SECTOR_BYTES;
+        let bytes = bytes.min(member_bytes - at);
+        background.at = if at + bytes >= member_bytes { 0 } else { at + bytes };
+        self.background_bytes += bytes;
+        self.start_job(now_ns, Owner::Background { turn }, array, true, true, |array, out| match condition {
+            Condition::Initializing => array.initialize(at, bytes, out),
+            Condition::Scrubbing => array.scrub(at, bytes, out),
+            _ => array.rebuild(member, at, bytes, out),
+        });
+    }
+
+    pub(super) fn background_ended(&mut self, now_ns: u64, turn: u32) {
+        let Some(background) = self.background.filter(|b| b.turn == turn) else { return };
+        if background.at == 0 && !background.repeats {
+            return self.rebuilt(now_ns, background);
+        }
+        let recent = |at_ns: Option<u64>| at_ns.is_some_and(|at_ns| now_ns.saturating_sub(at_ns) < IN_USE_NS);
+        let rate = if recent(self.last_write_ns) {
+            background.writing_mb_per_s
+        } else if self.at_work > 0 || recent(self.last_request_ns) {
+            background.min_mb_per_s
+        } else {
+            background.max_mb_per_s
+        };
+        let due_ns = background.started_ns + crate::ssd::per_mb(background.chunk_bytes, rate.max(0.001));
+        self.plan(due_ns.max(now_ns + 1), Event::Background { turn });
+    }
+
+    /// The drive in this place is gone.
+    pub(super) fn member_fails(&mut self, now_ns: u64, place: u32) {
+        let here = self.places.len() / self.arrays.len();
+        let (array, member) = (place as usize / here, place as usize % here);
+        self.arrays[array].fail(member);
+        let its_own = |b: &Background| b.array == array && b.member == member;
+        if self.background.as_ref().is_some_and(|b| its_own(b) || !self.arrays[b.array].is_whole()) {
+            self.end_rebuild();
+        }
+        self.take_spare(now_ns);
+        self.note_condition(now_ns);
+    }
+
+    /// Puts a spare into the first place that wants one, unless a rebuild goes on.
+    fn take_spare(&mut self, now_ns: u64) {
+        let left = self.brick.spares - self.spares_used;
+        let wanting = self.arrays.iter().enumerate().filter(|(_, a)| a.is_whole());
+        let Some((array, member)) = wanting.filter_map(|(n, a)| a.first_absent().map(|m| (n, m))).next() else {
+            return;
+        };
+        let Some(keeper) = self.brick.keeper().filter(|_| left > 0 && self.background.is_none()) else { return };
+        let chunk_bytes = keeper.rebuild_chunk_bytes.0 / SECTOR_BYTES * SECTOR_BYTES;
+        self.turns += 1;
+        let turn = self.turns;
+        self.background = Some(Background {
+            condition: Condition::Rebuilding,
+            array,
+            member,
+            repeats: false,
+            turn,
+            at: 0,
+            started_ns: now_ns,
+            chunk_bytes,
+            min_mb_per_s: keeper.rebuild_min_mb_per_s,
+            max_mb_per_s: keeper.rebuild_max_mb_per_s,
+            writing_mb_per_s: keeper.rebuild_writing_mb_per_s,
+        });
+        let log_bytes = keeper.region_log_bytes.0;
+        let here = self.places.len() / self.arrays.len();
+        self.places[array * here + member] = self.brick.members + self.spares_used;
+        self.spares_used += 1;
+        self.arrays[array].replace(member);
+        if log_bytes > 0 && self.arrays[array].is_mirror() && self.caches[array].region_log.is_none() {
+            self.caches[array].region_log = Some(RegionLog::new(log_bytes));
+        }
+        self.set_drive_caches(Condition::Rebuilding);
+        self.plan(now_ns, Event::Background { turn });
+    }
+
+    fn rebuilt(&mut self, now_ns: u64, background: Background) {
+        self.arrays[background.array].restore(background.member);
+        self.end_rebuild();
+        self.take_spare(now_ns);
+        self.note_condition(now_ns);
+    }
+
+    fn end_rebuild(&mut self) {
+        self.background = None;
+        self.set_drive_caches(Condition::Normal);
+        (0..self.caches.len()).for_each(|array| self.drop_idle_log(array));
+    }
+
+    /// Some controllers write through drive caches while anything is rebuilt.
+    fn set_drive_caches(&mut self, condition: Condition) {
+        let in_condition = Brick { condition, ..(*self.brick).clone() };
+        let wanted = drive_caches(&in_condition);
+        self.members.iter_mut().for_each(|m| match wanted {
+            Some(on) => m.set_write_cache(on),
+            None => m.reset_write_cache(),
+        });
+    }
+
+    fn note_condition(&mut self, now_ns: u64) {
+        let absent = |a: &crate::array::Array| a.first_absent().is_some();
+        let condition = if self.arrays.iter().any(|a| !a.is_whole()) {
+            "failed"
+        } else if self.background.is_some() {
+            "rebuilding"
+        } else if self.arrays.iter().any(absent) {
+            "degraded"
+        } else {
+            "normal"
+        };
+        if self.condition != condition {
+            self.condition = condition;
+            self.changes.push(Change { at_ns: now_ns, condition });
+        }
+    }
+}

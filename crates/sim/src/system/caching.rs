@@ -1,0 +1,148 @@
+//! What a controller's cache does: writes that wait for room, destaging, flushes, and records of a region log.
+
+use super::{DESTAGES_A_MEMBER, Event, Job, Owner, REFUSED_NS, Request, Step, System};
+use crate::array::MemberOp;
+use crate::region_log::RegionLog;
+use crate::write_back::{Destage, WriteBack};
+
+impl System {
+    pub(super) fn write_record(&mut self, now_ns: u64, array: usize) {
+        if self.caches[array].region_log.as_mut().is_some_and(RegionLog::begins) {
+            self.start_job(now_ns, Owner::Record { array: array as u32 }, array, true, true, |a, out| a.record(out));
+        }
+    }
+
+    pub(super) fn recorded(&mut self, now_ns: u64, array: usize) {
+        let log = self.caches[array].region_log.as_mut();
+        let held = log.map(RegionLog::recorded).unwrap_or_default();
+        held.into_iter().for_each(|held| self.start_write(now_ns, array, held));
+        self.write_record(now_ns, array);
+        if self.background.is_none() && !self.brick.failures.is_empty() {
+            self.drop_idle_log(array);
+        }
+    }
+
+    /// After a rebuild no records are kept any more.
+    pub(super) fn drop_idle_log(&mut self, array: usize) {
+        if self.caches[array].region_log.as_ref().is_some_and(RegionLog::is_idle) {
+            self.caches[array].region_log = None;
+        }
+    }
+
+    /// Lets blocked writes into the cache as far as there is room, in order, and keeps destaging going.
+    pub(super) fn admit(&mut self, now_ns: u64, array: usize) {
+        while let Some(number) = self.caches[array].blocked.front().copied() {
+            let request = self.active.get(number).request;
+            let bytes = u64::from(request.bytes);
+            let Some(cache) = self.caches[array].write_back.as_mut() else { return };
+            if !cache.has_room(bytes) {
+                break;
+            }
+            self.caches[array].blocked.pop_front();
+            self.keep(array, &request);
+            self.part_ended(now_ns, number);
+        }
+        self.destage(now_ns, array);
+    }
+
+    /// Puts the part of a request that lies in this array into its cache.
+    pub(super) fn keep(&mut self, array: usize, request: &Request) {
+        let (mut at, end) = (request.offset_bytes, request.offset_bytes + u64::from(request.bytes));
+        while at < end {
+            let unit_end = (at / self.stripe_bytes + 1) * self.stripe_bytes;
+            let to = if self.arrays.len() == 1 { end } else { end.min(unit_end) };
+            let (here, offset) = self.locate(at);
+            if let Some(cache) = self.caches[array].write_back.as_mut().filter(|_| here == array) {
+                cache.add(offset, to - at);
+            }
+            at = to;
+        }
+    }
+
+    pub(super) fn destage(&mut self, now_ns: u64, array: usize) {
+        let limit = DESTAGES_A_MEMBER * self.arrays[array].loads.len();
+        loop {
+            let cache = &mut self.caches[array];
+            let Some(write_back) = cache.write_back.as_mut() else { return };
+            // Where writes wait for room, whole rows make it more cheaply than partial ones.
+            let stuck = !cache.blocked.is_empty() && !cache.whole_moving && !write_back.has_whole();
+            let everything = stuck || !cache.flushing.is_empty();
+            let mut next = None;
+            if !cache.whole_moving {
+                next = write_back.next_whole();
+            }
+            if next.is_none() && cache.partial_moving < limit {
+                next = write_back.next_partial(everything);
+            }
+            let Some(Destage { extents, bytes, whole }) = next else { return };
+            if whole {
+                cache.whole_moving = true;
+            } else {
+                cache.partial_moving += 1;
+            }
+            let owner = Owner::Destage { controller: array as u32, bytes, whole };
+            self.start_job(now_ns, owner, array, true, false, |a, out| {
+                extents.iter().for_each(|(offset, bytes)| a.write(*offset, *bytes, out));
+            });
+        }
+    }
+
+    pub(super) fn flush(&mut self, now_ns: u64, number: u32) {
+        self.active.get(number).parts = 1;
+        for array in 0..self.arrays.len() {
+            let clean = self.caches[array].write_back.as_ref().is_none_or(WriteBack::is_clean);
+            if self.battery && self.caches[array].write_back.is_some() {
+                continue;
+            }
+            self.active.get(number).parts += 1;
+            if clean {
+                self.flush_members(now_ns, number, array);
+            } else {
+                self.caches[array].flushing.push(number);
+                self.destage(now_ns, array);
+            }
+        }
+        self.part_ended(now_ns, number);
+    }
+
+    pub(super) fn flush_members(&mut self, now_ns: u64, number: u32, array: usize) {
+        let here = self.arrays[array].loads.len();
+        let targets: Vec<usize> = (0..here).filter(|m| !self.arrays[array].is_absent(*m)).collect();
+        let operations = self.spare.pop().unwrap_or_default();
+        let pending = targets.len() as u32;
+        let job = Job {
+            owner: Owner::Request(number),
+            array: array as u32,
+            operations,
+            writing: true,
+            durable: false,
+            pending,
+        };
+        let job = self.jobs.insert(job);
+        if targets.is_empty() {
+            self.jobs.get(job).operations.lost = true;
+            return self.plan(now_ns + REFUSED_NS, Event::JobEnded(job));
+        }
+        for member in targets {
+            let op = MemberOp { member: (array * here + member) as u32, write: false, offset_bytes: 0, bytes: 0 };
+            let step = self.steps.insert(Step { job, op, durable: false, flush: true });
+            self.give_member(now_ns, step);
+        }
+    }
+
+    pub(super) fn destaged(&mut self, now_ns: u64, array: usize, bytes: u64, whole: bool) {
+        let cache = &mut self.caches[array];
+        if whole {
+            cache.whole_moving = false;
+        } else {
+            cache.partial_moving -= 1;
+        }
+        let Some(write_back) = cache.write_back.as_mut() else { return };
+        write_back.destaged(bytes);
+        if write_back.is_clean() {
+            let flushing = std::mem::take(&mut cache.flushing);
+            flushing.into_iter().for_each(|number| self.flush_members(now_ns, number, array));
+        }
+        self.admit(now_ns, array);
+    }
+}
