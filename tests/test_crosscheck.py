@@ -138,7 +138,7 @@ def test_a_comparison_takes_medians_and_merges_histograms(tmp_path: Path) -> Non
         (["crosscheck", "burn-in"], "verify"),
         (["crosscheck", "overland-oltp"], "chain"),
         (["run", "overland-oltp", "--engine", "fio", "--dry-run"], "chain"),
-        (["run", "obl-load", "--engine", "fio"], "stop"),
+        (["run", "obl-load", "--engine", "fio"], "ramp"),
         (["crosscheck", "sqlio-random-read-4", "--repeat", "0"], "--repeat 0"),
         (["crosscheck", "sqlio-random-read-4", "sim:anything"], "no modelled brick"),
         (["run", "sqlio-random-read-4", "sim:anything", "--engine", "fio"], "no modelled brick"),

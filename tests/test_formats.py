@@ -431,7 +431,18 @@ def test_no_option_breaks_the_fio_importer(options: list[tuple[str, str]]) -> No
 
 
 EXPORTED = dict.fromkeys(profiles.names(), True) | dict.fromkeys(
-    ("burn-in", "honesty-dirty", "iowork", "obl-load", "overland-oltp", "overland-large-file"), False
+    (
+        "burn-in",
+        "honesty-dirty",
+        "iowork",
+        "obl-load",
+        "overland-large-file",
+        "overland-oltp",
+        "video-ingest",
+        "video-playback",
+        "video-streams",
+    ),
+    False,
 )
 
 

@@ -211,14 +211,16 @@ def test_obl_load_falls_into_hot_spots(brick: Path) -> None:
 
 def test_obl_load_adds_requesters_until_the_limit(brick: Path) -> None:
     ramp = 'ramp={ knob = "workers", from = 1, to = 512, factor = 1.5, every = "40ms" }'
-    told = events(brick, "obl-load", "interval=40ms", "duration=600ms", ramp, 'stop={ when = "mean", above = "1h" }')
+    told = events(brick, "obl-load", "interval=40ms", "duration=600ms", ramp)
     depths = [c["depth_max"] for e in told if e["event"] == "interval" for c in e["cells"]]
     assert depths[0] <= 2
     assert max(depths) > 20
     knobs = [e["knob"]["workers"] for e in told if e["event"] == "interval" and e["knob"]]
     assert knobs == sorted(knobs)
-    stopped = events(brick, "obl-load", "interval=20ms", 'stop={ when = "mean", above = "1ns" }')
-    assert next(e for e in stopped if e["event"] == "phase_end")["reason"] == "stop"
+    short = ["interval=20ms", "ramp.every=60ms", "ramp.settle=20ms", "ramp.limit.above=1ns"]
+    stopped = events(brick, "obl-load", *short)
+    assert next(e for e in stopped if e["event"] == "phase_end")["reason"] == "ramp"
+    assert next(e for e in stopped if e["event"] == "ramp_end")["found"] is None
 
 
 def test_obl_disk_grows_its_requests(brick: Path) -> None:

@@ -10,7 +10,7 @@ use record::CellSet;
 
 use crate::control::{Control, Knobs, State};
 use crate::device::{Device, Devices, Setup};
-use crate::event::{Cpu, Event, Interval, PhaseEnd, RunOutcome, SlowEvent, errno_name};
+use crate::event::{Cpu, Event, FramesEnd, Interval, PhaseEnd, RunOutcome, SlowEvent, errno_name};
 use crate::lane::LaneSpec;
 use crate::measuring::{Loop, LoopSpec, Outcome, Report, Sink, needs};
 use crate::note::{FailureCounts, Note};
@@ -79,7 +79,8 @@ pub fn run_with<D: Devices>(
     emit: &mut dyn FnMut(Event),
 ) {
     let verifiers = Verifiers::new(run_id);
-    let mut conductor = Conductor { profile, targets, devices, control, emit, verifiers, programs, failures_told: 0 };
+    let mut conductor =
+        Conductor { profile, targets, devices, control, emit, verifiers, programs, failures_told: 0, drops_told: 0 };
     let mut outcome = RunOutcome::Done;
     let mut message = String::new();
     for phase in 0..profile.phase.len() {
@@ -139,6 +140,7 @@ struct Conductor<'a, D: Devices> {
     verifiers: Verifiers,
     programs: &'a dyn Programs,
     failures_told: usize,
+    drops_told: usize,
 }
 
 /// What a phase has come to so far.
@@ -168,13 +170,15 @@ impl<D: Devices> Conductor<'_, D> {
     fn phase(&mut self, phase: usize) -> Result<&'static str, String> {
         let plan = &self.profile.phase[phase];
         let lanes = build_lanes_with(self.profile, phase, self.targets, &mut self.verifiers, self.programs)?;
-        let loops = self.devices.loops(lanes.len()).clamp(1, lanes.len().max(1));
+        // Who waits for each other after each request shares a loop: it knows at once when the last has arrived.
+        let wanted = if plan.lockstep.is_some() { 1 } else { self.devices.loops(lanes.len()) };
+        let loops = wanted.clamp(1, lanes.len().max(1));
         let virtual_time = D::Device::VIRTUAL;
         let start_ns = self.devices.now_ns() + if virtual_time { 0 } else { START_DELAY_NS + 500_000 * loops as u64 };
-        let duration_ns = plan.duration.map(|d| d.ns);
+        let duration_ns = plan.duration.map(|d| d.ns).or_else(|| longest_ns(plan));
         let timeline = Timeline::new(start_ns, plan.warmup.ns, duration_ns, self.profile.interval.ns);
         let control = Arc::new(Control::default());
-        let referee = Referee::new(plan, timeline.measure_start_ns());
+        let referee = Referee::new(plan, phase, timeline.measure_start_ns());
         let knobs = referee.first_knobs().unwrap_or_default();
         control.set_knobs(knobs);
         let cpu = cpu_of::<D>();
@@ -318,9 +322,7 @@ impl<D: Devices> Conductor<'_, D> {
         }
         let now_ns = self.devices.now_ns();
         while outcomes.len() < loops {
-            let left_behind =
-                Outcome { end_ns: now_ns, unsent: 0, outstanding: 1, slowest: Slowest::default(), exhausted: false };
-            outcomes.push(Ok(left_behind));
+            outcomes.push(Ok(left_behind(now_ns)));
         }
     }
 
@@ -366,6 +368,12 @@ impl<D: Devices> Conductor<'_, D> {
 
     fn tell(&mut self, notes: Vec<Note>, progress: &mut Progress) {
         for note in notes {
+            if matches!(note, Note::Dropped { .. }) {
+                self.drops_told += 1;
+                if self.drops_told > FAILURES_TOLD {
+                    continue;
+                }
+            }
             if matches!(note, Note::Failed { .. }) {
                 self.failures_told += 1;
                 if progress.stop_on_error {
@@ -398,6 +406,7 @@ impl<D: Devices> Conductor<'_, D> {
             spent,
             busy_share,
             progress.knobs,
+            progress.referee.settles(merged),
         ))));
         for decision in progress.referee.judge(merged) {
             match decision {
@@ -409,6 +418,8 @@ impl<D: Devices> Conductor<'_, D> {
                         Reason::Ramp => "ramp",
                     });
                 }
+                Decision::Step(step) => (self.emit)(Event::RampStep(Box::new(step))),
+                Decision::Found(end) => (self.emit)(Event::RampEnd(end)),
                 Decision::Turn(knobs) => {
                     progress.knobs = knobs;
                     progress.control.set_knobs(knobs);
@@ -431,6 +442,7 @@ impl<D: Devices> Conductor<'_, D> {
         let mut slowest = Slowest::default();
         let (mut end_ns, mut unsent, mut outstanding, mut exhausted) = (0, 0, 0, true);
         let mut failed = None;
+        let mut frames = Vec::new();
         for outcome in outcomes {
             match outcome {
                 Ok(outcome) => {
@@ -439,10 +451,12 @@ impl<D: Devices> Conductor<'_, D> {
                     outstanding += outcome.outstanding;
                     exhausted &= outcome.exhausted;
                     slowest.merge(outcome.slowest);
+                    frames.extend(outcome.frames.into_iter().map(FramesEnd::from));
                 }
                 Err(message) => failed = Some(message),
             }
         }
+        frames.sort_by_key(|f| (f.stream, f.worker));
         let limit = if plan.requests.is_some() {
             "requests"
         } else if plan.bytes.is_some() {
@@ -487,9 +501,22 @@ impl<D: Devices> Conductor<'_, D> {
             loop_busy_share: busy_share,
             loops: progress.loops,
             features: self.devices.features(),
+            frames,
         })));
         failed.map_or(Ok(reason), Err)
     }
+}
+
+/// Time that a ramp takes at the most, where it alone ends its phase.
+fn longest_ns(plan: &plan::Phase) -> Option<u64> {
+    let others = plan.requests.is_some() || plan.bytes.is_some() || plan.passes.is_some();
+    plan.ramp.as_ref().filter(|ramp| ramp.limit.is_some() && !others).map(plan::Ramp::longest_ns)
+}
+
+/// What is known of a loop that is blocked in the kernel.
+fn left_behind(now_ns: u64) -> Outcome {
+    let (slowest, frames) = (Slowest::default(), Vec::new());
+    Outcome { end_ns: now_ns, unsent: 0, outstanding: 1, slowest, exhausted: false, frames }
 }
 
 fn setup_for(loop_index: usize, loops: usize, lanes: &[LaneSpec], reap: u32) -> Setup {

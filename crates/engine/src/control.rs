@@ -1,6 +1,6 @@
 //! What may change while a loop runs: a few numbers that it looks at once a turn.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -20,6 +20,7 @@ pub struct Control {
     depth: AtomicU32,
     workers: AtomicU32,
     rate_bits: AtomicU64,
+    forget: AtomicBool,
 }
 
 /// Values of the knobs; 0 leaves a stream's own value in force.
@@ -28,6 +29,8 @@ pub struct Knobs {
     pub depth: u32,
     pub workers: u32,
     pub rate_per_s: f64,
+    /// What was due at the rate before is not issued any more.
+    pub forget: bool,
 }
 
 impl Control {
@@ -56,6 +59,7 @@ impl Control {
             depth: self.depth.load(Relaxed),
             workers: self.workers.load(Relaxed),
             rate_per_s: f64::from_bits(self.rate_bits.load(Relaxed)),
+            forget: self.forget.load(Relaxed),
         }
     }
 
@@ -63,6 +67,7 @@ impl Control {
         self.depth.store(knobs.depth, Relaxed);
         self.workers.store(knobs.workers, Relaxed);
         self.rate_bits.store(knobs.rate_per_s.to_bits(), Relaxed);
+        self.forget.store(knobs.forget, Relaxed);
         self.version.fetch_add(1, Relaxed);
     }
 }

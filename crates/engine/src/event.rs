@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::control::Knobs;
 use crate::device::{Entry, Operation};
+use crate::frames::FrameCounts;
 use crate::note::{Failure, Note};
 use crate::referee::Merged;
 use crate::slowest::Slow;
@@ -24,6 +25,9 @@ pub enum Event {
     Interval(Box<Interval>),
     Error(Box<ErrorEvent>),
     Hang(HangEvent),
+    Drop(DropEvent),
+    RampStep(Box<RampStep>),
+    RampEnd(RampEnd),
     Steady { phase: usize, at_ns: u64, reached: bool, mean: f64, range_percent: f64, slope_percent: f64 },
     PhaseEnd(Box<PhaseEnd>),
     End { end_ns: u64, outcome: RunOutcome, message: String },
@@ -103,6 +107,9 @@ pub struct CellEvent {
     pub requests: u64,
     pub bytes: u64,
     pub errors: u64,
+    /// Frames that were missing when their buffer ran out.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub dropped: u64,
     pub depth_max: u32,
     pub measures: BTreeMap<&'static str, Measure>,
 }
@@ -154,6 +161,61 @@ pub struct HangEvent {
     pub outstanding_ns: u64,
 }
 
+/// A frame of video that was missing when its buffer ran out.
+#[derive(Debug, Clone, Serialize)]
+pub struct DropEvent {
+    /// When it was missed: the end of its buffer.
+    pub at_ns: u64,
+    pub phase: usize,
+    pub stream: usize,
+    pub worker: u32,
+    pub frame: u64,
+    pub due_ns: u64,
+}
+
+/// A whole step of a ramp, held against its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct RampStep {
+    pub phase: usize,
+    pub knob: plan::Knob,
+    pub value: f64,
+    /// What was judged of the step; the time that it was given to settle lies before.
+    pub start_ns: u64,
+    pub end_ns: u64,
+    /// In ns, requests a second, bytes a second, or frames.
+    pub figure: f64,
+    pub within: bool,
+    /// The storage did not keep up with the rate that was asked of it.
+    pub overloaded: bool,
+    pub rate_per_s: f64,
+    pub bytes_per_s: f64,
+}
+
+/// What a ramp with a limit came to: the last value on the right side of the limit, none where there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct RampEnd {
+    pub phase: usize,
+    pub knob: plan::Knob,
+    pub found: Option<RampStep>,
+    /// The nearest value that was tried on the other side.
+    pub beyond: Option<f64>,
+}
+
+/// What became of the frames of one worker.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FramesEnd {
+    pub stream: usize,
+    pub worker: u32,
+    pub frames: u64,
+    pub dropped: u64,
+    pub failed: u64,
+    pub unjudged: u64,
+    pub first_dropped_ns: Option<u64>,
+    pub last_dropped_ns: Option<u64>,
+    pub slowest_ns: u64,
+    pub buffer_ns: u64,
+}
+
 #[derive(Debug, Clone, Serialize)]
 pub struct PhaseEnd {
     pub phase: usize,
@@ -176,6 +238,9 @@ pub struct PhaseEnd {
     /// What the devices of this phase were set up with.
     pub features: Vec<String>,
     pub loop_busy_share: f64,
+    /// Of every worker that plays or records video.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub frames: Vec<FramesEnd>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -211,14 +276,15 @@ impl Event {
 }
 
 impl Interval {
-    pub fn new(phase: usize, merged: &Merged, cpu: Cpu, loop_busy_share: f64, knobs: Knobs) -> Interval {
+    /// `settles`: a step of a ramp has just begun, and the interval is in no figure.
+    pub fn new(phase: usize, merged: &Merged, cpu: Cpu, loop_busy_share: f64, knobs: Knobs, settles: bool) -> Interval {
         let given = knobs != Knobs::default();
         Interval {
             phase,
             index: merged.interval,
             start_ns: merged.start_ns,
             end_ns: merged.end_ns,
-            warmup: merged.kind == Kind::Warmup,
+            warmup: merged.kind == Kind::Warmup || settles,
             drain: merged.kind == Kind::Drain,
             cells: merged
                 .cells
@@ -249,6 +315,7 @@ impl CellEvent {
             requests: cell.requests,
             bytes: cell.bytes,
             errors: cell.errors,
+            dropped: cell.dropped,
             depth_max: cell.depth_max,
             measures,
         }
@@ -257,7 +324,7 @@ impl CellEvent {
 
 /// The word for what a cell counts.
 fn cell_name(cell: usize) -> &'static str {
-    let chain = || ChainKind::ALL[cell - record::CHAINS].name();
+    let chain = || ChainKind::ALL.get(cell - record::CHAINS).map_or("frame", |kind| kind.name());
     Operation::ALL.get(cell).map_or_else(chain, |operation| operation.name())
 }
 
@@ -269,6 +336,23 @@ impl Measure {
             p99_ns: histogram.percentile_ns(99.0),
             max_ns: histogram.max_ns(),
             histogram: TextHistogram::from(histogram).to_text(),
+        }
+    }
+}
+
+impl From<FrameCounts> for FramesEnd {
+    fn from(counts: FrameCounts) -> FramesEnd {
+        FramesEnd {
+            stream: counts.stream,
+            worker: counts.worker,
+            frames: counts.frames,
+            dropped: counts.dropped,
+            failed: counts.failed,
+            unjudged: counts.unjudged,
+            first_dropped_ns: counts.first_dropped_ns,
+            last_dropped_ns: counts.last_dropped_ns,
+            slowest_ns: counts.slowest_ns,
+            buffer_ns: counts.buffer_ns,
         }
     }
 }
@@ -292,6 +376,10 @@ impl From<&Slow> for SlowEvent {
             response_ns: slow.response_ns,
         }
     }
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Name of an errno as C programs know it; the number where it has none.
@@ -358,6 +446,14 @@ impl Note {
                     text,
                 }))
             }
+            Note::Dropped { stream, worker, missed } => Event::Drop(DropEvent {
+                at_ns: missed.at_ns,
+                phase,
+                stream: usize::from(stream),
+                worker,
+                frame: missed.frame,
+                due_ns: missed.due_ns,
+            }),
             Note::Hangs { at_ns, stream, operation, offset_bytes, request_bytes, outstanding_ns } => {
                 Event::Hang(HangEvent {
                     at_ns,

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use pace::Schedule;
-use plan::{FlushCall, FlushEvery, SyncMode};
+use plan::{FlushCall, FlushEvery, Lockstep, SyncMode};
 
 use crate::control::Knobs;
 use crate::device::{Entry, Operation};
+use crate::frames::FrameJudge;
 use crate::payload::Payload;
 use crate::source::{ChainKind, Part, Source};
 use crate::verify::Verifier;
@@ -42,6 +43,9 @@ pub struct LaneSpec {
     pub flushes_on_top: bool,
     pub payload: Option<Arc<Payload>>,
     pub verifier: Option<Arc<Verifier>>,
+    pub frames: Option<Box<FrameJudge>>,
+    /// How far the lane goes before it waits for all others.
+    pub lockstep: Option<Lockstep>,
 }
 
 /// A lane at work.
@@ -57,6 +61,11 @@ pub(crate) struct Lane {
     pub writes: u64,
     pub writes_since_flush: u32,
     pub ended: bool,
+    /// Requests or bytes that are left of this round of the lockstep.
+    pub round_left: u64,
+    /// Waits for the other lanes; or a ramp has set it aside.
+    pub held: bool,
+    pub aside: bool,
 }
 
 /// A request in flight.
@@ -80,6 +89,12 @@ pub(crate) struct Slot {
     /// When the first step of this slot's chain was due and submitted.
     pub chain_due_ns: u64,
     pub chain_submitted_ns: u64,
+    /// Number of the frame that the request belongs to, where its lane has frames.
+    pub frame: u64,
+}
+
+fn round_of(spec: &LaneSpec) -> u64 {
+    spec.lockstep.map_or(u64::MAX, |l| l.requests.or(l.bytes.map(|b| b.0)).unwrap_or(u64::MAX))
 }
 
 impl Lane {
@@ -89,23 +104,73 @@ impl Lane {
         }
         let free = (first_slot..first_slot + spec.depth_max).rev().collect();
         let depth_now = spec.depth;
-        Lane { spec, free, first_slot, in_flight: 0, depth_now, writes: 0, writes_since_flush: 0, ended: false }
+        let round_left = round_of(&spec);
+        Lane {
+            spec,
+            free,
+            first_slot,
+            in_flight: 0,
+            depth_now,
+            writes: 0,
+            writes_since_flush: 0,
+            ended: false,
+            round_left,
+            held: false,
+            aside: false,
+        }
+    }
+
+    /// The next round of the lockstep.
+    pub fn next_round(&mut self) {
+        (self.round_left, self.held) = (round_of(&self.spec), false);
+    }
+
+    /// A request is issued: so much less is left of this round.
+    #[inline(always)]
+    pub fn take_of_round(&mut self, request_bytes: u32) {
+        if let Some(lockstep) = self.spec.lockstep {
+            let taken = if lockstep.bytes.is_some() { u64::from(request_bytes) } else { 1 };
+            self.round_left = self.round_left.saturating_sub(taken);
+            self.held = self.round_left == 0;
+        }
+    }
+
+    /// Whether the lane has done its part of the round.
+    pub fn has_arrived(&self) -> bool {
+        self.in_flight == 0 && (self.held || self.ended)
     }
 
     /// Adopts new knob values.
     pub fn adopt(&mut self, knobs: Knobs, now_ns: u64) {
         self.depth_now = if knobs.depth > 0 { knobs.depth.min(self.spec.depth_max) } else { self.spec.depth };
-        if knobs.workers > 0 && self.spec.index >= knobs.workers {
+        let aside = knobs.workers > 0 && self.spec.index >= knobs.workers;
+        if aside {
             self.depth_now = 0;
         }
-        if let (Pacer::Open(schedule), true) = (&mut self.spec.pacer, knobs.rate_per_s > 0.0) {
-            schedule.set_rate(knobs.rate_per_s, now_ns);
+        // After an overloaded step of a search, players begin anew, without the frames that they were behind.
+        let resumes = self.aside && !aside || knobs.forget && !aside && self.spec.frames.is_some();
+        self.aside = aside;
+        if let Pacer::Open(schedule) = &mut self.spec.pacer {
+            if resumes {
+                schedule.resume_at(now_ns);
+            }
+            if knobs.rate_per_s > 0.0 {
+                if knobs.forget {
+                    schedule.skip_until(now_ns);
+                }
+                schedule.set_rate(knobs.rate_per_s, now_ns);
+            }
+        }
+        // A player that starts late starts with its first frame, in the middle of no other.
+        if let (Some(frames), true) = (&mut self.spec.frames, resumes) {
+            frames.resume_at(now_ns);
+            self.spec.source.abort(0);
         }
     }
 
     #[inline(always)]
     pub fn may_issue(&self) -> bool {
-        self.in_flight < self.depth_now && !self.ended
+        self.in_flight < self.depth_now && !self.ended && !self.held
     }
 
     /// The flush that is owed after so many writes, if it is owed now.

@@ -5,10 +5,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use record::{CellSet, OPERATIONS};
+use record::{CellSet, FRAMES, OPERATIONS};
 
 use crate::control::{Control, State};
 use crate::device::{Completion, Device, Entry, Operation, Order, Until};
+use crate::frames::{FrameCounts, MissedFrame};
 use crate::lane::{Lane, LaneSpec, Pacer, Slot};
 use crate::note::{Failure, FailureCounts, Note};
 use crate::slowest::{Slow, Slowest};
@@ -55,7 +56,12 @@ pub struct Outcome {
     pub slowest: Slowest,
     /// All lanes ran out of requests, bytes or passes.
     pub exhausted: bool,
+    /// Of every lane that has frames.
+    pub frames: Vec<FrameCounts>,
 }
+
+/// The frame of a request whose end its frame has been told of.
+const HEARD: u64 = u64::MAX;
 
 /// Requests that ended alike, counted together: most of a batch differs in nothing.
 #[derive(Clone, Copy, PartialEq)]
@@ -96,7 +102,13 @@ pub struct Loop<'a, D: Device, S: Sink> {
     in_flight: u32,
     /// Lanes with a schedule of their own.
     open_lanes: Vec<usize>,
+    /// Lanes whose requests make frames.
+    frame_lanes: Vec<usize>,
+    dropped: Vec<MissedFrame>,
+    lockstep: bool,
     issuing: bool,
+    /// When issuing ended.
+    issued_until_ns: u64,
     unsent: u64,
     version: u32,
     interval: u32,
@@ -130,7 +142,13 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
         let mut slots = Vec::new();
         let mut open_lanes = Vec::new();
         let mut built = Vec::new();
-        for (number, lane) in lanes.into_iter().enumerate() {
+        let mut frame_lanes = Vec::new();
+        let lockstep = lanes.iter().any(|lane| lane.lockstep.is_some());
+        for (number, mut lane) in lanes.into_iter().enumerate() {
+            if let Some(frames) = &mut lane.frames {
+                frames.start_at(spec.timeline.start_ns, spec.timeline.measure_start_ns());
+                frame_lanes.push(number);
+            }
             let open = matches!(lane.pacer, Pacer::Open(_));
             if open {
                 open_lanes.push(number);
@@ -158,6 +176,7 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
                 entry: Entry::default(),
                 chain_due_ns: 0,
                 chain_submitted_ns: 0,
+                frame: 0,
             };
             slots.resize(slots.len() + lane.depth_max as usize, empty);
             built.push(Lane::new(lane, first_slot, spec.timeline.start_ns));
@@ -186,7 +205,11 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
             damage: Vec::new(),
             in_flight: 0,
             open_lanes,
+            frame_lanes,
+            dropped: Vec::new(),
+            lockstep,
             issuing: true,
+            issued_until_ns: u64::MAX,
             unsent: 0,
             version: 0,
             interval: 0,
@@ -216,6 +239,9 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
                     break;
                 }
             };
+            if now_ns >= self.boundary_ns && !self.frame_lanes.is_empty() {
+                self.end_frames_before(self.boundary_ns, &done);
+            }
             while now_ns >= self.boundary_ns {
                 self.close_interval(self.boundary_ns);
             }
@@ -240,8 +266,9 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
                 end_ns: self.last_end_ns,
                 unsent: self.unsent,
                 outstanding: u64::from(self.in_flight),
-                slowest: self.slowest,
                 exhausted: self.issuing,
+                frames: self.frame_counts(),
+                slowest: self.slowest,
             }),
         }
     }
@@ -375,6 +402,10 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
                 }
             }
         };
+        lane.take_of_round(request.request_bytes);
+        if let Some(frames) = &mut lane.spec.frames {
+            slot.frame = frames.begin(due_ns);
+        }
         slot.due_ns = due_ns;
         slot.queued_ns = now_ns;
         slot.operation = request.operation;
@@ -439,6 +470,9 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
         self.lanes[lane_number].in_flight -= 1;
         self.last_end_ns = self.last_end_ns.max(completion.ended_ns);
         let good = completion.result == request_bytes as i32 || (completion.result >= 0 && !operation.moves_data());
+        if self.lanes[lane_number].spec.frames.is_some() {
+            self.end_of_frame(completion);
+        }
         let verified = self.lanes[lane_number].spec.verifier.is_none() || self.check_data(completion, good);
         if good && verified {
             let tally = &mut self.tally;
@@ -483,6 +517,80 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
             return;
         }
         self.follow(completion, lane_number);
+        if self.lockstep {
+            self.open_gate(completion.ended_ns, lane_number);
+        }
+    }
+
+    /// The last lane to arrive lets all lanes begin their next round.
+    #[inline(never)]
+    fn open_gate(&mut self, now_ns: u64, lane_number: usize) {
+        if self.issuing && self.lanes[lane_number].has_arrived() && self.lanes.iter().all(Lane::has_arrived) {
+            self.lanes.iter_mut().for_each(Lane::next_round);
+            self.top_up(now_ns);
+        }
+    }
+
+    /// Requests that ended before the boundary belong to frames that may be in time, so they are heard before those
+    /// that are missing there are counted.
+    fn end_frames_before(&mut self, boundary_ns: u64, done: &[Completion]) {
+        for completion in done.iter().filter(|c| c.ended_ns < boundary_ns) {
+            self.end_of_frame(completion);
+        }
+        let mut dropped = std::mem::take(&mut self.dropped);
+        for i in 0..self.frame_lanes.len() {
+            let lane = &mut self.lanes[self.frame_lanes[i]];
+            let (stream, worker, aside) = (lane.spec.stream, lane.spec.index, lane.aside);
+            if let (Some(frames), false) = (&mut lane.spec.frames, aside || self.kind == Kind::Drain) {
+                frames.sweep(boundary_ns, lane.ended, &mut dropped);
+            }
+            for missed in dropped.drain(..) {
+                self.count_drop(stream, worker, missed);
+            }
+        }
+        self.dropped = dropped;
+    }
+
+    fn count_drop(&mut self, stream: u16, worker: u32, missed: MissedFrame) {
+        self.cells.get_mut(usize::from(stream), FRAMES).dropped += 1;
+        if self.notes.len() < FAILURES_DESCRIBED {
+            self.notes.push(Note::Dropped { stream, worker, missed });
+        }
+    }
+
+    /// Tells a lane's frames of the end of a request, once.
+    #[inline(never)]
+    fn end_of_frame(&mut self, completion: &Completion) {
+        let slot = &mut self.slots[completion.slot as usize];
+        let lane = &mut self.lanes[usize::from(slot.lane)];
+        let Some(frames) = &mut lane.spec.frames else { return };
+        if slot.frame == HEARD {
+            return;
+        }
+        let frame = std::mem::replace(&mut slot.frame, HEARD);
+        let good = completion.result == slot.request_bytes as i32;
+        let Some(ended) = frames.end(frame, completion, good) else { return };
+        let (stream, worker) = (slot.stream, lane.spec.index);
+        let cell = self.cells.get_mut(usize::from(stream), FRAMES);
+        if ended.failed {
+            cell.errors += 1;
+        } else {
+            cell.requests += 1;
+            cell.service.record(ended.service_ns, 1);
+            cell.response.record(ended.response_ns, 1);
+            if let Some(lateness) = &mut cell.lateness {
+                lateness.record(ended.lateness_ns, 1);
+            }
+        }
+        if let Some(missed) = ended.dropped {
+            self.count_drop(stream, worker, missed);
+        }
+    }
+
+    fn frame_counts(&mut self) -> Vec<FrameCounts> {
+        let until_ns = self.issued_until_ns.min(self.last_end_ns.max(self.interval_start_ns));
+        let until = |lane: &Lane| if lane.aside || lane.ended { 0 } else { until_ns };
+        self.lanes.iter_mut().filter_map(|lane| Some(lane.spec.frames.take()?.finish(until(lane)))).collect()
     }
 
     /// Counts a chain that ended, whole or broken. True: it has a further step, and may take it.
@@ -635,8 +743,9 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
             return;
         }
         self.issuing = false;
+        self.issued_until_ns = at_ns.saturating_add(1);
         for lane in &mut self.lanes {
-            if let (Pacer::Open(schedule), false) = (&mut lane.spec.pacer, lane.ended) {
+            if let (Pacer::Open(schedule), false) = (&mut lane.spec.pacer, lane.ended || lane.aside) {
                 // With a fixed number of requests, no more than those that were left can have been due.
                 let due = if at_ns == u64::MAX { 0 } else { schedule.skip_until(at_ns) };
                 self.unsent += due.min(lane.spec.requests_left);
@@ -648,6 +757,9 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
     fn drain_from(&mut self, now_ns: u64) {
         if self.kind == Kind::Drain {
             return;
+        }
+        if !self.frame_lanes.is_empty() {
+            self.end_frames_before(now_ns, &[]);
         }
         if now_ns > self.interval_start_ns {
             self.hand_over(now_ns);

@@ -25,6 +25,12 @@ pub enum Note {
         entry: Entry,
         failure: Failure,
     },
+    /// A frame was missing when its buffer ran out.
+    Dropped {
+        stream: u16,
+        worker: u32,
+        missed: crate::frames::MissedFrame,
+    },
     Hangs {
         at_ns: u64,
         stream: u16,

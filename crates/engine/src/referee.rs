@@ -1,10 +1,12 @@
 //! Decides at interval boundaries: ramps, limits on response times, steady state. A pure state machine, so that it
 //! decides the same in real and in virtual time.
 
-use plan::{Figure, Knob, Phase, Ramp, Steady, SteadyMeasure, Stop};
-use record::{CellSet, Histogram};
+use plan::{Figure, Phase, Steady, SteadyMeasure, Stop};
+use record::{CHAINS, CellSet, Histogram};
 
 use crate::control::Knobs;
+use crate::event::{RampEnd, RampStep};
+use crate::ramp::{RampJudge, Turn, is_request};
 use crate::timeline::Kind;
 
 /// What a phase did in one interval, all loops together.
@@ -32,6 +34,10 @@ pub enum Reason {
 pub enum Decision {
     End(Reason),
     Turn(Knobs),
+    /// A step of a ramp with a limit is over.
+    Step(RampStep),
+    /// What the ramp's search came to.
+    Found(RampEnd),
     /// The steady state was reached, or left again.
     Steady {
         reached: bool,
@@ -45,25 +51,28 @@ pub enum Decision {
 pub struct Referee {
     stop: Option<Stop>,
     steady: Option<SteadyJudge>,
-    ramp: Option<Ramp>,
-    measure_start_ns: u64,
-    ramp_steps: u32,
+    ramp: Option<RampJudge>,
 }
 
 impl Referee {
-    pub fn new(phase: &Phase, measure_start_ns: u64) -> Referee {
+    /// `number` is the phase's in its profile.
+    pub fn new(phase: &Phase, number: usize, measure_start_ns: u64) -> Referee {
+        let (streams, open) = (phase.stream.len(), phase.stream.iter().filter(|s| s.is_open()).count());
         Referee {
             stop: phase.stop.clone(),
             steady: phase.steady.clone().map(SteadyJudge::new),
-            ramp: phase.ramp.clone(),
-            measure_start_ns,
-            ramp_steps: 0,
+            ramp: phase.ramp.clone().map(|ramp| RampJudge::new(ramp, number, streams, open, measure_start_ns)),
         }
     }
 
     /// Knobs at the start of the phase.
     pub fn first_knobs(&self) -> Option<Knobs> {
-        self.ramp.as_ref().map(|r| knobs(r.knob, r.value(0)))
+        self.ramp.as_ref().map(RampJudge::first_knobs)
+    }
+
+    /// Whether an interval is in no figure, because a step of a ramp has just begun.
+    pub fn settles(&self, interval: &Merged) -> bool {
+        interval.kind == Kind::Measure && self.ramp.as_ref().is_some_and(|ramp| ramp.settles(interval))
     }
 
     /// Decisions after an interval that all loops have reported.
@@ -80,35 +89,33 @@ impl Referee {
         if let Some(steady) = &mut self.steady {
             steady.judge(interval, &mut decisions);
         }
-        if let Some(ramp) = &self.ramp {
-            let steps = ((interval.end_ns - self.measure_start_ns) / ramp.every.ns) as u32;
-            if steps > self.ramp_steps {
-                let over = ramp.value(self.ramp_steps) == ramp.value(steps);
-                self.ramp_steps = steps;
-                decisions.push(if over {
-                    Decision::End(Reason::Ramp)
-                } else {
-                    Decision::Turn(knobs(ramp.knob, ramp.value(steps)))
-                });
+        if let Some(ramp) = &mut self.ramp {
+            let mut told = Vec::new();
+            let turn = ramp.judge(interval, &mut told);
+            decisions.extend(told.into_iter().map(Decision::Step));
+            match turn {
+                Turn::Stay => {}
+                Turn::To(knobs) => decisions.push(Decision::Turn(knobs)),
+                Turn::Over => {
+                    decisions.extend(ramp.end().map(Decision::Found));
+                    decisions.push(Decision::End(Reason::Ramp));
+                }
             }
         }
         decisions
     }
 }
 
-fn knobs(knob: Knob, value: f64) -> Knobs {
-    let whole = value.max(1.0) as u32;
-    match knob {
-        Knob::Depth => Knobs { depth: whole, ..Knobs::default() },
-        Knob::Workers => Knobs { workers: whole, ..Knobs::default() },
-        Knob::Rate => Knobs { rate_per_s: value, ..Knobs::default() },
-    }
-}
-
 /// A figure of the response times of all streams and operations together, in ns.
 pub fn figure_ns(figure: Figure, cells: &CellSet) -> u64 {
+    figure_of(figure, cells, false)
+}
+
+/// The same of the response or of the service times.
+pub fn figure_of(figure: Figure, cells: &CellSet, service: bool) -> u64 {
     let mut all = Histogram::default();
-    cells.iter().for_each(|(_, _, cell)| all.merge(&cell.response));
+    let requests = cells.iter().filter(|(_, operation, _)| is_request(*operation));
+    requests.for_each(|(_, _, cell)| all.merge(if service { &cell.service } else { &cell.response }));
     let percentile = match figure {
         Figure::Mean => return all.mean_ns() as u64,
         Figure::Max => return all.max_ns(),
@@ -139,7 +146,10 @@ impl SteadyJudge {
 
     fn judge(&mut self, interval: &Merged, decisions: &mut Vec<Decision>) {
         self.round_ns += interval.end_ns - interval.start_ns;
-        for (_, _, cell) in interval.cells.iter() {
+        for (_, operation, cell) in interval.cells.iter() {
+            if operation >= CHAINS {
+                continue;
+            }
             self.requests += cell.requests;
             self.bytes += cell.bytes;
             self.service_ns += cell.service.mean_ns() * cell.requests as f64;
@@ -202,7 +212,7 @@ mod tests {
         let text = format!(
             "title = 't'\n[[phase]]\nduration = '1h'\n{rules}\n[[phase.stream]]\nrequest = '4K'\npace = {{ loop = 'open', rate = 10 }}\n"
         );
-        Referee::new(&Profile::from_toml(&text, &[]).expect("valid").phase[0], 0)
+        Referee::new(&Profile::from_toml(&text, &[]).expect("valid").phase[0], 0, 0)
     }
 
     fn interval(number: u32, requests: u64, response_ns: u64) -> Merged {

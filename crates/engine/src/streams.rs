@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pace::Schedule;
-use plan::{Knob, Pace, Phase, Profile, Stream};
+use plan::{Arrivals, Knob, Pace, Phase, Profile, Stream};
 
 use crate::address::{Region, StreamShared};
 use crate::chain::Chain;
 use crate::device::Operation;
+use crate::frames::{FrameJudge, FrameSource};
 use crate::lane::{LaneSpec, Pacer};
 use crate::pattern::Pattern;
 use crate::payload::Payload;
@@ -111,7 +112,8 @@ fn region_of(stream: &Stream, target: &TargetArea) -> Result<Region, String> {
         return Err(format!("region {} ends behind the target's {length}", stream.region));
     }
     let length_bytes = to.saturating_sub(from);
-    if length_bytes < stream.request.max_bytes() {
+    let least = stream.frame_bytes().unwrap_or(0).min(stream.request.max_bytes());
+    if length_bytes < if stream.frames.is_some() { least } else { stream.request.max_bytes() } {
         return Err(format!(
             "region {} of {} holds {length_bytes} bytes, too few for a request of {}",
             stream.region,
@@ -272,6 +274,9 @@ impl StreamBuilder<'_> {
         let before = &self.phase.stream[..self.index];
         let lanes_before: u64 = before.iter().map(|s| u64::from(lanes_of(self.phase, s))).sum();
         let workers = lanes_of(self.phase, self.stream);
+        if self.stream.frames.is_some() {
+            return (0..workers).map(|lane| self.frame_lane(lane, workers, lanes_before, &payload)).collect();
+        }
         (0..workers)
             .map(|lane| {
                 let (phase, index) = (self.phase_index as u32, self.index as u32);
@@ -285,7 +290,15 @@ impl StreamBuilder<'_> {
                     workers,
                     shared.clone(),
                 )?;
-                Ok(self.lane(source, lane, workers, lanes_before + u64::from(lane), &payload))
+                let depth_max = self.depth_max();
+                // Every step of a chain is a request; a pass begins so many chains as the region has places.
+                let steps = if self.stream.chain.is_empty() { 1 } else { Chain::requests(&self.stream.chain) };
+                let pass_requests = source.pass_requests().saturating_mul(steps);
+                let source: Box<dyn Source> = match self.stream.chain.as_slice() {
+                    [] => Box::new(source),
+                    steps => Box::new(Chain::new(source, steps, depth_max)),
+                };
+                Ok(self.lane(source, pass_requests, lane, workers, lanes_before + u64::from(lane), &payload))
             })
             .collect()
     }
@@ -330,6 +343,8 @@ impl StreamBuilder<'_> {
             flushes_on_top: false,
             payload: made.fresh_data.then(|| payload.clone()),
             verifier: None,
+            frames: None,
+            lockstep: self.phase.lockstep,
         }
     }
 
@@ -344,26 +359,43 @@ impl StreamBuilder<'_> {
         }
     }
 
-    fn lane(&self, source: Pattern, lane: u32, lanes: u32, number: u64, payload: &Arc<Payload>) -> LaneSpec {
+    /// A player or recorder of video: its requests are due together, once a frame.
+    fn frame_lane(&self, lane: u32, lanes: u32, before: u64, payload: &Arc<Payload>) -> Result<LaneSpec, String> {
+        let Some(frames) = &self.stream.frames else { return Err("has no frames".into()) };
+        let source = FrameSource::new(self.stream, self.region, lane, lanes)?;
+        let (each, pass_requests) = (source.requests_per_frame(), source.pass_requests());
+        // Workers begin their frames one after the other within a frame's time.
+        let rate = frames.rate_per_s() * f64::from(lanes);
+        let clock = || Schedule::new(rate, Arrivals::Constant, lane, lanes, 0, 0);
+        let judge = FrameJudge::new(self.index, lane, each, frames.buffer_ns(), clock());
+        let made = self.lane(Box::new(source), pass_requests, lane, lanes, before + u64::from(lane), payload);
+        Ok(LaneSpec { pacer: Pacer::Open(clock().in_bursts(each)), frames: Some(Box::new(judge)), ..made })
+    }
+
+    fn depth_max(&self) -> u32 {
+        max_of(self.phase, Knob::Depth).unwrap_or(self.stream.depth).max(self.stream.depth)
+    }
+
+    fn lane(
+        &self,
+        source: Box<dyn Source>,
+        pass_requests: u64,
+        lane: u32,
+        lanes: u32,
+        number: u64,
+        payload: &Arc<Payload>,
+    ) -> LaneSpec {
         let (phase, stream) = (self.phase, self.stream);
-        let does = stream.does();
         let requests = phase.requests.map_or(u64::MAX, |total| self.weights.share(total, number));
-        // Every step of a chain is a request; a pass begins so many chains as the region has places.
-        let steps = if stream.chain.is_empty() { 1 } else { Chain::requests(&stream.chain) };
-        let pass_requests = source.pass_requests().saturating_mul(steps);
         let passes = phase.passes.map_or(u64::MAX, |passes| passes.requests(pass_requests));
         let bytes_left = phase.bytes.map_or(u64::MAX, |total| self.weights.share_bytes(total.0, number));
-        let depth_max = max_of(phase, Knob::Depth).unwrap_or(stream.depth).max(stream.depth);
-        let source: Box<dyn Source> = match stream.chain.as_slice() {
-            [] => Box::new(source),
-            steps => Box::new(Chain::new(source, steps, depth_max)),
-        };
+        let writes = stream.does().writes;
         LaneSpec {
             stream: self.index as u16,
             target: stream.target as u16,
             index: lane,
             depth: stream.depth,
-            depth_max,
+            depth_max: self.depth_max(),
             buffer_bytes: stream.request.max_bytes() as u32,
             operations: cells_of(stream),
             source,
@@ -373,8 +405,10 @@ impl StreamBuilder<'_> {
             requests_left: requests.min(passes),
             bytes_left,
             flushes_on_top: passes < requests && stream.chain.is_empty(),
-            payload: (does.writes && self.verifier.is_none()).then(|| payload.clone()),
+            payload: (writes && self.verifier.is_none()).then(|| payload.clone()),
             verifier: self.verifier.clone(),
+            frames: None,
+            lockstep: phase.lockstep,
         }
     }
 }
@@ -388,6 +422,7 @@ fn cells_of(stream: &Stream) -> [bool; record::OPERATIONS] {
     cells[Operation::Flush as usize] = does.flushes;
     cells[Operation::Trim as usize] = does.trims;
     cells[ChainKind::Steps.cell()] = !stream.chain.is_empty();
+    cells[record::FRAMES] = stream.frames.is_some();
     cells
 }
 

@@ -19,6 +19,9 @@ pub struct Schedule {
     lanes: u64,
     anchor_ns: u64,
     issued: u64,
+    /// Requests that are due together each time, and how many of them have been taken.
+    burst: u64,
+    taken: u64,
     /// Constant: distance of two requests of the stream. Poisson: mean distance of two requests of this lane.
     period: u128,
     elapsed: u128,
@@ -36,6 +39,8 @@ impl Schedule {
             lanes: u64::from(lanes),
             anchor_ns: start_ns,
             issued: 0,
+            burst: 1,
+            taken: 0,
             period: 0,
             elapsed: 0,
             random: SplitMix(seed ^ (u64::from(lane) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)),
@@ -43,6 +48,21 @@ impl Schedule {
         };
         schedule.restart(rate_per_s, start_ns);
         schedule
+    }
+
+    /// So many requests are due at each of the schedule's instants.
+    pub fn in_bursts(mut self, burst: u64) -> Schedule {
+        self.burst = burst.max(1);
+        self
+    }
+
+    /// Begins anew at this instant; what was due before is forgotten.
+    pub fn resume_at(&mut self, now_ns: u64) {
+        self.before = None;
+        (self.anchor_ns, self.issued, self.taken, self.elapsed) = (now_ns, 0, 0, 0);
+        if self.arrivals == Arrivals::Poisson {
+            self.elapsed = self.gap();
+        }
     }
 
     /// Moves a schedule that has not begun to its start.
@@ -67,7 +87,7 @@ impl Schedule {
         let lanes = if self.arrivals == Arrivals::Poisson { self.lanes as f64 } else { 1.0 };
         // Rounded up: a request that is due exactly at the end of a phase must not slip in before it.
         self.period = (1e9 * lanes / rate_per_s * one).ceil().max(1.0) as u128;
-        (self.anchor_ns, self.issued, self.elapsed) = (now_ns, 0, 0);
+        (self.anchor_ns, self.issued, self.taken, self.elapsed) = (now_ns, 0, 0, 0);
         if self.arrivals == Arrivals::Poisson {
             self.elapsed = self.gap();
         }
@@ -96,6 +116,11 @@ impl Schedule {
             }
             return;
         }
+        self.taken += 1;
+        if self.taken < self.burst {
+            return;
+        }
+        self.taken = 0;
         self.issued += 1;
         if self.arrivals == Arrivals::Poisson {
             self.elapsed += self.gap();
@@ -109,12 +134,16 @@ impl Schedule {
             self.advance();
             skipped += 1;
         }
+        while self.taken > 0 && self.due_ns() <= now_ns {
+            self.advance();
+            skipped += 1;
+        }
         if self.arrivals == Arrivals::Constant && self.due_ns() <= now_ns {
             let due = (u128::from(now_ns - self.anchor_ns) << FRACTION_BITS) / self.period;
             let last = (due as u64).saturating_sub(self.lane) / self.lanes;
             let more = (last + 1).saturating_sub(self.issued);
             self.issued += more;
-            skipped += more;
+            skipped += more * self.burst;
         }
         while self.due_ns() <= now_ns {
             self.advance();
@@ -208,6 +237,16 @@ mod tests {
         let mut schedule = Schedule::new(1000.0, Arrivals::Constant, 1, 2, 0, 1);
         assert_eq!(schedule.skip_until(10_000_000), 5);
         assert!(schedule.due_ns() > 10_000_000);
+    }
+
+    #[test]
+    fn a_burst_is_due_together() {
+        let mut schedule = Schedule::new(100.0, Arrivals::Constant, 0, 1, 0, 1).in_bursts(3);
+        assert_eq!(due_times(&mut schedule, 4), [0, 0, 0, 10_000_000]);
+        // One of the second burst has been taken: two more of it, and the whole third.
+        assert_eq!(schedule.skip_until(20_000_000), 5);
+        schedule.resume_at(25_000_000);
+        assert_eq!(due_times(&mut schedule, 4), [25_000_000, 25_000_000, 25_000_000, 35_000_000]);
     }
 
     #[test]

@@ -3,12 +3,17 @@
 //!
 //! Refusal: it knows no device, no clock and no thread. Whether a target can carry the plan is for the engine to say.
 
+mod frames;
+mod limit;
 mod overrides;
 mod profile;
 mod program;
+mod spread;
 mod units;
 mod validate;
 
+pub use frames::{Buffer, FRAME_ALIGN_BYTES, Frames, VIDEO_FORMATS, VideoFormat};
+pub use limit::{Limit, LimitFigure, Threshold, TimeKind};
 pub use overrides::Override;
 pub use profile::*;
 pub use program::{DirectoryChoice, Program, SizeRange, Unit};

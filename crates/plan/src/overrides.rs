@@ -52,6 +52,21 @@ fn holds_a_table(key: &str) -> bool {
     places.iter().any(|properties| named(&properties[key]).is_some_and(is_table))
 }
 
+/// The one key of a phase or stream whose table holds this key, where there is only one: `format` is `frames.format`.
+fn table_of(leaf: &str, keys: &[String]) -> Option<String> {
+    let schema: serde_json::Value = serde_json::from_str(&crate::json_schema()).expect("our own schema is JSON");
+    let holds = |key: &&String| {
+        ["Phase", "Stream"].iter().any(|place| {
+            let value = &schema["$defs"][place]["properties"][key.as_str()];
+            let named = value["$ref"].as_str().or_else(|| value["anyOf"][0]["$ref"].as_str());
+            let kind = named.and_then(|n| n.rsplit('/').next()).map(|n| &schema["$defs"][n]);
+            kind.is_some_and(|kind| kind["properties"][leaf].is_object())
+        })
+    };
+    let mut found = keys.iter().filter(holds);
+    found.next().filter(|_| found.next().is_none()).cloned()
+}
+
 impl Override {
     /// Parses `key=value`; a value that is not TOML is text (`8KiB`, `0..50%`).
     pub fn parse(text: &str) -> Result<Override, PlanError> {
@@ -111,6 +126,11 @@ impl Override {
             return Ok(());
         }
         let path = whole;
+        if let ([leaf], false) = (path.as_slice(), path.iter().any(|word| is_key(word)))
+            && let Some(table) = table_of(leaf, &[in_phase.as_slice(), &in_stream].concat())
+        {
+            return Override { key: format!("{table}.{leaf}"), value: self.value.clone() }.apply(profile);
+        }
         let leaf = *path.last().expect("split gives at least one part");
         let every = [in_profile, in_phase, in_stream, of_programs].concat();
         if path.len() > 1 && every.iter().any(|k| k == leaf) {

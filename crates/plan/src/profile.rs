@@ -1,5 +1,7 @@
 //! The types of a profile. Field names are the keys of the TOML file.
 
+use crate::frames::Frames;
+use crate::limit::Limit;
 use crate::program::Program;
 use crate::units::{Bytes, Duration, Passes, Percent, Span};
 use schemars::JsonSchema;
@@ -40,6 +42,9 @@ pub struct Profile {
     /// Whether never-written parts of a target that may be written are filled with data before the first phase.
     #[serde(default)]
     pub fill: FillChoice,
+    /// Where several targets are named, every stream runs on each of them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub each: bool,
     /// The figures are shown in the order and the units of this tool as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<Table>,
@@ -121,6 +126,9 @@ pub struct Phase {
     pub steady: Option<Steady>,
     #[serde(default)]
     pub ramp: Option<Ramp>,
+    /// All workers of the phase wait for each other after so many requests or bytes of each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lockstep: Option<Lockstep>,
     pub stream: Vec<Stream>,
 }
 
@@ -194,6 +202,25 @@ pub struct Ramp {
     pub factor: Option<f64>,
     /// Time between steps.
     pub every: Duration,
+    /// Time at the start of each step that is recorded as warm-up and not judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settle: Option<Duration>,
+    /// Judged over each whole step. The ramp ends with the first step that breaks it, or, where it is a rate, reaches it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
+    /// After that step, bisect between it and the one before until they are at most so many per cent apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<Percent>,
+}
+
+/// How far a worker goes before it waits for all others: a number of requests, or of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Lockstep {
+    #[serde(default)]
+    pub requests: Option<u64>,
+    #[serde(default)]
+    pub bytes: Option<Bytes>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -240,6 +267,9 @@ pub struct Stream {
     pub depth: u32,
     #[serde(default)]
     pub pace: Pace,
+    /// Video frames instead of single requests; they have a pace of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<Frames>,
     /// Pause between the end of a request and the next one of its slot (closed loop).
     #[serde(default)]
     pub think: Duration,
@@ -300,6 +330,11 @@ impl Stream {
             flushes: mixes && ops.flush.0 > 0.0 || self.chain.contains(&Step::Flush) || flushes_owed,
             trims: mixes && ops.trim.0 > 0.0,
         }
+    }
+
+    /// Whether requests are due at times of their own, whatever the storage does.
+    pub fn is_open(&self) -> bool {
+        self.pace != Pace::Closed || self.frames.is_some()
     }
 
     /// Whether the stream changes what the target holds.

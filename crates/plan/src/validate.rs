@@ -105,7 +105,8 @@ impl Phase {
         }
         let limited = self.duration.is_some() || self.requests.is_some() || self.bytes.is_some();
         let ends_itself = self.stream.iter().all(|s| s.program.is_some_and(|p| p.ends()));
-        if !limited && self.passes.is_none() && !ends_itself {
+        let ramp_ends = self.ramp.as_ref().is_some_and(|r| r.limit.is_some());
+        if !limited && self.passes.is_none() && !ends_itself && !ramp_ends {
             return refuse(format!("{at}: nothing ends it; set duration, requests, bytes or passes"));
         }
         let zero = [
@@ -135,6 +136,7 @@ impl Phase {
                 return refuse(format!("{at}: ramp of the rate needs pace = {{ loop = \"open\", … }} in every stream"));
             }
         }
+        // Each worker of a stream of frames has a pace of its own, so more of them do more.
         let open = self.stream.iter().any(|s| s.pace != Pace::Closed);
         if open && self.ramp.as_ref().is_some_and(|r| r.knob == Knob::Workers) {
             return refuse(format!("{at}: ramp of workers changes nothing where a rate is set; ramp the rate instead"));
@@ -147,6 +149,27 @@ impl Phase {
                      set interval to it or to a part of it",
                 ramp.every.ns
             ));
+        }
+        if let Some(settle) = self.ramp.as_ref().and_then(|r| r.settle)
+            && (!settle.ns.is_multiple_of(interval_ns) || settle.ns >= self.ramp.as_ref().map_or(0, |r| r.every.ns))
+        {
+            return refuse(format!(
+                "{at}: ramp.settle ({} ns) must be a multiple of interval ({interval_ns} ns) and shorter than ramp.every",
+                settle.ns
+            ));
+        }
+        let counts_frames = |r: &Ramp| r.limit.as_ref().is_some_and(|l| l.when == crate::LimitFigure::Dropped);
+        if self.ramp.as_ref().is_some_and(counts_frames) && self.stream.iter().all(|s| s.frames.is_none()) {
+            return refuse(format!("{at}: ramp.limit of dropped frames needs a stream with frames"));
+        }
+        if let Some(lockstep) = &self.lockstep {
+            lockstep.validate(at)?;
+            let knob = self.ramp.as_ref().map(|r| r.knob);
+            if knob == Some(Knob::Workers) || self.stream.iter().any(Stream::is_open) {
+                return refuse(format!(
+                    "{at}: lockstep needs closed loops and no ramp of workers; take it or those away"
+                ));
+            }
         }
         if let Some(steady) = &self.steady {
             if steady.rounds < 3 || steady.rounds > 1000 {
@@ -210,6 +233,23 @@ impl Ramp {
         if self.every.ns == 0 {
             return refuse(format!("{at}: ramp.every must be longer than 0"));
         }
+        match (&self.limit, self.search) {
+            (Some(limit), search) => {
+                limit.validate(at)?;
+                // Half a step of a knob of 200 is finer than two runs agree; from 50 on nothing is searched.
+                if search.is_some_and(|s| !(0.1..=50.0).contains(&s.0)) {
+                    return refuse(format!("{at}: ramp.search is a tolerance of 0.1 to 50 per cent"));
+                }
+                if limit.is_rate() && self.knob == Knob::Rate {
+                    return refuse(format!("{at}: ramp.limit of a rate needs another knob than the rate itself"));
+                }
+                if self.to < self.from {
+                    return refuse(format!("{at}: ramp.limit needs a ramp that rises; exchange from and to"));
+                }
+            }
+            (None, Some(_)) => return refuse(format!("{at}: ramp.search needs ramp.limit, which it searches")),
+            (None, None) => {}
+        }
         let limit = match self.knob {
             Knob::Depth => f64::from(MAX_DEPTH),
             Knob::Workers => f64::from(MAX_WORKERS),
@@ -239,12 +279,52 @@ impl Ramp {
     pub fn max(&self) -> f64 {
         self.from.max(self.to)
     }
+
+    /// Time that the ramp takes at the most: all its steps, and as many halvings as tell two values of a knob apart.
+    pub fn longest_ns(&self) -> u64 {
+        // 4096 steps are as many as `value` tells apart.
+        let steps = (0..4096).take_while(|k| self.value(*k) != self.value(*k + 1)).count() as u64 + 1;
+        let halvings = if self.search.is_some() { 40 } else { 0 };
+        (steps + halvings).saturating_mul(self.every.ns)
+    }
+}
+
+impl Lockstep {
+    fn validate(&self, at: &str) -> Check {
+        match (self.requests, self.bytes.map(|b| b.0)) {
+            (Some(1..), None) | (None, Some(1..)) => Ok(()),
+            _ => refuse(format!("{at}: lockstep needs either requests or bytes, at least 1")),
+        }
+    }
 }
 
 impl Stream {
     /// Offsets are multiples of this.
     pub fn align_bytes(&self) -> u64 {
-        self.align.map_or_else(|| self.request.min_bytes(), |a| a.0)
+        let unset = || if self.frames.is_some() { crate::FRAME_ALIGN_BYTES } else { self.request.min_bytes() };
+        self.align.map_or_else(unset, |a| a.0)
+    }
+
+    /// Bytes that a frame takes on the target.
+    pub fn frame_bytes(&self) -> Option<u64> {
+        self.frames.as_ref().map(|f| f.frame_bytes().next_multiple_of(self.align_bytes()))
+    }
+
+    fn validate_frames(&self, at: &str) -> Check {
+        let Some(frames) = &self.frames else { return Ok(()) };
+        frames.validate(at)?;
+        let one = self.operations.read.0 == 100.0 || self.operations.write.0 == 100.0;
+        let plain = self.chain.is_empty() && self.pace == Pace::Closed && self.think.ns == 0 && !self.verify;
+        if !one || !plain || self.address != Address::default() || self.flush_every.is_some() {
+            return refuse(format!(
+                "{at}: frames are read or written in order at their own pace; take operations other than one of these, \
+                 address, pace, think, chain, flush_every and verify away"
+            ));
+        }
+        if self.request.0.len() > 1 || !self.request.max_bytes().is_multiple_of(self.align_bytes()) {
+            return refuse(format!("{at}: frames need one request size, a multiple of align {}", self.align_bytes()));
+        }
+        Ok(())
     }
 
     fn validate(&self, at: &str) -> Check {
@@ -295,6 +375,7 @@ impl Stream {
             return refuse(format!("{at}: verify cannot know what a trimmed block reads as; take trim or verify away"));
         }
         self.validate_chain(at)?;
+        self.validate_frames(at)?;
         self.validate_address(at)
     }
 

@@ -36,6 +36,19 @@ fn validate(text: &str, overrides: Vec<String>) -> PyResult<String> {
     Profile::from_toml_with(text, &overrides).map(|p| p.to_json()).map_err(|e| PyValueError::new_err(e.to_string()))
 }
 
+/// The plan with each of its streams on each of the targets.
+#[pyfunction]
+fn spread(plan_json: &str, targets: Vec<String>) -> PyResult<String> {
+    let spread = Profile::from_json(plan_json).and_then(|profile| profile.spread(&targets));
+    spread.map(|p| p.to_json()).map_err(|e| PyValueError::new_err(e.to_string()))
+}
+
+/// Name, bytes of a frame and frames a second of every video format.
+#[pyfunction]
+fn video_formats() -> Vec<(&'static str, u64, f64)> {
+    plan::VIDEO_FORMATS.iter().map(|f| (f.name, f.frame_bytes, f.rate_per_s)).collect()
+}
+
 #[pyfunction]
 fn parse_bytes(text: &str) -> PyResult<u64> {
     plan::parse_bytes(text).map_err(PyValueError::new_err)
@@ -67,6 +80,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(is_release_build, module)?)?;
     module.add_function(wrap_pyfunction!(schema, module)?)?;
     module.add_function(wrap_pyfunction!(validate, module)?)?;
+    module.add_function(wrap_pyfunction!(spread, module)?)?;
+    module.add_function(wrap_pyfunction!(video_formats, module)?)?;
     module.add_function(wrap_pyfunction!(parse_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(format_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(parse_duration_ns, module)?)?;

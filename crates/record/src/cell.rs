@@ -2,12 +2,14 @@
 
 use crate::histogram::Histogram;
 
-/// Room for every operation in the order of the engine's `Operation`; then chains, whose requests are counted by
-/// operation as well. Only what a stream can do is opened, so an operation more costs a run without it no histogram.
-pub const OPERATIONS: usize = CHAINS + CHAIN_KINDS;
+/// Room for every operation in the order of the engine's `Operation`; then chains and frames, whose requests are counted
+/// by operation as well. Only what a stream can do is opened, so an operation more costs a run without it no histogram.
+pub const OPERATIONS: usize = FRAMES + 1;
 /// Where chains are counted, kind by kind: whole ones, from the due instant of the first step to the end of the last.
 pub const CHAINS: usize = 14;
 pub const CHAIN_KINDS: usize = 4;
+/// Where frames of video are counted: whole ones, from their due instant to the end of the last of their requests.
+pub const FRAMES: usize = CHAINS + CHAIN_KINDS;
 
 /// Counts and times of one stream and operation. `requests` and `bytes` are successes; failures are `errors` alone.
 #[derive(Clone, Default)]
@@ -15,6 +17,8 @@ pub struct Cell {
     pub requests: u64,
     pub bytes: u64,
     pub errors: u64,
+    /// Frames whose response time exceeded their buffer, in time for nobody; late ones are among `requests` once they end.
+    pub dropped: u64,
     /// Requests of the stream in flight at the most.
     pub depth_max: u32,
     pub service: Histogram,
@@ -28,6 +32,7 @@ impl Cell {
         self.requests += other.requests;
         self.bytes += other.bytes;
         self.errors += other.errors;
+        self.dropped += other.dropped;
         // Cells of one stream come from its loops, which run at the same time: their depths add up.
         self.depth_max += other.depth_max;
         self.service.merge(&other.service);
@@ -38,7 +43,7 @@ impl Cell {
     }
 
     pub fn clear(&mut self) {
-        (self.requests, self.bytes, self.errors, self.depth_max) = (0, 0, 0, 0);
+        (self.requests, self.bytes, self.errors, self.dropped, self.depth_max) = (0, 0, 0, 0, 0);
         self.service.clear();
         self.response.clear();
         if let Some(h) = &mut self.lateness {
@@ -47,7 +52,7 @@ impl Cell {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.requests == 0 && self.errors == 0
+        self.requests == 0 && self.errors == 0 && self.dropped == 0
     }
 }
 

@@ -45,6 +45,9 @@ enum Session {
 fn main() -> ExitCode {
     let outcome = parse(std::env::args().skip(1)).and_then(|arguments| {
         let profile = read_plan(&arguments)?;
+        let spreads = profile.each && arguments.targets.len() > 1;
+        let profile = if spreads { profile.spread(&arguments.targets) } else { Ok(profile) };
+        let profile = profile.map_err(|e| (BAD_INPUT, e.to_string()))?;
         prepare(profile, &arguments)
     });
     match outcome {

@@ -113,16 +113,21 @@ def _contest_words(axis: Axis, one: str, other: str, contest: Contest) -> str:
     names = axis.label(first), axis.label(second)
     alike = "no difference seen" if contest.is_known else "less than 1 % apart"
     if not won:
-        return f"{axis.title.capitalize()}: between {names[0]} and {names[1]} {alike} in any of {contest.cells} cells."
+        return f"{_capital(axis.title)}: between {names[0]} and {names[1]} {alike} in any of {contest.cells} cells."
     verb = "beats" if contest.is_known else "is ahead of"
     if contest.cells == 1:
-        return f"{axis.title.capitalize()}: {names[0]} {verb} {names[1]}."
-    text = f"{axis.title.capitalize()}: {names[0]} {verb} {names[1]} in {won} of {contest.cells} cells"
+        return f"{_capital(axis.title)}: {names[0]} {verb} {names[1]}."
+    text = f"{_capital(axis.title)}: {names[0]} {verb} {names[1]} in {won} of {contest.cells} cells"
     if lost:
         text += f", {names[1]} {verb} {names[0]} in {lost}"
     if contest.alike:
         text += f"; {alike} in {contest.alike}"
     return text + "."
+
+
+def _capital(title: str) -> str:
+    """Of the first letter alone: RAID stays RAID."""
+    return title[:1].upper() + title[1:]
 
 
 def _costs(pivots: Sequence[Pivot], axis: Axis) -> list[str]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from brickyard import _core
 from brickyard.analysis import cells
 from brickyard.analysis.latency import Latency, latency_of, with_max
-from brickyard.analysis.totals import phase_name, whole_intervals
+from brickyard.analysis.load_curve import CurvePoint, Limit
+from brickyard.analysis.totals import phase_name, phase_plan, whole_intervals
 from brickyard.store import CHAINS, IntervalCost, Json, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, three_digits
 
-COLUMNS = ("knob", "value", "IOPS", "MiB/s", "mean", "p50", "p99", "errors")
+COLUMNS = ("knob", "value", "IOPS", "MiB/s", "mean", "p50", "p99", "errors", "limit")
 KNOBS = {"depth": "depth", "workers": "workers", "rate_per_s": "rate"}
 
 
@@ -26,6 +28,9 @@ class Step:
     bytes_per_s: float
     errors: int
     response: Latency | None
+    within: bool | None = None
+    """Whether the limit was kept; None where there is none."""
+    overloaded: bool = False
 
 
 def steps(record: Record) -> list[Step]:
@@ -34,7 +39,15 @@ def steps(record: Record) -> list[Step]:
     for cost in whole_intervals(record):
         if not cost.warmup and not cost.drain and (knob := _knob(cost.knob)):
             spans.setdefault((cost.phase, *knob), []).append(cost)
-    return [_step(record, *key, costs) for key, costs in spans.items()]
+    judged: dict[tuple[int, str, float], Json] = {}
+    for event in record.events_of("ramp_step"):
+        name = str(event["knob"])
+        judged[int(event["phase"]), name, turned(name, event["value"])] = event
+    made = [(key, _step(record, *key, costs)) for key, costs in spans.items()]
+    return [
+        replace(step, within=told["within"], overloaded=told["overloaded"]) if (told := judged.get(key)) else step
+        for key, step in made
+    ]
 
 
 def _knob(told: Json | None) -> tuple[str, float] | None:
@@ -65,15 +78,71 @@ def step_rows(found: list[Step]) -> list[list[str]]:
     return [
         [
             step.knob,
-            f"{step.value:,.0f}" if step.value == int(step.value) else three_digits(step.value),
+            _value(step.value),
             format_iops(step.iops),
             format_mib_per_s(step.bytes_per_s),
             format_ns(step.response.mean_ns) if step.response else cells.DASH,
             *(format_ns(step.response.percentiles[name]) if step.response else cells.DASH for name in ("p50", "p99")),
             format_count(step.errors),
+            _limit_word(step),
         ]
         for step in found
     ]
+
+
+def _limit_word(step: Step) -> str:
+    if step.overloaded:
+        return "overloaded"
+    return {None: "", True: "within", False: "beyond"}[step.within]
+
+
+def found_words(record: Record) -> list[str]:
+    """What the search of each ramp came to: one line each."""
+    said = []
+    for end in record.events_of("ramp_end"):
+        phase = int(end["phase"])
+        rule = phase_plan(record, phase)["ramp"]
+        limit, knob = rule["limit"], str(end["knob"])
+        is_rate = limit["when"] in ("iops", "throughput")
+        asked = f"{'below' if is_rate else 'above'}"
+        said_limit = f"{limit['when']} {'at least' if is_rate else 'within'} {limit_text(limit[asked], limit['when'])}"
+        found, beyond = end["found"], end["beyond"]
+        if found is None:
+            said.append(f"{phase_name(record, phase)}: {said_limit} at no {knob} that was tried")
+            continue
+        least = "least" if is_rate else "highest"
+        rest = (
+            f"; {_value(turned(knob, beyond))} {'misses it' if is_rate else 'does not keep it'}"
+            if beyond is not None
+            else ""
+        )
+        rest = rest or ("; nothing that was tried missed it" if is_rate else "; no value that was tried broke it")
+        said.append(
+            f"{phase_name(record, phase)}: {said_limit}: {least} {knob} {_value(turned(knob, found['value']))}, which"
+            f" does {format_iops(found['rate_per_s'])} IOPS and {format_mib_per_s(found['bytes_per_s'])} MiB/s{rest}"
+        )
+    return said
+
+
+def turned(knob: str, value: float) -> float:
+    """What a knob stands at when it is turned to this value: there is no half worker."""
+    return float(value) if knob == "rate" else float(max(int(value), 1))
+
+
+def _value(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else three_digits(value)
+
+
+def limit_text(threshold: float | str, figure: str) -> str:
+    """The threshold of a limit as a person writes it: 20 ms, 5,000 IOPS, 200 MiB/s, 0 frames."""
+    if figure == "iops":
+        return f"{format_iops(float(threshold))} IOPS"
+    if figure == "throughput":
+        moved = float(threshold) if not isinstance(threshold, str) else _core.parse_bytes(threshold.removesuffix("/s"))
+        return f"{format_mib_per_s(moved)} MiB/s"
+    if figure == "dropped":
+        return f"{float(threshold):g} frames"
+    return format_ns(_core.parse_duration_ns(str(threshold)))
 
 
 def step_document(step: Step) -> Json:
@@ -84,6 +153,8 @@ def step_document(step: Step) -> Json:
         "iops": step.iops,
         "bytes_per_s": step.bytes_per_s,
         "errors": step.errors,
+        "within": step.within,
+        "overloaded": step.overloaded,
         "response_mean_ns": step.response.mean_ns if step.response else None,
         **{f"response_{n}_ns": step.response.percentiles[n] if step.response else None for n in ("p50", "p99")},
     }
@@ -94,3 +165,28 @@ def by_phase(found: list[Step]) -> dict[str, list[Step]]:
     for step in found:
         grouped.setdefault((step.phase, step.phase_name), []).append(step)
     return {name: group for (_, name), group in grouped.items()}
+
+
+def as_point(record: Record, step: Step) -> CurvePoint | None:
+    """A step as a point of a curve over its knob; None where nothing ended."""
+    if step.response is None:
+        return None
+    return CurvePoint(
+        run=record.info.id,
+        offered_per_s=step.value,
+        achieved_per_s=step.iops,
+        requests=1,
+        unsent=1 if step.overloaded else 0,
+        errors=step.errors,
+        mean_ns=step.response.mean_ns,
+        max_ns=step.response.max_ns,
+        percentiles=dict(step.response.percentiles),
+    )
+
+
+def limit_of(record: Record, phase: int) -> Limit | None:
+    """The limit of a ramp as a line of its picture, where it is one of response times that are drawn."""
+    limit = (phase_plan(record, phase).get("ramp") or {}).get("limit") or {}
+    if limit.get("when") not in ("mean", "p50", "p99") or limit.get("of", "response") != "response":
+        return None
+    return Limit(str(limit["when"]), _core.parse_duration_ns(str(limit["above"])))

@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from brickyard.analysis.condition import condition_check, condition_words
+from brickyard.analysis.further import further_document
 from brickyard.analysis.latency import Latency
-from brickyard.analysis.ramp import step_document, steps
 from brickyard.analysis.tools import tool_document
 from brickyard.analysis.totals import Totals, totals, whole_intervals
 from brickyard.store import CHAINS, Json, Record, RunInfo
@@ -50,7 +50,7 @@ def run_document(record: Record) -> Json:
         "warnings": info.warnings,
         "totals": [totals_document(row) for row in totals(record)],
         **tool_document(record),
-        "ramp": [step_document(step) for step in steps(record)],
+        **further_document(record),
         "verified": verified(record),
         "generator": [generator_document(end) for end in record.events_of("phase_end")],
         "errors": record.errors,

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from brickyard.analysis.frames import players
 from brickyard.analysis.latency import latency, merge, with_max
-from brickyard.analysis.totals import Totals, totals
+from brickyard.analysis.totals import Totals, phase_plan, totals
 from brickyard.rulers import Requirement, Ruler
 from brickyard.store import CHAINS, METADATA, Json, Record
 
@@ -27,9 +28,20 @@ class Finding:
     head_room: float | None
     errors: int
     passed: bool
+    note: str = ""
+    asked: bool = True
+    """False where the requirement is one for runs in another condition."""
+
+    @property
+    def word(self) -> str:
+        if not self.asked:
+            return "not measured"
+        return "pass" if self.passed else "fail"
 
     @property
     def reason(self) -> str:
+        if self.note:
+            return self.note
         if self.value is None:
             return "not measured"
         return f"{self.errors:,} requests failed" if self.errors else ""
@@ -45,6 +57,11 @@ class Verdict:
         return all(finding.passed for finding in self.findings)
 
     @property
+    def word(self) -> str:
+        words = {finding.word for finding in self.findings}
+        return next(word for word in ("fail", "not measured", "pass") if word in words)
+
+    @property
     def decided(self) -> Finding:
         """The figure that decided: one that fails before one that passes, then the least head room."""
         return min(self.findings, key=lambda f: (f.passed, f.head_room if f.head_room is not None else 0.0))
@@ -52,7 +69,50 @@ class Verdict:
 
 def verdict(record: Record, ruler: Ruler) -> Verdict:
     rows = totals(record)
-    return Verdict(ruler, tuple(_worst_phase(rows, requirement) for requirement in ruler.requirements))
+
+    def found(requirement: Requirement) -> Finding:
+        if requirement.condition not in (None, record.info.condition):
+            note = f"this run was {record.info.condition}, not {requirement.condition}"
+            return Finding(requirement, "", None, None, 0, passed=False, note=note, asked=False)
+        return _dropped(record, requirement) if requirement.is_count else _worst_phase(rows, requirement)
+
+    return Verdict(ruler, tuple(found(requirement) for requirement in ruler.requirements))
+
+
+def all_pass(verdicts: list[Verdict]) -> bool:
+    """Verdicts of several runs by one ruler: each requirement holds in all the runs that it is asked of, and in one."""
+    for findings in zip(*(item.findings for item in verdicts), strict=True):
+        asked = [finding for finding in findings if finding.asked]
+        if not asked or not all(finding.passed for finding in asked):
+            return False
+    return bool(verdicts)
+
+
+def _searches_drops(record: Record, end: Json) -> bool:
+    limit = (phase_plan(record, int(end["phase"])).get("ramp") or {}).get("limit") or {}
+    return end["knob"] == "workers" and limit.get("when") == "dropped"
+
+
+def _dropped(record: Record, requirement: Requirement) -> Finding:
+    """Dropped frames of all players; the slowest frame against the buffer is the head room."""
+    ends = [end for end in record.events_of("ramp_end") if _searches_drops(record, end)]
+    if ends:
+        # The last step without a drop is the answer; those beyond were tried on purpose.
+        found = min((float(end["found"]["value"]) if end["found"] else 0.0 for end in ends), default=0.0)
+        note = f"{found:.0f} at once without a drop" if found else "already the first step dropped frames"
+        return Finding(requirement, "", 0.0 if found else 1.0, found or None, 0, passed=found > 0, note=note)
+    asked = [p for p in players(record) if requirement.stream is None or fnmatchcase(p.stream_name, requirement.stream)]
+    if not sum(p.frames for p in asked):
+        return Finding(requirement, "", None, None, 0, passed=False)
+    dropped = sum(p.dropped for p in asked)
+    room = min((p.head_room for p in asked if p.head_room is not None), default=None)
+    said = [f"{p.first_dropped_ns / 1e9:.3f} s" for p in asked if p.first_dropped_ns is not None]
+    note = f"the first at {min(said, key=len)}" if len(said) == 1 else ""
+    if len(said) > 1:
+        first = min(p.first_dropped_ns for p in asked if p.first_dropped_ns is not None)
+        note = f"in {len(said)} of {len(asked)} players, the first at {first / 1e9:.3f} s"
+    passed = dropped <= requirement.threshold
+    return Finding(requirement, "", float(dropped), room, 0, passed=passed, note="" if passed else note)
 
 
 def _worst_phase(rows: list[Totals], requirement: Requirement) -> Finding:
@@ -106,6 +166,7 @@ def verdict_document(found: Verdict) -> Json:
         "ruler": found.ruler.name,
         "title": found.ruler.title,
         "passed": found.passed,
+        "verdict": found.word,
         "head_room": found.decided.head_room,
         "decided_by": found.decided.requirement.name,
         "findings": [
@@ -122,6 +183,8 @@ def verdict_document(found: Verdict) -> Json:
                 "head_room": f.head_room,
                 "errors": f.errors,
                 "passed": f.passed,
+                "condition": f.requirement.condition,
+                "verdict": f.word,
                 "reason": f.reason or None,
             }
             for f in found.findings
@@ -130,4 +193,4 @@ def verdict_document(found: Verdict) -> Json:
 
 
 def unit(requirement: Requirement) -> str:
-    return {"iops": "requests/s", "throughput": "bytes/s"}.get(requirement.figure, "ns")
+    return {"iops": "requests/s", "throughput": "bytes/s", "dropped": "frames"}.get(requirement.figure, "ns")

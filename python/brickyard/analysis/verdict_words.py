@@ -17,11 +17,14 @@ def figure_text(requirement: Requirement, value: float) -> str:
         return f"{format_iops(value)} IOPS"
     if requirement.figure == "throughput":
         return f"{format_mib_per_s(value)} MiB/s"
+    if requirement.is_count:
+        return f"{value:,.0f} dropped"
     return f"{requirement.figure} {format_ns(value)}"
 
 
 def threshold_text(requirement: Requirement) -> str:
-    return f"{'≥' if requirement.is_rate else '≤'} {figure_text(requirement, requirement.threshold)}"
+    condition = f" while {requirement.condition.replace('_', ' ')}" if requirement.condition else ""
+    return f"{'≥' if requirement.is_rate else '≤'} {figure_text(requirement, requirement.threshold)}{condition}"
 
 
 def verdict_rows(found: Verdict) -> list[list[str]]:
@@ -38,13 +41,12 @@ def verdict_rows(found: Verdict) -> list[list[str]]:
 
 
 def _outcome(found: Finding) -> str:
-    word = "pass" if found.passed else "fail"
-    return f"{word}: {found.reason}" if found.reason else word
+    return f"{found.word}: {found.reason}" if found.reason else found.word
 
 
 def verdict_title(found: Verdict) -> str:
     """`hd-video: fail, 5 of 8; decided by 1080i 10-bit`."""
-    word = "pass" if found.passed else "fail"
+    word = found.word
     many = len(found.findings)
     count = f", {sum(f.passed for f in found.findings)} of {many} hold" if many > 1 else ""
     return f"{found.ruler.name}: {word}{count}; decided by {found.decided.requirement.name}"

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from brickyard import rulers
 from brickyard.analysis.price import Price, price_document
-from brickyard.analysis.verdict import Verdict, verdict, verdict_document
+from brickyard.analysis.verdict import Verdict, all_pass, verdict, verdict_document
 from brickyard.analysis.verdict_words import PRICE_COLUMNS, VERDICT_COLUMNS, price_rows, verdict_rows, verdict_title
 from brickyard.cli.output import table
 from brickyard.errors import FAILED, BadInputError
@@ -62,6 +62,9 @@ class Judging:
     def verdicts(self, record: Record) -> list[Verdict]:
         return [verdict(record, ruler) for ruler in self.rulers]
 
+    def pass_together(self, records: Sequence[Record]) -> bool:
+        return all(all_pass([verdict(record, ruler) for record in records]) for ruler in self.rulers)
+
     def document(self, record: Record) -> Json:
         """Keys to add to the document of a run; none where nothing was asked."""
         found: Json = {}
@@ -87,7 +90,7 @@ class Judging:
             console.print(table(title, sides, rows))
 
     def exit_code(self, records: Sequence[Record], otherwise: int) -> int:
-        if otherwise == 0 and self.check and not all(v.passed for record in records for v in self.verdicts(record)):
+        if otherwise == 0 and self.check and not self.pass_together(records):
             return FAILED
         return otherwise
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from brickyard import _core
+from brickyard.analysis.ramp import limit_text
 from brickyard.store import Json
 from brickyard.units import format_ns, format_size
 
@@ -30,7 +31,7 @@ def _limits(phase: Json) -> str:
     parts += [f"{phase['requests']:,} requests"] if phase.get("requests") else []
     parts += [format_size(phase["bytes"])] if phase.get("bytes") else []
     parts += [_passes(phase["passes"])] if phase.get("passes") else []
-    text = " or ".join(parts) or "ends with its program"
+    text = " or ".join(parts) or ("ends with its ramp" if phase.get("ramp") else "ends with its program")
     if phase.get("warmup") and _core.parse_duration_ns(phase["warmup"]):
         text += f", warm-up {_time(phase['warmup'])}"
     if phase.get("stop"):
@@ -39,6 +40,14 @@ def _limits(phase: Json) -> str:
         text += ", or at steady state" if phase["steady"].get("stop") else ", steady state is noted"
     if ramp := phase.get("ramp"):
         text += f", ramp of {ramp['knob']} from {ramp['from']:g} to {ramp['to']:g} every {_time(ramp['every'])}"
+        if limit := ramp.get("limit"):
+            is_rate = limit["when"] in ("iops", "throughput")
+            threshold = limit_text(limit["below" if is_rate else "above"], limit["when"])
+            text += f" until {limit['when']} is {'at least' if is_rate else 'above'} {threshold}"
+            text += ", then a search between the last two" if ramp.get("search") else ""
+    if lockstep := phase.get("lockstep"):
+        each = format_size(lockstep["bytes"]) if lockstep.get("bytes") else f"{lockstep['requests']:,} requests"
+        text += f", in lockstep after every {each}"
     return text
 
 
@@ -71,10 +80,18 @@ def _stream(stream: Json, index: int) -> str:
         f"{stream['workers']} × {stream['depth']} in flight",
         f"target {stream['target']}",
     ]
-    if stream.get("region") not in (None, "0..100%", "0%..100%", ".."):
+    if stream.get("region") not in (None, "0..100%", "0%..100%", "0B..100%", ".."):
         parts.append(f"region {stream['region']}")
     if pace["loop"] == "open":
         parts.append(f"open loop, {pace['rate']:,g} requests/s, {pace.get('arrivals', 'constant')} arrivals")
+    if frames := stream.get("frames"):
+        asked = frames.get("format") or f"{format_size(frames['bytes'])} at {frames['rate']:g}/s"
+        buffer = frames["buffer"]
+        parts.append(
+            f"frames of {asked}, buffer {buffer:g} frames"
+            if isinstance(buffer, int | float)
+            else f"frames of {asked}, buffer {_time(buffer)}"
+        )
     if stream.get("sync") not in (None, "none"):
         parts.append(f"each write {stream['sync']}")
     if stream.get("verify"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as jsonlib
 import os
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,7 +12,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from rich.console import Console
 
-from brickyard import bricks, profiles
+from brickyard import _core, bricks, profiles
 from brickyard.analysis.summary import run_document
 from brickyard.cli import conditioning, options
 from brickyard.cli import judging as judges
@@ -28,7 +29,7 @@ from brickyard.cli.target import (
     parse_size,
     split_overrides,
 )
-from brickyard.errors import BAD_INPUT, BadInputError
+from brickyard.errors import BAD_INPUT, BadInputError, one_line
 from brickyard.formats.fio_export import export_fio
 from brickyard.store import Json, Store
 from brickyard.study.fit import check_room, has_programs, own_size, sized
@@ -54,6 +55,9 @@ def run(
     dry_run: Annotated[bool, Parameter(negative="", help="Validate and show the plan; touch nothing.")] = False,
     stop_on_error: Annotated[
         bool, Parameter(negative="", help="End the run at the first failed request instead of counting it.")
+    ] = False,
+    each: Annotated[
+        bool, Parameter(negative="", help="Run every stream of the profile on each of the targets, all at once.")
     ] = False,
     engine: Annotated[
         Literal["auto", "io_uring", "psync", "fio"] | None,
@@ -88,13 +92,14 @@ def run(
     judge = judges.judging(ruler, check, price, capacity, ports)
     changes = [*overrides, "stop_on_error=true"] if stop_on_error else list(overrides)
     changes += [f"engine={engine}"] if engine not in (None, "fio") else []
+    changes += ["each=true"] if each else []
     modelled = any(bricks.is_modelled(target) for target in targets)
     wish = conditioning.wish(targets, condition, manage, rebuild_rate, neighbour, array, modelled=modelled)
     if engine == "fio" and wish.is_asked:
         raise BadInputError("--engine fio: conditions are held around our own engine; leave --engine out")
     changes, brick_changes = split_overrides(targets, changes)
     text = profiles.read(profile)
-    plan = profiles.validate(text, changes)
+    plan = spread(profiles.validate(text, changes), targets)
     if condition is not None:
         brick_changes.append(f"condition={condition.replace('-', '_')}")
     if has_programs(jsonlib.loads(plan)):
@@ -188,6 +193,16 @@ def _measure(
             judge.print(console, record)
             console.print()
     return judge.exit_code(records, EXIT_CODES.get(results[-1].outcome, BAD_INPUT))
+
+
+def spread(plan: str, targets: Sequence[str]) -> str:
+    """Every stream on each target, where the profile or the user asks for it."""
+    if len(targets) < 2 or not jsonlib.loads(plan).get("each"):
+        return plan
+    try:
+        return _core.spread(plan, list(targets))
+    except ValueError as error:
+        raise BadInputError(one_line(error)) from error
 
 
 def _target_count(plan: str) -> int:

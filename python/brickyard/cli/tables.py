@@ -8,7 +8,7 @@ from rich.text import Text
 from brickyard import analysis
 from brickyard.analysis import cells, summary
 from brickyard.analysis.characterization import RankedCell
-from brickyard.analysis.ramp import COLUMNS, by_phase, step_rows, steps
+from brickyard.analysis.further import further_tables, further_words
 from brickyard.analysis.replay import is_replay
 from brickyard.analysis.tool_cells import tool_table
 from brickyard.analysis.totals import Totals
@@ -133,12 +133,13 @@ def print_dash(console: Console, rows: list[list[str]]) -> None:
         console.print(Text(f"{cells.DASH}: fewer than ten samples lie beyond that percentile", style="dim"))
 
 
-def print_ramp(console: Console, record: Record) -> None:
-    """One row for each step of a ramp."""
-    for name, found in by_phase(steps(record)).items():
-        columns = [(column, LEFT if column == "knob" else RIGHT) for column in COLUMNS]
+def print_further(console: Console, record: Record) -> None:
+    """Tables that only some runs have, and what follows from them."""
+    for title, columns, rows in further_tables(record):
         console.print()
-        console.print(table(f"Ramp of {name} (response times)", columns, step_rows(found)))
+        console.print(table(title, [(name, RIGHT if number else LEFT) for number, name in enumerate(columns)], rows))
+    for line in further_words(record):
+        console.print(line, markup=False, soft_wrap=True)
 
 
 def print_characterization(console: Console, patterns: dict[tuple[str, str], list[RankedCell]]) -> None:
@@ -256,6 +257,6 @@ def print_run(console: Console, record: Record) -> None:
         return
     print_tool_table(console, record)
     print_totals(console, record)
-    print_ramp(console, record)
+    print_further(console, record)
     print_errors(console, record)
     print_slowest(console, record)

@@ -52,7 +52,7 @@ def _global(plan: Json) -> list[str]:
 
 
 def _refuse_phase(phase: Json) -> None:
-    for key in ("stop", "ramp", "steady", "requests"):
+    for key in ("stop", "ramp", "steady", "requests", "lockstep"):
         if phase.get(key):
             raise _refuse(key)
     if phase.get("bytes") and len(phase["stream"]) > 1:
@@ -62,7 +62,7 @@ def _refuse_phase(phase: Json) -> None:
 
 
 def _job(phase: Json, stream: Json, targets: list[str] | None, data_bytes: list[tuple[int, int]] | None) -> list[str]:
-    for key in ("chain", "program"):
+    for key in ("chain", "program", "frames"):
         if stream.get(key):
             raise _refuse(key)
     address = stream["address"]

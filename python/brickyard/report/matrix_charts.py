@@ -17,6 +17,7 @@ from brickyard.report.pictures import Picture, draw
 ACROSS = 3  # multiples side by side: what a page's column holds
 WHOLE_WIDTH, HEIGHT = 780, 210
 LABEL_LIMIT = 120
+LETTER = 6.5  # width of a letter of a label, in pixels
 TIME_LABEL = f"datum.value == 0 ? '0' : {theme.TIME_LABEL}"
 
 
@@ -29,10 +30,9 @@ def matrix_picture(pivot: Pivot) -> Picture | None:
     groups: dict[Key, list[Key]] = {}
     for row in pivot.rows:
         groups.setdefault(row[: len(outer)], []).append(row)
-    along = list(dict.fromkeys(_labels(inner, row[len(outer) :])[0] for row in pivot.rows)) if inner else [""]
+    along = [inner[0].label(level) for level in inner[0].labels] if inner else [""]
     across = min(len(groups), ACROSS)
     width = (WHOLE_WIDTH - 60 * across) // across
-    top = max((entry.sample.high or entry.sample.centre for entry in pivot.entries.values()), default=1.0)
     charts = []
     for number, (key, rows) in enumerate(groups.items()):
         cells = [
@@ -49,24 +49,30 @@ def matrix_picture(pivot: Pivot) -> Picture | None:
                 colours,
                 pivot,
                 inner[0].title if inner else "",
-                top=_top(pivot, top, rows),
+                top=_top(pivot, key),
                 width=width,
-                title=", ".join(_labels(outer, key)),
+                title=_labels(outer, key),
                 first=number % across == 0,
             )
         )
     whole = charts[0] if len(charts) == 1 else alt.concat(*charts, columns=across, spacing=28)
+    if len(charts) > 1:
+        # Groups have other numbers of bars in each multiple, so that neither places nor offsets may be shared.
+        whole = whole.resolve_scale(x="independent", xOffset="independent", y="independent")
     name = f"table-{pivot.spec.name}".lower().replace(" ", "-")
     return draw(name, f"{pivot.spec.title}: {pivot.figure.heading} as grouped bars", whole)
 
 
-def _top(pivot: Pivot, whole: float, rows: list[Key]) -> float:
-    """One scale where the multiples show one load; a scale each where they show several."""
+def _top(pivot: Pivot, key: Key) -> float:
+    """One scale for all multiples that show the same load, so that their bars can be held against each other."""
     outer = pivot.row_axes[:-1]
-    if not any(axis.changes_load for axis in outer):
-        return whole
-    shown = [pivot.at(row, column) for row in rows for column in pivot.columns]
-    return max((entry.sample.high or entry.sample.centre for entry in shown if entry), default=whole)
+    loads = [number for number, axis in enumerate(outer) if axis.changes_load]
+    shown = [
+        entry.sample.high or entry.sample.centre
+        for (row, _), entry in pivot.entries.items()
+        if all(row[number] == key[number] for number in loads)
+    ]
+    return max(shown, default=1.0)
 
 
 def _labels(axes: Sequence[Axis], key: Key) -> list[str]:
@@ -92,15 +98,16 @@ def _bars(
     *,
     top: float,
     width: int,
-    title: str,
+    title: list[str],
     first: bool,
 ) -> Any:
     many = len(colours) > 1
+    fits = sum(len(level) + 2 for level in along) * LETTER <= width
     x = alt.X(
         "along:N",
         sort=along,
         title=heading,
-        axis=alt.Axis(labelAngle=0 if len(along) <= 4 else -35, labelLimit=LABEL_LIMIT, labelOverlap=False),
+        axis=alt.Axis(labelAngle=0 if fits else -35, labelLimit=LABEL_LIMIT, labelOverlap=False),
     )
     label = TIME_LABEL if pivot.figure.kind == "time" else theme.COUNT_LABEL
     if pivot.figure.kind == "span":
@@ -126,7 +133,9 @@ def _bars(
         layers.append(
             base.mark_rule(color=theme.BLACK, strokeWidth=1.4).encode(x=x, y=alt.Y("low:Q"), y2="high:Q", **offset)
         )
-    return alt.layer(*layers).properties(width=width, height=HEIGHT, title=title)
+    return alt.layer(*layers).properties(
+        width=width, height=HEIGHT, title=alt.TitleParams(title, limit=width + 40, fontSize=13)
+    )
 
 
 def trade_picture(x: Pivot, y: Pivot, title: str) -> Picture | None:

@@ -8,7 +8,7 @@ from brickyard import analysis
 from brickyard.analysis import RankedCell, Totals, cells
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.cells import LATENCY_COLUMNS, latency_cells
-from brickyard.analysis.ramp import COLUMNS, by_phase, step_rows, steps
+from brickyard.analysis.further import further_tables
 from brickyard.analysis.tool_cells import tool_table
 from brickyard.store import METADATA, Record
 from brickyard.units import (
@@ -120,7 +120,7 @@ def totals_tables(records: list[Record]) -> list[Table]:
             else []
         ),
         Table("Latency", [*names, "time", *LATENCY_COLUMNS], latency, text_columns=len(names) + 1),
-        *ramp_tables(records),
+        *more_tables(records),
     ]
 
 
@@ -157,16 +157,17 @@ def _shares(found: list[tuple[Record, Totals]]) -> list[float | None]:
     return shares
 
 
-def ramp_tables(records: list[Record]) -> list[Table]:
+def more_tables(records: list[Record]) -> list[Table]:
+    """Targets, frames and ramps of the runs that have them."""
     return [
         Table(
-            title=f"Ramp of {name}, response times" + (f", run {record.info.id}" if len(records) > 1 else ""),
-            columns=list(COLUMNS),
-            rows=step_rows(group),
+            title=title + (f", run {record.info.id}" if len(records) > 1 else ""),
+            columns=list(columns),
+            rows=rows,
             text_columns=1,
         )
         for record in records
-        for name, group in by_phase(steps(record)).items()
+        for title, columns, rows in further_tables(record)
     ]
 
 

@@ -6,7 +6,7 @@ from brickyard import analysis
 from brickyard.analysis import RankedCell, Totals, cells
 from brickyard.analysis import summary as summaries
 from brickyard.facts.caveats_run import DAMAGE_WORDS
-from brickyard.store import CHAINS, Record
+from brickyard.store import CHAINS, FRAME, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_size
 
 Patterns = dict[tuple[str, str], list[RankedCell]]
@@ -98,7 +98,7 @@ def _run_words(record: Record) -> str:
 
 def _row_words(row: Totals) -> str:
     measure = row.measures.get("response") or row.measures.get("service")
-    noun = "chains" if row.operation in CHAINS else "requests"
+    noun = "frames" if row.operation == FRAME else "chains" if row.operation in CHAINS else "requests"
     moved = "" if row.operation in CHAINS else f", {cells.mib_per_s(row)} MiB/s"
     return f"{row.operation} {cells.iops(row)} {noun} a second{moved}{_latency_words(measure)}"
 

@@ -19,8 +19,20 @@ from brickyard.store import CHAINS, METADATA
 
 RATES = ("iops", "throughput")
 TIMES = ("mean", "p50", "p90", "p99", "p99.9", "p99.99", "max")
+COUNTS = ("dropped",)  # frames of video that were missing when their buffer ran out
 MEASURES = ("service", "response")
 OPERATIONS = ("read", "write", "flush", "trim", "append", "put", "get", *sorted(METADATA), *sorted(CHAINS))
+CONDITIONS = (
+    "normal",
+    "degraded",
+    "rebuilding",
+    "neighbour_rebuilding",
+    "checking",
+    "initializing",
+    "scrubbing",
+    "write_cache_on",
+    "write_cache_off",
+)
 MIB = 1 << 20
 HOW = "write for example 'p99<=5ms', 'iops>=2000' or 'throughput>=118.65MiB/s'"
 
@@ -38,6 +50,12 @@ class Requirement:
     measure: str = "response"
     operation: str | None = None
     stream: str | None = None
+    condition: str | None = None
+    """Only runs in this condition are judged; without one, this is not measured."""
+
+    @property
+    def is_count(self) -> bool:
+        return self.figure in COUNTS
 
     @property
     def is_rate(self) -> bool:
@@ -100,7 +118,8 @@ def _written_out(word: str) -> Ruler:
     figure, sign, limit = match.groups()
     _check_figure(word, figure)
     if (sign[0] == ">") != (figure in RATES):
-        raise BadInputError(f"{word}: {'a rate must be reached (>=)' if figure in RATES else 'a time is a limit (<=)'}")
+        rule = "a rate must be reached (>=)" if figure in RATES else "a time is a limit (<=)"
+        raise BadInputError(f"{word}: {'a count is a limit (<=)' if figure in COUNTS else rule}")
     requirement = Requirement(f"{figure} {sign} {limit}", figure, _threshold(word, figure, limit))
     return Ruler(word, requirement.name, "as asked", "", (requirement,))
 
@@ -122,7 +141,7 @@ def parse(name: str, text: str) -> Ruler:
 
 def _requirement(ruler: str, number: int, item: dict[str, Any]) -> Requirement:
     at = f"{ruler}, require {number}"
-    _only(at, item, {"name", "figure", "at_least", "at_most", "measure", "operation", "stream"})
+    _only(at, item, {"name", "figure", "at_least", "at_most", "measure", "operation", "stream", "condition"})
     figure = _word(at, item, "figure") or ""
     _check_figure(f"ruler {at}", figure)
     key, other = ("at_least", "at_most") if figure in RATES else ("at_most", "at_least")
@@ -141,7 +160,17 @@ def _requirement(ruler: str, number: int, item: dict[str, Any]) -> Requirement:
         measure=measure,
         operation=operation,
         stream=_word(at, item, "stream"),
+        condition=_condition(at, item),
     )
+
+
+def _condition(at: str, item: dict[str, Any]) -> str | None:
+    word = _word(at, item, "condition")
+    known = CONDITIONS
+    plain = word.replace("-", "_") if word else None
+    if plain is not None and plain not in known:
+        raise BadInputError(f"ruler {at}: condition {word} is none of {', '.join(known)}")
+    return plain
 
 
 def _only(at: str, table: dict[str, Any], known: set[str]) -> None:
@@ -160,8 +189,8 @@ def _word(at: str, table: dict[str, Any], key: str) -> str | None:
 
 
 def _check_figure(at: str, figure: str) -> None:
-    if figure not in RATES + TIMES:
-        raise BadInputError(f"{at}: figure {figure or 'missing'}; there are {', '.join(RATES + TIMES)}")
+    if figure not in RATES + TIMES + COUNTS:
+        raise BadInputError(f"{at}: figure {figure or 'missing'}; there are {', '.join(RATES + TIMES + COUNTS)}")
 
 
 def _threshold(at: str, figure: str, limit: str) -> float:
@@ -169,6 +198,8 @@ def _threshold(at: str, figure: str, limit: str) -> float:
         value = _limit(figure, limit)
     except ValueError as error:
         raise BadInputError(f"{at}: {one_line(error)}") from error
+    if figure in COUNTS and value == 0:
+        return value
     if not 0 < value < float("inf"):
         raise BadInputError(f"{at}: {limit} must be above 0")
     return value
@@ -177,11 +208,11 @@ def _threshold(at: str, figure: str, limit: str) -> float:
 def _limit(figure: str, limit: str) -> float:
     if figure in TIMES:
         return _core.parse_duration_ns(limit)
-    if figure == "iops":
+    if figure in COUNTS or figure == "iops":
         try:
             return float(limit.replace(",", ""))
         except ValueError:
-            raise ValueError(f"{limit} is not a number of requests a second") from None
+            raise ValueError(f"{limit} is not a number{' of requests a second' if figure == 'iops' else ''}") from None
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)i?b?(?:/s)?", limit.lower())
     if not match:
         raise ValueError(f"{limit} is not a throughput; write for example 118.65MiB/s")

@@ -3,6 +3,7 @@
 from brickyard.store.record import (
     CHAIN,
     CHAINS,
+    FRAME,
     METADATA,
     READS,
     WRITES,
@@ -18,6 +19,7 @@ from brickyard.store.store import Store, default_place
 __all__ = [
     "CHAIN",
     "CHAINS",
+    "FRAME",
     "METADATA",
     "READS",
     "WRITES",

@@ -10,9 +10,9 @@ from typing import Any
 
 Json = dict[str, Any]
 
-CHAIN = "chain"
-CHAINS = frozenset({CHAIN, "create_file", "read_file", "append_file"})
-"""Count whole chains; their requests are counted by operation as well, so sums leave these out."""
+CHAIN, FRAME = "chain", "frame"
+CHAINS = frozenset({CHAIN, "create_file", "read_file", "append_file", FRAME})
+"""Count whole chains and frames; their requests are counted by operation as well, so sums leave these out."""
 METADATA = frozenset({"create", "open", "close", "stat", "unlink", "mkdir", "rmdir"})
 """Move no data of a file; never in one rate with those that do."""
 READS, WRITES = frozenset({"read", "get"}), frozenset({"write", "append", "put"})

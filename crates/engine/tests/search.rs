@@ -1,0 +1,99 @@
+//! Ramps with a limit: by steps and by search, for any knob and figure, decided in virtual time as in real time.
+
+mod virtual_storage;
+
+use engine::event::{Event, RampEnd, RampStep};
+use virtual_storage::{MS, S, Storage, Told, run};
+
+const MIB: u64 = 1 << 20;
+
+/// A server of one request a ms.
+fn server() -> Storage {
+    let mut free_ns = 0;
+    Storage::new(4 * MIB, 1).timed(move |_, now_ns, _| {
+        free_ns = now_ns.max(free_ns) + MS;
+        free_ns - now_ns
+    })
+}
+
+fn profile(ramp: &str, stream: &str) -> String {
+    format!(
+        "title = 'search'\ninterval = '100ms'\n[[phase]]\nramp = {{ every = '2s', settle = '500ms', {ramp} }}\n\
+         [[phase.stream]]\nrequest = '4KiB'\naddress = 'random'\n{stream}\n"
+    )
+}
+
+fn steps(told: &Told) -> Vec<RampStep> {
+    let step = |event: &Event| match event {
+        Event::RampStep(step) => Some(**step),
+        _ => None,
+    };
+    told.events.iter().filter_map(step).collect()
+}
+
+fn end(told: &Told) -> RampEnd {
+    let end = |event: &Event| match event {
+        Event::RampEnd(end) => Some(*end),
+        _ => None,
+    };
+    told.events.iter().find_map(end).expect("a ramp with a limit has an end")
+}
+
+#[test]
+fn the_depth_within_a_mean_is_found_to_one() {
+    // At depth d every request waits for the d − 1 before it: d ms.
+    let ramp =
+        "knob = 'depth', from = 1, to = 256, factor = 2, search = 1, limit = { when = 'mean', above = '21.5ms' }";
+    let told = run(server(), &profile(ramp, ""));
+    let end = end(&told);
+    assert_eq!((end.found.map(|f| f.value), end.beyond), (Some(21.0), Some(22.0)));
+    let tried: Vec<f64> = steps(&told).iter().map(|s| s.value).collect();
+    assert_eq!(tried, [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 24.0, 20.0, 22.0, 21.0]);
+    assert!(steps(&told).iter().all(|s| s.end_ns - s.start_ns == 1_500 * MS), "settling is not judged");
+    let settled = told.intervals(0).iter().filter(|i| i.warmup).count();
+    assert_eq!(settled, tried.len() * 5);
+    assert_eq!(told.end(0).reason, "ramp");
+}
+
+#[test]
+fn without_search_the_first_step_beyond_ends_it() {
+    let ramp =
+        "knob = 'workers', from = 2, to = 40, step = 3, limit = { when = 'p99', of = 'service', above = '12ms' }";
+    let told = run(server(), &profile(ramp, ""));
+    assert_eq!((end(&told).found.map(|f| f.value), end(&told).beyond), (Some(11.0), Some(14.0)));
+    assert_eq!(steps(&told).len(), 5);
+}
+
+#[test]
+fn the_highest_rate_is_just_below_what_the_server_does() {
+    let ramp = "knob = 'rate', from = 100, to = 4000, factor = 2, search = 2, limit = { when = 'p99', above = '20ms' }";
+    let told = run(server(), &profile(ramp, "depth = 64\npace = { loop = 'open', rate = 1, arrivals = 'constant' }"));
+    let found = end(&told).found.expect("some rate is within").value;
+    assert!((960.0..=1000.0).contains(&found), "{found}");
+    // What an overloaded step left due is forgotten, or no step after it could keep the limit.
+    assert!(steps(&told).iter().any(|s| s.overloaded) && steps(&told).last().is_some_and(|s| s.value < 1020.0));
+}
+
+#[test]
+fn the_least_depth_that_reaches_a_rate() {
+    // Each request takes 10 ms and any number go side by side: depth d does 100 d a second.
+    let storage = Storage::new(4 * MIB, 1).timed(|_, _, _| 10 * MS);
+    let ramp = "knob = 'depth', from = 1, to = 256, factor = 2, search = 1, limit = { when = 'iops', below = 1250 }";
+    let told = run(storage, &profile(ramp, ""));
+    assert_eq!((end(&told).found.map(|f| f.value), end(&told).beyond), (Some(13.0), Some(12.0)));
+}
+
+#[test]
+fn what_cannot_be_found_is_not_found() {
+    let ramp = "knob = 'depth', from = 4, to = 64, factor = 2, search = 5, limit = { when = 'max', above = '1ms' }";
+    let told = run(server(), &profile(ramp, ""));
+    assert_eq!((end(&told).found, end(&told).beyond, steps(&told).len()), (None, Some(4.0), 1));
+    let ramp =
+        "knob = 'depth', from = 1, to = 8, factor = 2, search = 5, limit = { when = 'throughput', below = '1GiB' }";
+    let told = run(server(), &profile(ramp, ""));
+    assert_eq!((end(&told).found, end(&told).beyond), (None, Some(8.0)));
+    let ramp = "knob = 'depth', from = 1, to = 8, factor = 2, search = 5, limit = { when = 'mean', above = '1s' }";
+    let told = run(server(), &profile(ramp, ""));
+    assert_eq!((end(&told).found.map(|f| f.value), end(&told).beyond), (Some(8.0), None));
+    assert!(told.end(0).end_ns <= 9 * S, "four steps and no more");
+}

@@ -1,0 +1,123 @@
+//! Limits that a ramp is held against.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::PlanError;
+use crate::profile::Figure;
+use crate::units::{Bytes, Duration, parse_bytes, parse_duration_ns};
+
+/// A limit on a whole step of a ramp: a time that must not pass `above`, or a rate that must reach `below`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Limit {
+    /// `mean`, `p50`, `p90`, `p95`, `p99`, `p99.9`, `max`; `iops`, `throughput`; `dropped` frames.
+    pub when: LimitFigure,
+    /// Whether times are response or service times.
+    #[serde(default)]
+    pub of: TimeKind,
+    /// A time such as `"20ms"`, or a number of dropped frames.
+    #[serde(default)]
+    pub above: Option<Threshold>,
+    /// Requests a second, or a throughput such as `"200MiB"` a second.
+    #[serde(default)]
+    pub below: Option<Threshold>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum LimitFigure {
+    #[serde(rename = "mean")]
+    Mean,
+    #[serde(rename = "p50")]
+    P50,
+    #[serde(rename = "p90")]
+    P90,
+    #[serde(rename = "p95")]
+    P95,
+    #[serde(rename = "p99")]
+    P99,
+    #[serde(rename = "p99.9")]
+    P999,
+    #[serde(rename = "max")]
+    Max,
+    #[serde(rename = "iops")]
+    Iops,
+    #[serde(rename = "throughput")]
+    Throughput,
+    #[serde(rename = "dropped")]
+    Dropped,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TimeKind {
+    #[default]
+    Response,
+    Service,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Threshold {
+    Number(f64),
+    Text(String),
+}
+
+impl Limit {
+    /// The figure of times that is limited; none where it is a rate or a count.
+    pub fn time(&self) -> Option<Figure> {
+        Some(match self.when {
+            LimitFigure::Mean => Figure::Mean,
+            LimitFigure::P50 => Figure::P50,
+            LimitFigure::P90 => Figure::P90,
+            LimitFigure::P95 => Figure::P95,
+            LimitFigure::P99 => Figure::P99,
+            LimitFigure::P999 => Figure::P999,
+            LimitFigure::Max => Figure::Max,
+            LimitFigure::Iops | LimitFigure::Throughput | LimitFigure::Dropped => return None,
+        })
+    }
+
+    /// Whether the figure must reach the threshold, rather than stay within it.
+    pub fn is_rate(&self) -> bool {
+        matches!(self.when, LimitFigure::Iops | LimitFigure::Throughput)
+    }
+
+    /// In ns, requests a second, bytes a second, or frames.
+    pub fn threshold(&self) -> f64 {
+        self.parsed().unwrap_or(f64::NAN)
+    }
+
+    fn parsed(&self) -> Result<f64, String> {
+        let (given, other, key) =
+            if self.is_rate() { (&self.below, &self.above, "below") } else { (&self.above, &self.below, "above") };
+        let Some(given) = given else { return Err(format!("needs {key}")) };
+        if other.is_some() {
+            return Err(format!("takes {key} alone"));
+        }
+        match (given, self.when) {
+            (Threshold::Number(value), LimitFigure::Iops | LimitFigure::Throughput | LimitFigure::Dropped) => {
+                Ok(*value)
+            }
+            // As everywhere, a bare number where a time is asked for means seconds.
+            (Threshold::Number(value), _) => Ok(value * 1e9),
+            (Threshold::Text(text), LimitFigure::Throughput) => {
+                parse_bytes(text.trim_end_matches("/s")).map(|bytes| Bytes(bytes).0 as f64)
+            }
+            (Threshold::Text(text), LimitFigure::Iops | LimitFigure::Dropped) => {
+                text.parse().map_err(|_| format!("{text} is not a number"))
+            }
+            (Threshold::Text(text), _) => parse_duration_ns(text).map(|ns| Duration { ns }.ns as f64),
+        }
+    }
+
+    pub(crate) fn validate(&self, at: &str) -> Result<(), PlanError> {
+        match self.parsed() {
+            Err(reason) => Err(PlanError(format!("{at}: ramp.limit: {reason}"))),
+            Ok(value) if value.is_finite() && (value > 0.0 || self.when == LimitFigure::Dropped && value == 0.0) => {
+                Ok(())
+            }
+            Ok(value) => Err(PlanError(format!("{at}: ramp.limit: {value} must be above 0"))),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+"""Duty: the tables that only some runs have (targets, frames, ramps), alike for the terminal and the report.
+
+Refusal: no layout.
+"""
+
+from __future__ import annotations
+
+from brickyard.analysis import frames, ramp, targets
+from brickyard.store import Json, Record
+
+FurtherTable = tuple[str, tuple[str, ...], list[list[str]]]
+
+
+def further_tables(record: Record) -> list[FurtherTable]:
+    """Title, columns and rows of each; the first column is text."""
+    found: list[FurtherTable] = []
+    rows = targets.target_rows(record)
+    for phase in dict.fromkeys(row.phase for row in rows):
+        many = f" in {phase}" if len(record.info.plan.get("phase", [])) > 1 else ""
+        mine = [row for row in rows if row.phase == phase]
+        found.append((f"Targets{many} (latency: mean service time)", targets.COLUMNS, targets.row_cells(mine)))
+    if players := frames.players(record):
+        found.append(("Frames", frames.COLUMNS, frames.player_rows(players)))
+    for name, steps in ramp.by_phase(ramp.steps(record)).items():
+        found.append((f"Ramp of {name} (response times)", ramp.COLUMNS, ramp.step_rows(steps)))
+    return found
+
+
+def further_words(record: Record) -> list[str]:
+    """What follows from these tables, one line each."""
+    return [*frames.frame_words(record), *ramp.found_words(record)]
+
+
+def further_document(record: Record) -> Json:
+    return {
+        "targets_together": [row.document() for row in targets.target_rows(record)],
+        "frames": [player.document() for player in frames.players(record)],
+        "dropped_frames": record.events_of("drop"),
+        "ramp": [ramp.step_document(step) for step in ramp.steps(record)],
+        "ramp_found": list(record.events_of("ramp_end")),
+    }

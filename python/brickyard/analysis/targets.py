@@ -1,0 +1,102 @@
+"""Duty: what each target of a run did, and all of them together, in the columns of xdd's summary.
+
+Refusal: latencies of targets are merged, never averaged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from brickyard.analysis.latency import latency, merge
+from brickyard.analysis.totals import Totals, phase_plan, rated_intervals, totals
+from brickyard.store import CHAINS, Json, Record
+from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, three_digits
+
+COLUMNS = ("target", "queue", "bytes", "ops", "elapsed", "MiB/s", "IOPS", "latency", "% CPU", "errors")
+
+
+@dataclass(frozen=True)
+class TargetRow:
+    """One target in one phase; `target` is empty for all of them together. The share of CPU is the process's."""
+
+    phase: str
+    target: str
+    queue: int
+    bytes: int
+    requests: int
+    errors: int
+    elapsed_ns: int
+    bytes_per_s: float
+    iops: float
+    mean_ns: float | None
+    cpu_share: float | None
+
+    def document(self) -> Json:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def target_rows(record: Record) -> list[TargetRow]:
+    """Where a run has several targets: for each phase a row a target, then their sum."""
+    if len(record.info.targets) < 2:
+        return []
+    rows = [row for row in totals(record) if row.operation not in CHAINS]
+    found: list[TargetRow] = []
+    for phase in sorted({row.phase for row in rows}):
+        streams = phase_plan(record, phase).get("stream", [])
+        of = {number: int(stream.get("target", 0)) for number, stream in enumerate(streams)}
+        queues = {
+            target: sum(int(s["workers"]) * int(s["depth"]) for s in streams if int(s.get("target", 0)) == target)
+            for target in set(of.values())
+        }
+        own = [row for row in rows if row.phase == phase]
+        for target in sorted(queues):
+            name = record.info.targets[target]
+            mine = [row for row in own if of.get(row.stream) == target]
+            if mine:
+                found.append(_row(record, phase, name, queues[target], mine, None))
+        found.append(_row(record, phase, "", sum(queues.values()), own, _cpu_share(record, phase)))
+    return found
+
+
+def _row(record: Record, phase: int, name: str, queue: int, rows: list[Totals], cpu: float | None) -> TargetRow:
+    times = [row.measures["service"].histogram for row in rows if "service" in row.measures]
+    figures = latency(merge(times)) if times else None
+    return TargetRow(
+        phase=rows[0].phase_name,
+        target=name,
+        queue=queue,
+        bytes=sum(row.rated_bytes for row in rows),
+        requests=sum(row.rated_requests for row in rows),
+        errors=sum(row.errors for row in rows),
+        elapsed_ns=sum(span.end_ns - span.start_ns for span in rated_intervals(record, phase)),
+        bytes_per_s=sum(row.bytes_per_s for row in rows),
+        iops=sum(row.iops for row in rows),
+        mean_ns=figures.mean_ns if figures else None,
+        cpu_share=cpu,
+    )
+
+
+def _cpu_share(record: Record, phase: int) -> float | None:
+    spans = rated_intervals(record, phase)
+    elapsed_ns = sum(span.end_ns - span.start_ns for span in spans)
+    used_ns = sum(span.cpu_user_ns + span.cpu_system_ns for span in spans)
+    return used_ns / elapsed_ns if elapsed_ns and used_ns else None
+
+
+def row_cells(found: list[TargetRow]) -> list[list[str]]:
+    """Rows for `COLUMNS`."""
+    return [
+        [
+            row.target or "all",
+            format_count(row.queue),
+            format_count(row.bytes),
+            format_count(row.requests),
+            f"{three_digits(row.elapsed_ns / 1e9)} s",
+            format_mib_per_s(row.bytes_per_s),
+            format_iops(row.iops),
+            format_ns(row.mean_ns),
+            "" if row.cpu_share is None else format_percent(row.cpu_share),
+            format_count(row.errors),
+        ]
+        for row in found
+    ]

@@ -1,0 +1,160 @@
+"""Duty: `brickyard burn-in`. Refusal: the burning is in `brickyard.study`; nothing is judged here."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from brickyard import _core, bricks, profiles
+from brickyard.cli import options
+from brickyard.cli.output import emit, stderr, stdout, table
+from brickyard.cli.target import missing_targets, parse_size
+from brickyard.errors import BAD_INPUT, FAILED, INTERRUPTED, BadInputError, one_line
+from brickyard.store import Store, default_place
+from brickyard.study.burn_in import Account, BurnIn, Burning, Log
+from brickyard.study.interrupt import Interrupt
+from brickyard.units import format_count, format_ns, format_size
+
+SAY_EVERY_S = 10.0  # as often as an interval of the profile ends
+COLUMNS = ("device", "burned", "read", "written", "blocks checked", "damaged", "errors", "hangs", "health", "verdict")
+
+
+def burn_in(
+    *devices: str,
+    duration: Annotated[str, Parameter(help="How long each device is burned in, all sessions together.")] = "24h",
+    fresh: Annotated[
+        bool, Parameter(negative="", help="Begin anew instead of going on where an earlier session ended.")
+    ] = False,
+    logs: Annotated[
+        Path | None,
+        Parameter(name="--logs", help="Where error logs and accounts are kept; else beside the store."),
+    ] = None,
+    overrides: options.Overrides = (),
+    size: options.Size = None,
+    overwrite: options.Overwrite = (),
+    i_know_this_destroys_data: options.DestroysData = False,
+    store: options.StorePlace = None,
+    json: options.Json = False,
+) -> int:
+    """Random 8 KiB reads and writes with every block checked, on many devices at once, for hours to weeks.
+
+    The same command again goes on with what an interrupted, killed or rebooted session left to do. A read is checked
+    against what this session wrote there. Exit code 1: a device failed.
+
+    Parameters
+    ----------
+    devices
+        Block devices or files, each burned in on its own.
+    """
+    _check(devices, overwrite)
+    size_bytes = parse_size(size)
+    missing = missing_targets(devices, size_bytes)
+    text, planned_ns = profiles.read("burn-in"), _duration(duration)
+    profiles.validate(text, list(overrides))
+    place = logs or (store or default_place()).parent / "burn-in"
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInputError(f"{place}: cannot be made: {error.strerror}; see --logs") from error
+    accounts = [_account(Log(place, device), device, planned_ns, fresh=fresh) for device in devices]
+    wishes = {
+        "create_bytes": size_bytes if missing else None,
+        "overwrite": list(overwrite),
+        "destroys_data": i_know_this_destroys_data,
+    }
+    console, spoken = stderr(), dict.fromkeys(devices, 0.0)
+
+    def say(one: Burning) -> None:
+        device = one.account.device
+        if time.monotonic() - spoken[device] >= SAY_EVERY_S:
+            spoken[device] = time.monotonic()
+            console.print(_progress(one.account), markup=False, soft_wrap=True)
+
+    with Store(store) as kept, Interrupt() as interrupt:
+        burn = BurnIn(kept, interrupt, say)
+        ended = burn.run(
+            lambda left_ns: profiles.validate(text, [*overrides, f"duration={left_ns}ns"]), accounts, wishes
+        )
+        interrupted = interrupt.requested
+    if json:
+        emit({"logs": str(place), "devices": [account.document() for account in ended]})
+    else:
+        _print(ended, place)
+    return _exit_code(ended, interrupted=interrupted)
+
+
+def _check(devices: tuple[str, ...], overwrite: tuple[str, ...]) -> None:
+    if not devices:
+        raise BadInputError("burn-in: name at least one device or file")
+    if len(set(devices)) < len(devices):
+        raise BadInputError("burn-in: a device is named twice; name each once")
+    if any(bricks.is_modelled(device) for device in devices):
+        raise BadInputError("burn-in: a modelled brick carries no data to check; name devices or files")
+    for path in overwrite:
+        if path not in devices:
+            raise BadInputError(f"--overwrite {path}: not among the devices; name it as a device as well")
+
+
+def _print(ended: list[Account], place: Path) -> None:
+    out = stdout()
+    columns = [(name, "left" if name in ("device", "health", "verdict") else "right") for name in COLUMNS]
+    out.print(table("Burn-in", columns, [_row(account) for account in ended]))
+    for account in ended:
+        for line in [account.refused, *account.changed]:
+            if line:
+                out.print(f"{account.device}: {line}", markup=False, soft_wrap=True)
+    out.print(f"error logs and accounts: {place}", markup=False, soft_wrap=True)
+
+
+def _exit_code(ended: list[Account], *, interrupted: bool) -> int:
+    if all(account.refused and not account.runs for account in ended):
+        return BAD_INPUT
+    if any(account.verdict in ("fail", "not checked") for account in ended):
+        return FAILED
+    return INTERRUPTED if interrupted else 0
+
+
+def _account(log: Log, device: str, planned_ns: int, *, fresh: bool) -> tuple[Account, Log]:
+    found = None if fresh else log.load()
+    if found is None or found.is_over:
+        for path in (log.text, log.lines):
+            path.unlink(missing_ok=True)
+        return Account(device, planned_ns), log
+    found.planned_ns = planned_ns
+    return found, log
+
+
+def _duration(text: str) -> int:
+    try:
+        found = _core.parse_duration_ns(text)
+    except ValueError as error:
+        raise BadInputError(f"--duration: {one_line(error)}") from error
+    if not found:
+        raise BadInputError("--duration: must be longer than 0")
+    return found
+
+
+def _progress(account: Account) -> str:
+    left_ns = max(account.planned_ns - account.burned_ns, 0)
+    failed = account.counts["errors"] + account.counts["hangs"]
+    return (
+        f"{account.device}: {min(account.burned_ns / account.planned_ns, 1):.1%}, {format_ns(left_ns)} left,"
+        f" {format_size(account.counts['read_bytes'] + account.counts['written_bytes'])} moved, {failed:,} errors"
+    )
+
+
+def _row(account: Account) -> list[str]:
+    counts = account.counts
+    health = "not told" if not any(any(v is not None for v in drive.values()) for drive in account.after) else "same"
+    return [
+        account.device,
+        f"{format_ns(account.burned_ns)} of {format_ns(account.planned_ns)}",
+        format_size(counts["read_bytes"]),
+        format_size(counts["written_bytes"]),
+        *(format_count(counts[key]) for key in ("checked_blocks", "damaged_blocks", "errors", "hangs")),
+        "changed" if account.changed else health,
+        account.verdict if not account.refused else "fail: refused" if not account.runs else "fail: ended early",
+    ]

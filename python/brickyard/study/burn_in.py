@@ -1,0 +1,265 @@
+"""Duty: burn-in of many devices at once: a run for each, an error log for each, health before and after, and an account
+that outlives a kill or a restart, so that the next session goes on where this one ended.
+
+Refusal: no device's failure ends another's burn-in, and no error is left out of the account for want of a description.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from brickyard import _core, facts
+from brickyard.errors import BadInputError, one_line
+from brickyard.facts.target import drives
+from brickyard.store import Json, Store
+from brickyard.store.process import own_process
+from brickyard.study.interrupt import Interrupt
+
+ROUND_MS = 20  # of each device's events in turn; an interval of a burn-in lasts 10 s
+HEALTH_KEYS = (
+    "passed",
+    "reallocated_sectors",
+    "media_errors",
+    "critical_warning",
+    "available_spare_percent",
+    "percentage_used",
+    "temperature_celsius",
+    "power_on_hours",
+    "bytes_written",
+)
+WORSE = ("passed", "reallocated_sectors", "media_errors", "critical_warning")  # a change of these fails the device
+COUNTS = ("written_bytes", "read_bytes", "errors", "hangs", "checked_blocks", "damaged_blocks")
+
+
+@dataclass
+class Account:
+    """What is known of one device over all its sessions; a JSON file."""
+
+    device: str
+    planned_ns: int
+    burned_ns: int = 0
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
+    runs: list[int] = field(default_factory=list)
+    before: list[Json] = field(default_factory=list)
+    after: list[Json] = field(default_factory=list)
+    refused: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        return self.burned_ns >= self.planned_ns
+
+    @property
+    def changed(self) -> list[str]:
+        """Health that differs, one text a value."""
+        pairs = zip(self.before, self.after, strict=False)
+        return [
+            f"{key} {was.get(key)} → {now.get(key)}"
+            for was, now in pairs
+            for key in HEALTH_KEYS
+            if was.get(key) != now.get(key)
+        ]
+
+    @property
+    def verdict(self) -> str:
+        """`pass` only when all of the time is burned and something was checked."""
+        failures = self.counts["errors"] + self.counts["hangs"] + self.counts["damaged_blocks"]
+        worse = any(
+            was.get(key) != now.get(key) for was, now in zip(self.before, self.after, strict=False) for key in WORSE
+        )
+        if self.refused or failures or worse:
+            return "fail"
+        if not self.is_over:
+            return "unfinished"
+        return "pass" if self.counts["checked_blocks"] else "not checked"
+
+    def document(self) -> Json:
+        return {**self.__dict__, "changed": self.changed, "verdict": self.verdict}
+
+
+class Log:
+    """The error log of one device: a line a person reads, and the same as a line of JSON; and its account."""
+
+    def __init__(self, place: Path, device: str) -> None:
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", device).strip("-")
+        self.text, self.lines, self.account = (place / f"{name}.{end}" for end in ("log", "jsonl", "json"))
+
+    def add(self, told: Json, unix_ns: int) -> None:
+        moment = datetime.fromtimestamp(unix_ns / 1e9, UTC)
+        where = f"{told['operation']} of {told['request_bytes']} bytes at {told['offset_bytes']}"
+        said = f"{moment:%Y-%m-%d %H:%M:%S.%f} {told['kind']}: {where}: {told['text']}\n"
+        kept = {"time": moment.isoformat(), **told}
+        for path, line in ((self.text, said), (self.lines, json.dumps(kept) + "\n")):
+            with path.open("a", encoding="utf-8") as file:
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+
+    def load(self) -> Account | None:
+        try:
+            return Account(**json.loads(self.account.read_text("utf-8")))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError) as error:
+            raise BadInputError(
+                f"{self.account}: not an account of a burn-in ({one_line(error)}); move it away to begin anew"
+            ) from error
+
+    def save(self, account: Account) -> None:
+        """Whole or not at all, also when the power fails."""
+        temporary = self.account.with_suffix(".json.new")
+        with temporary.open("w", encoding="utf-8") as file:
+            json.dump(account.__dict__, file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self.account)
+
+
+@dataclass
+class Burning:
+    """One device under way."""
+
+    account: Account
+    log: Log
+    handle: Any = None
+    run: int = 0
+    start_unix_ns: int = 0
+    burned_before_ns: int = 0
+    phase_start_ns: int = 0
+    told: int = 0
+    counted: int = 0
+    over: bool = False
+
+
+def health_of(device: str) -> list[Json]:
+    """What the drives below a target say of themselves; empty where they say nothing."""
+    node = facts.collect(device)["target"]
+    return [{key: (drive.get("health") or {}).get(key) for key in HEALTH_KEYS} for drive in drives(node)]
+
+
+class BurnIn:
+    """All devices of one session, in one loop."""
+
+    def __init__(self, store: Store, interrupt: Interrupt, say: Callable[[Burning], None]) -> None:
+        self.store, self.interrupt, self.say = store, interrupt, say
+        self.burning: list[Burning] = []
+
+    # A second signal abandons what the first one stopped; both reach every device.
+    def stop(self) -> None:
+        for one in self.burning:
+            if one.handle is not None:
+                one.handle.stop()
+
+    def abandon(self) -> None:
+        for one in self.burning:
+            if one.handle is not None:
+                one.handle.abandon()
+
+    def run(self, plan_of: Callable[[int], str], accounts: list[tuple[Account, Log]], options: Json) -> list[Account]:
+        """`plan_of` makes the plan for the time that is left."""
+        self.burning = [Burning(account, log) for account, log in accounts]
+        for one in self.burning:
+            one.account.refused = ""
+            if not one.account.is_over:
+                self._begin(one, plan_of(one.account.planned_ns - one.account.burned_ns), options)
+        self.interrupt.attach(self)
+        try:
+            while live := [one for one in self.burning if one.handle is not None and not one.over]:
+                for one in live:
+                    self._listen(one)
+        finally:
+            self.interrupt.attach(None)
+            self.abandon()
+        for one in self.burning:
+            if one.handle is not None:
+                one.account.after = health_of(one.account.device)
+            one.log.save(one.account)
+        return [one.account for one in self.burning]
+
+    def _begin(self, one: Burning, plan: str, options: Json) -> None:
+        device = one.account.device
+        one.burned_before_ns = one.account.burned_ns
+        if not one.account.before:
+            one.account.before = health_of(device)
+        try:
+            one.handle = _core.start(plan, [device], json.dumps(options))
+        except (ValueError, RuntimeError) as error:
+            one.account.refused = one_line(error)
+            return
+        found = facts.collect(device)
+        one.run = self.store.add_run(
+            profile="burn-in",
+            profile_hash=hashlib.sha256(plan.encode()).hexdigest(),
+            plan=json.loads(plan),
+            condition="normal",
+            targets=[device],
+            options=options,
+            software_version=_core.version(),
+            facts={"host": found["host"], "targets": [found["target"]], "process": own_process()},
+        )
+        one.account.runs.append(one.run)
+        one.log.save(one.account)
+
+    def _listen(self, one: Burning) -> None:
+        events = [json.loads(text) for text in one.handle.events(ROUND_MS)]
+        end = next((event for event in events if event["event"] == "end"), None)
+        kept = [event for event in events if event["event"] != "end"]
+        if kept:
+            self.store.add_events(one.run, kept)
+        for event in kept:
+            self._take(one, event)
+        if end is not None or one.handle.finished():
+            end = end or {"event": "end", "end_ns": 0, "outcome": "failed", "message": "the core ended without a word"}
+            if end["outcome"] == "failed":
+                one.account.refused = str(end["message"])
+            self.store.end_run(one.run, end, {}, [])
+            one.over = True
+            one.log.save(one.account)
+
+    def _take(self, one: Burning, event: Json) -> None:
+        counts, kind = one.account.counts, event["event"]
+        if kind == "start":
+            one.start_unix_ns = int(event["start_unix_ns"])
+        elif kind == "phase":
+            one.phase_start_ns = int(event["start_ns"])
+        elif kind == "interval":
+            self._interval(one, event)
+        elif kind == "error":
+            one.told += 1
+            one.log.add(event, one.start_unix_ns + int(event["at_ns"]))
+        elif kind == "hang":
+            counts["hangs"] += 1
+            said = {**event, "kind": "hang", "text": f"outstanding for {event['outstanding_ns'] / 1e9:.1f} s"}
+            one.log.add(said, one.start_unix_ns + int(event["at_ns"]))
+        elif kind == "phase_end":
+            self._phase_end(one, event)
+
+    def _interval(self, one: Burning, event: Json) -> None:
+        counts = one.account.counts
+        for cell in event["cells"]:
+            counts["errors"] += cell["errors"]
+            one.counted += cell["errors"]
+            if cell["operation"] in ("read", "write"):
+                counts["read_bytes" if cell["operation"] == "read" else "written_bytes"] += cell["bytes"]
+        if not event["drain"]:
+            one.account.burned_ns = one.burned_before_ns + int(event["end_ns"]) - one.phase_start_ns
+        one.log.save(one.account)
+        self.say(one)
+
+    def _phase_end(self, one: Burning, event: Json) -> None:
+        counts = one.account.counts
+        verified = event.get("verified") or {}
+        for key in ("checked_blocks", "damaged_blocks"):
+            counts[key] += int(verified.get(key) or 0)
+        if one.counted > one.told:
+            rest = f"{one.counted - one.told} further failed requests were counted and not described"
+            line = {"kind": "more", "operation": "requests", "request_bytes": 0, "offset_bytes": 0, "text": rest}
+            one.log.add(line, time.time_ns())

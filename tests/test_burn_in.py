@@ -1,0 +1,93 @@
+"""Burn-in of several devices at once: the one that is damaged is found, nothing is invented, and a session goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from brickyard.cli import main
+from brickyard.store import Json, Store, default_place
+
+MIB = 1 << 20
+SMALL = ("--size", "4MiB", "--set", "interval=100ms")
+
+
+def burned(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> Json:
+    capsys.readouterr()
+    assert main(["burn-in", *words, "--json"]) == code, capsys.readouterr().err
+    found: Json = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_the_damaged_one_is_found_and_only_that(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sound, damaged = tmp_path / "sound", tmp_path / "damaged"
+    over = threading.Event()
+
+    def damage() -> None:
+        """Turns the first byte of every sector of the second file over, behind the back of whoever uses it."""
+        until = time.monotonic() + 30
+        while not over.is_set() and time.monotonic() < until:
+            time.sleep(0.2)
+            if damaged.exists() and damaged.stat().st_size >= 5 * MIB:
+                with damaged.open("r+b", buffering=0) as file:
+                    for offset in range(MIB, 5 * MIB, 8192):
+                        os.pwrite(file.fileno(), os.urandom(16), offset + 4096)
+
+    meddler = threading.Thread(target=damage)
+    meddler.start()
+    try:
+        found = burned(capsys, str(sound), str(damaged), *SMALL, "--duration", "3s", code=1)
+    finally:
+        over.set()
+        meddler.join()
+    good, bad = found["devices"]
+    assert (good["verdict"], bad["verdict"]) == ("pass", "fail")
+    assert good["counts"]["errors"] == good["counts"]["damaged_blocks"] == 0
+    assert good["counts"]["checked_blocks"] > 100
+    assert bad["counts"]["damaged_blocks"] > 0
+    logs = Path(found["logs"])
+    lines = [json.loads(line) for line in next(logs.glob("*damaged.jsonl")).read_text().splitlines()]
+    described = [line for line in lines if line["kind"] != "more"]
+    assert described
+    assert all(line["offset_bytes"] % 8192 == 0 and line["operation"] == "read" for line in described)
+    assert {line["kind"] for line in described} <= {"bits", "torn", "damage", "unwritten"}
+    text = next(logs.glob("*damaged.log")).read_text().splitlines()
+    assert len(text) == len(lines)
+    assert not list(logs.glob("*sound.log"))
+
+
+def test_a_session_goes_on_where_the_one_before_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    device = str(tmp_path / "device")
+    first = burned(capsys, device, *SMALL, "--duration", "1s")["devices"][0]
+    assert first["verdict"] == "pass"
+    logs = default_place().parent / "burn-in"
+    account = next(logs.glob("*.json"))
+    # As a killed session would have left it: half of a longer time burned.
+    kept = json.loads(account.read_text())
+    account.write_text(json.dumps({**kept, "planned_ns": 2 * 10**9}))
+    second = burned(capsys, device, *SMALL, "--duration", "2s")["devices"][0]
+    assert len(second["runs"]) == 2
+    assert second["burned_ns"] == pytest.approx(2e9, rel=0.02)
+    assert second["counts"]["checked_blocks"] > first["counts"]["checked_blocks"]
+    with Store(default_place()) as store:
+        left = store.record(second["runs"][1]).info.plan["phase"][0]["duration"]
+    assert 0.9e9 < int(left.removesuffix("ns")) < 1.1e9
+    anew = burned(capsys, device, *SMALL, "--duration", "1s", "--fresh")["devices"][0]
+    assert len(anew["runs"]) == 1
+
+
+def test_one_that_is_refused_ends_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine = tmp_path / "not-ours"
+    mine.write_bytes(b"precious" * 1000)
+    found = burned(capsys, str(tmp_path / "ours"), str(mine), *SMALL, "--duration", "1s", code=1)
+    assert [one["verdict"] for one in found["devices"]] == ["pass", "fail"]
+    assert "not made by Brickyard" in found["devices"][1]["refused"]
+    assert mine.read_bytes() == b"precious" * 1000
+    assert main(["burn-in", str(mine), "--duration", "1s"]) == 2
+    assert main(["burn-in", "sim:terraserver-2003"]) == 2
+    assert main(["burn-in"]) == 2
