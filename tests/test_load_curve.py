@@ -227,6 +227,9 @@ def test_a_real_curve_is_measured_searched_and_drawn(tmp_path: Path) -> None:
     assert document["usable"] is None
     assert document["points"][-1]["errors"] == 0
     assert Path(document["picture"]).read_bytes().startswith(b"\x89PNG")
+    page = Path(document["report"]).read_text("utf-8")
+    assert "closed loop at the profile" in page
+    assert "knee" in page
     with Store(tmp_path / "runs.db") as store:
         (study,) = store.studies()
         assert study.runs == document["runs"]

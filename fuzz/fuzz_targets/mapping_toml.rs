@@ -10,7 +10,7 @@ use replay::time::Stamp;
 
 fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);
-    let (file, requests) = text.split_once("\n----\n").unwrap_or((&text, "/tile.ashx?T=1&X=2"));
+    let (file, requests) = text.split_once("\n----\n").unwrap_or((&*text, "/tile.ashx?T=1&X=2"));
     match Mapping::from_toml(file, 3) {
         Ok(mapping) => {
             let mut scratch = Scratch::default();

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from brickyard import _core
 from brickyard.analysis import cells
 from brickyard.analysis.latency import Latency, latency_of, with_max
+from brickyard.analysis.load_curve import CurvePoint, Limit
 from brickyard.analysis.totals import phase_name, phase_plan, whole_intervals
 from brickyard.store import CHAINS, IntervalCost, Json, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, three_digits
@@ -38,9 +39,10 @@ def steps(record: Record) -> list[Step]:
     for cost in whole_intervals(record):
         if not cost.warmup and not cost.drain and (knob := _knob(cost.knob)):
             spans.setdefault((cost.phase, *knob), []).append(cost)
-    judged = {
-        (int(told["phase"]), str(told["knob"]), float(told["value"])): told for told in record.events_of("ramp_step")
-    }
+    judged: dict[tuple[int, str, float], Json] = {}
+    for event in record.events_of("ramp_step"):
+        name = str(event["knob"])
+        judged[int(event["phase"]), name, turned(name, event["value"])] = event
     made = [(key, _step(record, *key, costs)) for key, costs in spans.items()]
     return [
         replace(step, within=told["within"], overloaded=told["overloaded"]) if (told := judged.get(key)) else step
@@ -109,13 +111,22 @@ def found_words(record: Record) -> list[str]:
             said.append(f"{phase_name(record, phase)}: {said_limit} at no {knob} that was tried")
             continue
         least = "least" if is_rate else "highest"
-        rest = f"; {_value(beyond)} {'misses it' if is_rate else 'does not keep it'}" if beyond is not None else ""
+        rest = (
+            f"; {_value(turned(knob, beyond))} {'misses it' if is_rate else 'does not keep it'}"
+            if beyond is not None
+            else ""
+        )
         rest = rest or ("; nothing that was tried missed it" if is_rate else "; no value that was tried broke it")
         said.append(
-            f"{phase_name(record, phase)}: {said_limit}: {least} {knob} {_value(found['value'])}, which does"
-            f" {format_iops(found['rate_per_s'])} IOPS and {format_mib_per_s(found['bytes_per_s'])} MiB/s{rest}"
+            f"{phase_name(record, phase)}: {said_limit}: {least} {knob} {_value(turned(knob, found['value']))}, which"
+            f" does {format_iops(found['rate_per_s'])} IOPS and {format_mib_per_s(found['bytes_per_s'])} MiB/s{rest}"
         )
     return said
+
+
+def turned(knob: str, value: float) -> float:
+    """What a knob stands at when it is turned to this value: there is no half worker."""
+    return float(value) if knob == "rate" else float(max(int(value), 1))
 
 
 def _value(value: float) -> str:
@@ -154,3 +165,28 @@ def by_phase(found: list[Step]) -> dict[str, list[Step]]:
     for step in found:
         grouped.setdefault((step.phase, step.phase_name), []).append(step)
     return {name: group for (_, name), group in grouped.items()}
+
+
+def as_point(record: Record, step: Step) -> CurvePoint | None:
+    """A step as a point of a curve over its knob; None where nothing ended."""
+    if step.response is None:
+        return None
+    return CurvePoint(
+        run=record.info.id,
+        offered_per_s=step.value,
+        achieved_per_s=step.iops,
+        requests=1,
+        unsent=1 if step.overloaded else 0,
+        errors=step.errors,
+        mean_ns=step.response.mean_ns,
+        max_ns=step.response.max_ns,
+        percentiles=dict(step.response.percentiles),
+    )
+
+
+def limit_of(record: Record, phase: int) -> Limit | None:
+    """The limit of a ramp as a line of its picture, where it is one of response times that are drawn."""
+    limit = (phase_plan(record, phase).get("ramp") or {}).get("limit") or {}
+    if limit.get("when") not in ("mean", "p50", "p99") or limit.get("of", "response") != "response":
+        return None
+    return Limit(str(limit["when"]), _core.parse_duration_ns(str(limit["above"])))

@@ -16,7 +16,7 @@ from brickyard.analysis import PERCENTILES, percentile_name
 from brickyard.analysis.load_curve import CurvePoint, Limit, knee, usable
 from brickyard.cli import options
 from brickyard.cli.characterize import EXIT_CODES
-from brickyard.cli.output import emit, stdout, table
+from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_circumstances, print_warnings
 from brickyard.cli.target import aim, aim_modelled, split_overrides
@@ -28,6 +28,7 @@ from brickyard.study.load_curve import LEVELS_PERCENT, CurveResult, LoadCurve, o
 from brickyard.units import format_count, format_iops, format_ns, format_percent
 
 EACH = "3s"
+NAMES = ("of closed loop", "offered/s", "achieved/s", "mean", "p50", "p99", "max", "unsent", "errors")
 LEVELS = ",".join(str(level) for level in LEVELS_PERCENT)
 EACH_MIN_NS = 100_000_000  # ten intervals of 10 ms, the shortest that there are
 LEVEL_MAX_PERCENT = 1000
@@ -49,7 +50,7 @@ def load_curve(
     keep: options.Keep = False,
     overwrite: options.Overwrite = (),
     i_know_this_destroys_data: options.DestroysData = False,
-    output: options.Output = None,
+    output: options.ReportPlace = None,
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
@@ -83,11 +84,11 @@ def load_curve(
             curve = LoadCurve(kept, terminal, interrupt, each_ns)
             result = curve.run(text.name, plan, only, aimed.targets, aimed.options, shares, asked, aimed.condition)
         records = [kept.record(run) for run in result.runs]
-        picture = _draw(kept, result, records, asked, output)
+        page = _draw(kept, result, records, asked, output)
     if json:
-        emit(_document(result, asked, picture))
+        emit(_document(result, asked, page))
     else:
-        _print(stdout(), result, records, asked, picture)
+        _print(stdout(), result, records, asked, page)
     return EXIT_CODES.get(result.outcome, BAD_INPUT)
 
 
@@ -125,23 +126,32 @@ def _each_ns(text: str) -> int:
 def _draw(
     store: Store, result: CurveResult, records: list[Record], limit: Limit | None, output: Path | None
 ) -> Path | None:
+    """The report of the curve; gives back the page, beside which every picture lies."""
     if not any(point.mean_ns for point in result.points):
         return None
-    from brickyard.report import default_directory
+    from brickyard.report import default_directory, write_report
     from brickyard.report.load_curve import load_curve as drawn
+    from brickyard.report.page import Figure, Lead
+    from brickyard.report.tables import Table
 
+    stderr().print("writing the report", markup=False)
     study = next(s for s in store.studies() if s.id == result.study)
-    directory = output or default_directory(records, study)
     picture = drawn(result.points, knee(result.points), limit)
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        picture.write(directory)
-    except OSError as error:
-        raise BadInputError(f"{directory}: the picture cannot be written: {error.strerror}; see --output") from error
-    return (directory / f"{picture.name}.png").absolute()
+    caption = "; ".join(_found_lines(result, limit)) + "."
+    rows = [_row(point, result.maximum_per_s) for point in result.points]
+    lead = Lead(
+        [Figure("Response time against offered rate", caption, [picture], [])],
+        [Table("Response time against offered rate", [*NAMES, ""], rows, text_columns=0)],
+    )
+    return write_report(records, study, output or default_directory(records, study), lead=lead)
 
 
-def _document(result: CurveResult, limit: Limit | None, picture: Path | None) -> Json:
+def _picture(page: Path) -> Path:
+    folder = "pictures" if page.name == "report.html" else f"{page.stem}-pictures"
+    return page.parent / folder / "load-curve.png"
+
+
+def _document(result: CurveResult, limit: Limit | None, page: Path | None) -> Json:
     found, best = knee(result.points), usable(result.points, limit)[0] if limit else None
     return {
         "study": result.study,
@@ -153,7 +163,8 @@ def _document(result: CurveResult, limit: Limit | None, picture: Path | None) ->
         "knee": found.document() if found else None,
         "limit": {"figure": limit.figure, "above_ns": limit.above_ns} if limit else None,
         "usable": best.document() if best else None,
-        "picture": str(picture) if picture else None,
+        "picture": str(_picture(page)) if page else None,
+        "report": str(page) if page else None,
     }
 
 
@@ -172,17 +183,26 @@ def _row(point: CurvePoint, maximum_per_s: float) -> list[str]:
 
 
 def _print(
-    console: Console, result: CurveResult, records: list[Record], limit: Limit | None, picture: Path | None
+    console: Console, result: CurveResult, records: list[Record], limit: Limit | None, page: Path | None
 ) -> None:
     print_warnings(console, records)
     console.print()
     print_circumstances(console, records)
     console.print()
-    names = ("of closed loop", "offered/s", "achieved/s", "mean", "p50", "p99", "max", "unsent", "errors")
-    columns = [*((name, "right") for name in names), ("", "left")]
+    columns = [*((name, "right") for name in NAMES), ("", "left")]
     rows = [_row(point, result.maximum_per_s) for point in result.points]
     console.print(table("Response time against offered rate", columns, rows))
     console.print()
+    lines = _found_lines(result, limit)
+    if result.outcome != "done":
+        lines.append(f"{result.outcome}: {result.message}; what was measured is kept as study s{result.study}")
+    if page:
+        lines.append(f"report: {page}")
+    for line in lines:
+        console.print(line, markup=False, soft_wrap=True)
+
+
+def _found_lines(result: CurveResult, limit: Limit | None) -> list[str]:
     lines = [f"closed loop at the profile's depth: {format_iops(result.maximum_per_s)} a second"]
     found = knee(result.points)
     if found:
@@ -194,12 +214,7 @@ def _print(
         lines.append("knee: none; it takes three rates that are not overloaded")
     if limit:
         lines.append(_limit_line(result, limit))
-    if result.outcome != "done":
-        lines.append(f"{result.outcome}: {result.message}; what was measured is kept as study s{result.study}")
-    if picture:
-        lines.append(f"picture: {picture}")
-    for line in lines:
-        console.print(line, markup=False, soft_wrap=True)
+    return lines
 
 
 def _limit_line(result: CurveResult, limit: Limit) -> str:

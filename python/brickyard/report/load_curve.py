@@ -16,7 +16,15 @@ SHAPES = {"mean": "circle", "p50": "square", "p99": "triangle-up"}
 WIDTH, HEIGHT = 640, 340
 
 
-def load_curve(points: list[CurvePoint], knee: CurvePoint | None, limit: Limit | None) -> Picture:
+def load_curve(
+    points: list[CurvePoint],
+    knee: CurvePoint | None,
+    limit: Limit | None,
+    *,
+    name: str = "load-curve",
+    against: str = "offered rate",
+    unit: str = " in 1/s",
+) -> Picture:
     """Response time on a log axis against the offered rate; overloaded rates are hollow, the knee is a line."""
     rows: list[dict[str, Any]] = [
         {"rate": point.offered_per_s, "figure": name, "time_ns": value, "overloaded": point.overloaded}
@@ -29,7 +37,7 @@ def load_curve(points: list[CurvePoint], knee: CurvePoint | None, limit: Limit |
     present = [name for name in FIGURES if any(row["figure"] == name for row in rows)]
     end = max((point.offered_per_s for point in points), default=1.0) * 1.03
     x_scale = alt.Scale(domain=[0, end], nice=False)
-    x = alt.X("rate:Q", title="offered rate in 1/s", scale=x_scale, axis=alt.Axis(labelExpr=theme.COUNT_LABEL))
+    x = alt.X("rate:Q", title=against + unit, scale=x_scale, axis=alt.Axis(labelExpr=theme.COUNT_LABEL))
     y_scale = alt.Scale(type="log", domain=[low, high], nice=False)
     y = alt.Y(
         "time_ns:Q",
@@ -62,9 +70,9 @@ def load_curve(points: list[CurvePoint], knee: CurvePoint | None, limit: Limit |
             layers.append(marked.encode(x=x, y=y, color=colour, shape=shape))
     layers += _lines(knee, limit, x_scale, y_scale, high)
     hollow = " (hollow: overloaded)" if any(point.overloaded for point in points) else ""
-    title = f"Response time against offered rate{hollow}"
+    title = f"Response time against {against}{hollow}"
     chart = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=title)
-    return draw("load-curve", _alt_text(points, knee), chart, width=WIDTH)
+    return draw(name, _alt_text(points, knee, against), chart, width=WIDTH)
 
 
 def _lines(knee: CurvePoint | None, limit: Limit | None, x_scale: Any, y_scale: Any, high: float) -> list[Any]:
@@ -85,6 +93,6 @@ def _lines(knee: CurvePoint | None, limit: Limit | None, x_scale: Any, y_scale: 
     return layers
 
 
-def _alt_text(points: list[CurvePoint], knee: CurvePoint | None) -> str:
-    said = f"Mean, median and p99 of the response time at {len(points)} offered rates"
+def _alt_text(points: list[CurvePoint], knee: CurvePoint | None, against: str) -> str:
+    said = f"Mean, median and p99 of the response time at {len(points)} values of the {against}"
     return f"{said}; the knee is at {knee.offered_per_s:,.0f} a second." if knee else f"{said}."

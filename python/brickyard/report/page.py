@@ -16,10 +16,12 @@ import altair as alt
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from brickyard import analysis
+from brickyard.analysis import ramp
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.replay import is_replay
 from brickyard.errors import BadInputError, one_line
 from brickyard.report import charts, replay, words
+from brickyard.report.load_curve import load_curve
 from brickyard.report.pictures import Picture, draw
 from brickyard.report.tables import Table, characterization_tables, failure_table, slowest_table, totals_tables
 from brickyard.store import Record, StudyInfo
@@ -42,6 +44,14 @@ class Figure:
     narrow: list[Picture]
 
 
+@dataclass(frozen=True)
+class Lead:
+    """What stands before all else in the report of a study that has a picture of its own."""
+
+    figures: list[Figure]
+    tables: list[Table]
+
+
 def default_directory(records: list[Record], study: StudyInfo | None) -> Path:
     """`brickyard-report-20260131-142233` below the working directory, by the time at which the first run began."""
     began_ns = study.created_unix_ns if study else min(record.info.created_unix_ns for record in records)
@@ -49,12 +59,14 @@ def default_directory(records: list[Record], study: StudyInfo | None) -> Path:
     return Path(f"brickyard-report-{moment:%Y%m%d-%H%M%S}")
 
 
-def write_report(records: list[Record], study: StudyInfo | None, place: Path, judge: Judge | None = None) -> Path:
+def write_report(
+    records: list[Record], study: StudyInfo | None, place: Path, judge: Judge | None = None, lead: Lead | None = None
+) -> Path:
     """Writes `report.html` and `pictures/` into a directory, and gives back the page's absolute path.
 
     A place that ends in .html is the page itself, with its pictures beside it.
     """
-    figures = draw_figures(records)
+    figures = [*(lead.figures if lead else []), *draw_figures(records)]
     is_page = place.suffix.lower() in (".html", ".htm") and not place.is_dir()
     page = place if is_page else place / "report.html"
     pictures = page.parent / (f"{page.stem}-pictures" if is_page else "pictures")
@@ -63,7 +75,7 @@ def write_report(records: list[Record], study: StudyInfo | None, place: Path, ju
         for figure in figures:
             for picture in figure.pictures:
                 picture.write(pictures)
-        page.write_text(render(records, study, figures, judge, pictures=pictures.name), "utf-8")
+        page.write_text(render(records, study, figures, judge, lead, pictures=pictures.name), "utf-8")
     except OSError as error:
         raise BadInputError(f"{place}: report cannot be written: {one_line(error.strerror)}") from error
     return page.resolve()
@@ -79,7 +91,26 @@ def draw_figures(records: list[Record]) -> list[Figure]:
     figures = []
     if analysis.is_graph(patterns):
         figures += [_graph(patterns), _latency(patterns)]
-    return figures + _over_time(records, patterns)
+    return figures + _ramps(records) + _over_time(records, patterns)
+
+
+def _ramps(records: list[Record]) -> list[Figure]:
+    """Response times against the knob, for each phase of a run that turned one."""
+    figures = []
+    for record in records:
+        for number, (phase, found) in enumerate(ramp.by_phase(ramp.steps(record)).items(), 1):
+            points = [point for step in found if (point := ramp.as_point(record, step)) is not None]
+            if len(points) < 2:
+                continue
+            points.sort(key=lambda point: point.offered_per_s)
+            knob = found[0].knob
+            limit = ramp.limit_of(record, found[0].phase)
+            name = f"ramp-{record.info.id}-{number}"
+            picture = load_curve(points, None, limit, name=name, against=knob, unit=" in 1/s" if knob == "rate" else "")
+            caption = " ".join(ramp.found_words(record)) or "Each point is a step of the ramp."
+            run = f", run {record.info.id}" if len(records) > 1 else ""
+            figures.append(Figure(f"Ramp of {phase}{run}", caption, [picture], []))
+    return figures
 
 
 def _facets(patterns: words.Patterns, chart: Callable[..., Any], name: str, what: str) -> list[Picture]:
@@ -179,6 +210,7 @@ def render(
     study: StudyInfo | None,
     figures: list[Figure],
     judge: Judge | None = None,
+    lead: Lead | None = None,
     *,
     pictures: str = "pictures",
 ) -> str:
@@ -207,7 +239,7 @@ def render(
         circumstances=summaries.circumstances(records),
         summary=replay.summary(records) if replayed else words.summary(records, patterns),
         figures=figures,
-        tables=tables,
+        tables=[*(lead.tables if lead else []), *tables],
         verdicts=_verdicts(records, judge),
         failures=None if replayed else failure_table(records),
         slowest=slowest_table(records),

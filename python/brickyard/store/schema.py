@@ -201,9 +201,12 @@ def _columns(connection: sqlite3.Connection) -> dict[str, list[str]]:
 
 
 def _version(connection: sqlite3.Connection, place: str) -> int:
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    application = int(connection.execute("PRAGMA application_id").fetchone()[0])
-    tables = int(connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0])
+    # One statement, so that another process that makes the store at this moment is seen before or after, not between.
+    row = connection.execute(
+        "SELECT (SELECT count(*) FROM sqlite_schema), user_version, application_id"
+        " FROM pragma_user_version, pragma_application_id"
+    ).fetchone()
+    tables, version, application = (int(value) for value in row)
     if (application != APPLICATION_ID and tables) or (version and not tables):
         raise BadInputError(f"{place}: a database, but not a store of Brickyard; name another with --store")
     return version
