@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -79,6 +83,57 @@ def test_a_session_goes_on_where_the_one_before_ended(tmp_path: Path, capsys: py
     assert 0.9e9 < int(left.removesuffix("ns")) < 1.1e9
     anew = burned(capsys, device, *SMALL, "--duration", "1s", "--fresh")["devices"][0]
     assert len(anew["runs"]) == 1
+
+
+def test_what_a_killed_session_wrote_is_checked_by_the_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    device = tmp_path / "device"
+    words = [str(device), *SMALL, "--duration", "1h", "--json"]
+    killed = subprocess.Popen([sys.executable, "-m", "brickyard", "burn-in", *words], stdout=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: any(line["counts"]["written_bytes"] > 8 * MIB for line in accounts()))
+    finally:
+        killed.kill()
+        killed.wait(timeout=30)
+    spoiled = spoil(device, range(100, 200))
+    assert len(spoiled) > 50
+    account = next((default_place().parent / "burn-in").glob("*.json"))
+    kept = json.loads(account.read_text())
+    account.write_text(json.dumps({**kept, "planned_ns": kept["burned_ns"] + 10**9}))
+    left = f"{kept['burned_ns'] + 10**9}ns"
+    found = burned(capsys, str(device), *SMALL, "--duration", left, code=1)
+    assert found["devices"][0]["counts"]["damaged_blocks"] > 0
+    lines = [json.loads(line) for line in next(Path(found["logs"]).glob("*.jsonl")).read_text().splitlines()]
+    described = [line for line in lines if line["kind"] != "more"]
+    assert described
+    assert {line["offset_bytes"] for line in described} <= spoiled, "nothing is invented"
+
+
+def accounts() -> list[Json]:
+    found = []
+    for path in (default_place().parent / "burn-in").glob("*.json"):
+        with suppress(ValueError, OSError):  # it may be written at this moment
+            found.append(json.loads(path.read_text()))
+    return found
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < until, "it took too long"
+        time.sleep(0.1)
+
+
+def spoil(device: Path, blocks: range) -> set[int]:
+    """Turns a bit of these blocks over where something has been written; their offsets in the target's data."""
+    spoiled = set()
+    with device.open("r+b", buffering=0) as file:
+        for block in blocks:
+            offset = MIB + block * 8192
+            byte = os.pread(file.fileno(), 1, offset + 5000)
+            os.pwrite(file.fileno(), bytes([byte[0] ^ 16]), offset + 5000)
+            spoiled.add(offset)
+        os.fsync(file.fileno())
+    return spoiled
 
 
 def test_one_that_is_refused_ends_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -432,12 +432,18 @@ def test_no_option_breaks_the_fio_importer(options: list[tuple[str, str]]) -> No
 
 EXPORTED = dict.fromkeys(profiles.names(), True) | dict.fromkeys(
     (
+        "bonnie",
         "burn-in",
         "honesty-dirty",
         "iowork",
+        "mdtest",
         "obl-load",
         "overland-large-file",
         "overland-oltp",
+        "postmark",
+        "postmark-commerce",
+        "postmark-mail",
+        "postmark-news",
         "video-ingest",
         "video-playback",
         "video-streams",

@@ -31,6 +31,8 @@ pub struct Options {
     pub destroys_data: bool,
     /// Where maps of a verified run are kept; the system's directory for temporary files unless set.
     pub scratch_dir: Option<PathBuf>,
+    /// Where they stay, so that the next run with the same directory goes on to check what this one wrote.
+    pub verify_keep: Option<PathBuf>,
 }
 
 /// A target that is open and ready.
@@ -71,7 +73,9 @@ pub fn prepare(profile: Profile, paths: &[String], options: &Options) -> Result<
         for path in paths {
             targets.push(open_target(&profile, Path::new(path), options)?);
         }
-        let areas: Vec<TargetArea> = targets.iter().map(|t| t.area.clone()).collect();
+        // Only tried here; what is kept is for the run itself.
+        let tried = |t: &Target| TargetArea { keep_dir: None, ..t.area.clone() };
+        let areas: Vec<TargetArea> = targets.iter().map(tried).collect();
         for phase in 0..profile.phase.len() {
             build_lanes(&profile, phase, &areas, &mut Verifiers::new(0)).map_err(refuse)?;
         }
@@ -129,6 +133,7 @@ fn open_target(profile: &Profile, path: &Path, options: &Options) -> Result<Targ
         writable: access == Access::Write,
         carries_data: true,
         scratch_dir: options.scratch_dir.clone().unwrap_or_else(std::env::temp_dir),
+        keep_dir: options.verify_keep.clone(),
     };
     Ok(Target { path: path.to_path_buf(), guarded, area, created, claims })
 }

@@ -17,7 +17,7 @@ const DATA_START: u64 = MIB;
 struct Told(Vec<Event>);
 
 fn options(create_bytes: Option<u64>, path: &Path) -> Options {
-    Options { create_bytes, overwrite: vec![path.to_path_buf()], destroys_data: true, scratch_dir: None }
+    Options { create_bytes, overwrite: vec![path.to_path_buf()], destroys_data: true, ..Options::default() }
 }
 
 /// Runs a profile on one target; `watch` sees every event when it is told.

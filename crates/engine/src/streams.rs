@@ -31,6 +31,8 @@ pub struct TargetArea {
     pub carries_data: bool,
     /// Where maps of generations are kept while the run lasts.
     pub scratch_dir: PathBuf,
+    /// Where they are kept instead, so that a later run goes on to check what this one wrote.
+    pub keep_dir: Option<PathBuf>,
 }
 
 /// A verifier's map of generations takes at most so much disk: 2^28 blocks, 1 TiB of 4 KiB blocks.
@@ -58,7 +60,14 @@ pub fn build_lanes_with(
     let mut lanes = Vec::new();
     let weights = Weights::of(phase);
     for stream in phase.stream.iter().filter(|s| !s.verify && s.changes()) {
-        if let Some(region) = targets.get(stream.target).and_then(|target| region_of(stream, target).ok()) {
+        let Some(target) = targets.get(stream.target) else { continue };
+        if target.keep_dir.is_some() {
+            let name = &stream.name;
+            return Err(format!(
+                "stream {name}: writes unverified where verification goes on later; set verify = true"
+            ));
+        }
+        if let Ok(region) = region_of(stream, target) {
             verifiers.forget(stream.target, region);
         }
     }
@@ -212,7 +221,13 @@ impl Verifiers {
             let span = stream.region;
             return Err(format!("region {span} overlaps another verified region; make them equal or keep them apart"));
         }
-        let map = MapChoice::Map { directory: target.scratch_dir.clone(), limit_bytes: MAP_LIMIT_BYTES };
+        let map = match &target.keep_dir {
+            Some(directory) => {
+                let name = format!("{}-{}-{block_bytes}.generations", region.start_bytes, region.length_bytes);
+                MapChoice::Kept { path: directory.join(name), limit_bytes: MAP_LIMIT_BYTES }
+            }
+            None => MapChoice::Map { directory: target.scratch_dir.clone(), limit_bytes: MAP_LIMIT_BYTES },
+        };
         let area = (region.start_bytes, region.length_bytes);
         let verifier = Arc::new(Verifier::new(area, block_bytes, self.run_id, seed, map)?);
         self.known.push(Known { target: stream.target, region, block_bytes, verifier: verifier.clone() });

@@ -72,6 +72,7 @@ fn area(path: &str) -> TargetArea {
         writable: true,
         carries_data: true,
         scratch_dir: std::env::temp_dir(),
+        keep_dir: None,
     }
 }
 

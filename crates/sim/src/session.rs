@@ -115,6 +115,7 @@ fn area(path: &str, length_bytes: u64) -> TargetArea {
         writable: true,
         carries_data: false,
         scratch_dir: std::path::PathBuf::new(),
+        keep_dir: None,
     }
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from brickyard.analysis.latency import latency, merge
+from brickyard.analysis.replay import is_replay
 from brickyard.analysis.totals import Totals, phase_plan, rated_intervals, totals
 from brickyard.store import CHAINS, Json, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, three_digits
@@ -37,7 +38,7 @@ class TargetRow:
 
 def target_rows(record: Record) -> list[TargetRow]:
     """Where a run has several targets: for each phase a row a target, then their sum."""
-    if len(record.info.targets) < 2:
+    if len(record.info.targets) < 2 or is_replay(record):  # whose tables tell its databases apart themselves
         return []
     rows = [row for row in totals(record) if row.operation not in CHAINS]
     found: list[TargetRow] = []

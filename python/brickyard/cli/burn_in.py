@@ -120,8 +120,7 @@ def _exit_code(ended: list[Account], *, interrupted: bool) -> int:
 def _account(log: Log, device: str, planned_ns: int, *, fresh: bool) -> tuple[Account, Log]:
     found = None if fresh else log.load()
     if found is None or found.is_over:
-        for path in (log.text, log.lines):
-            path.unlink(missing_ok=True)
+        log.begin_anew()
         return Account(device, planned_ns), log
     found.planned_ns = planned_ns
     return found, log

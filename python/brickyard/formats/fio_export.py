@@ -55,6 +55,8 @@ def _refuse_phase(phase: Json) -> None:
     for key in ("stop", "ramp", "steady", "requests", "lockstep"):
         if phase.get(key):
             raise _refuse(key)
+    if any(stream.get("program") for stream in phase["stream"]):
+        raise _refuse("program")
     if phase.get("bytes") and len(phase["stream"]) > 1:
         raise _refuse("bytes of several streams together")
     if not (phase.get("duration") or phase.get("bytes") or phase.get("passes")):
@@ -62,7 +64,7 @@ def _refuse_phase(phase: Json) -> None:
 
 
 def _job(phase: Json, stream: Json, targets: list[str] | None, data_bytes: list[tuple[int, int]] | None) -> list[str]:
-    for key in ("chain", "program", "frames"):
+    for key in ("chain", "frames"):
         if stream.get(key):
             raise _refuse(key)
     address = stream["address"]

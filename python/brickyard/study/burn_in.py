@@ -91,6 +91,12 @@ class Log:
     def __init__(self, place: Path, device: str) -> None:
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", device).strip("-")
         self.text, self.lines, self.account = (place / f"{name}.{end}" for end in ("log", "jsonl", "json"))
+        # What was written last to every block, so that the next session checks what this one wrote.
+        self.generations = place / f"{name}.generations"
+
+    def begin_anew(self) -> None:
+        for path in (self.text, self.lines, *self.generations.glob("*.generations")):
+            path.unlink(missing_ok=True)
 
     def add(self, told: Json, unix_ns: int) -> None:
         moment = datetime.fromtimestamp(unix_ns / 1e9, UTC)
@@ -190,8 +196,10 @@ class BurnIn:
         if not one.account.before:
             one.account.before = health_of(device)
         try:
-            one.handle = _core.start(plan, [device], json.dumps(options))
-        except (ValueError, RuntimeError) as error:
+            one.log.generations.mkdir(exist_ok=True)
+            kept = {**options, "verify_keep": str(one.log.generations)}
+            one.handle = _core.start(plan, [device], json.dumps(kept))
+        except (ValueError, RuntimeError, OSError) as error:
             one.account.refused = one_line(error)
             return
         found = facts.collect(device)

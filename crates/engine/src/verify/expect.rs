@@ -172,7 +172,7 @@ enum Table {
 
 impl Blocks {
     pub fn with_map(file: MapFile) -> Blocks {
-        Blocks { filled: Filled::default(), table: Table::Map(MapTable::new(file)) }
+        Blocks { filled: Filled::default(), table: Table::Map(MapTable::resumed(file)) }
     }
 
     pub fn with_passes(blocks: u64) -> Blocks {

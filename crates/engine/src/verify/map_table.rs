@@ -29,11 +29,19 @@ impl MapTable {
         MapTable { file, records: Vec::new(), free: Vec::new(), latest: 0, in_flight: 0 }
     }
 
+    /// Goes on where an earlier session ended. Its records are gone, so blocks that had one are uncertain.
+    pub fn resumed(mut file: MapFile) -> MapTable {
+        file.replace(|word| if word & RECORD_BIT != 0 { UNCERTAIN } else { word });
+        let latest = file.reserved();
+        MapTable { latest, ..MapTable::new(file) }
+    }
+
     pub fn next_generation(&mut self) -> u64 {
         self.latest += 1;
         while matches!(self.latest as u32 & LOW_MASK, 0 | UNCERTAIN) {
             self.latest += 1;
         }
+        self.file.reserve(self.latest);
         self.latest
     }
 

@@ -20,6 +20,8 @@
 //! - A damaged block passes with the probability of a CRC-32C, 2^-32.
 
 mod expect;
+#[cfg(test)]
+mod kept_tests;
 mod map_file;
 mod map_table;
 mod pass_table;
@@ -28,10 +30,11 @@ mod stamp;
 mod tests;
 
 use expect::{Blocks, Expectation};
-use map_file::MapFile;
+use map_file::{Identity, MapFile};
 use plan::format_bytes;
 use stamp::{Format, SECTOR_BYTES, Stamp};
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -46,6 +49,8 @@ pub enum MapChoice {
     /// For all else: a file of 4 bytes a block, without a name, in `directory`; the kernel keeps of it in memory what
     /// is used.
     Map { directory: PathBuf, limit_bytes: u64 },
+    /// As `Map`, in a file that stays, so that a later run goes on to check what this one wrote.
+    Kept { path: PathBuf, limit_bytes: u64 },
 }
 
 /// How a write ended.
@@ -145,11 +150,20 @@ impl Verifier {
             ));
         }
         let blocks = length_bytes / block_bytes;
+        let mut identity = Identity { run_id, start_bytes, block_bytes, seed };
         let table = match map {
             MapChoice::Passes => Blocks::with_passes(blocks),
-            MapChoice::Map { directory, limit_bytes } => Blocks::with_map(map_file(directory, limit_bytes, blocks)?),
+            MapChoice::Map { directory, limit_bytes } => {
+                Blocks::with_map(map_file(&directory, limit_bytes, blocks, |blocks| MapFile::new(&directory, blocks))?)
+            }
+            MapChoice::Kept { path, limit_bytes } => {
+                let kept = |blocks| MapFile::kept(&path, blocks, identity);
+                let (file, whose) = map_file(&path, limit_bytes, blocks, kept)?;
+                identity = whose;
+                Blocks::with_map(file)
+            }
         };
-        let format = Format::new(run_id, block_bytes as usize, seed);
+        let format = Format::new(identity.run_id, block_bytes as usize, seed);
         let state = Mutex::new(State { blocks: table, spare: Vec::new() });
         let (checked_blocks, unchecked_blocks, damaged_blocks) = Default::default();
         Ok(Verifier { start_bytes, blocks, format, state, checked_blocks, unchecked_blocks, damaged_blocks })
@@ -355,7 +369,12 @@ fn damage(
     Damage { kind, offset_bytes, expected_generation: expected.oldest, found_generation, found_offset_bytes, text }
 }
 
-fn map_file(directory: PathBuf, limit_bytes: u64, blocks: u64) -> Result<MapFile, String> {
+fn map_file<T>(
+    place: &Path,
+    limit_bytes: u64,
+    blocks: u64,
+    make: impl FnOnce(usize) -> io::Result<T>,
+) -> Result<T, String> {
     let needed_bytes = blocks.saturating_mul(4);
     if needed_bytes > limit_bytes {
         return Err(format!(
@@ -365,11 +384,11 @@ fn map_file(directory: PathBuf, limit_bytes: u64, blocks: u64) -> Result<MapFile
             format_bytes(limit_bytes)
         ));
     }
-    MapFile::new(&directory, blocks as usize).map_err(|error| {
+    make(blocks as usize).map_err(|error| {
         format!(
             "verify cannot make its map of {} in {}: {error}; name a directory with space that can be written",
             format_bytes(needed_bytes),
-            directory.display()
+            place.display()
         )
     })
 }

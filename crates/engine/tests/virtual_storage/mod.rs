@@ -138,6 +138,7 @@ impl Storage {
             writable: true,
             carries_data: true,
             scratch_dir: std::env::temp_dir(),
+            keep_dir: None,
         }
     }
 }

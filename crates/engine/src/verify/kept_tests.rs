@@ -1,0 +1,94 @@
+//! Verification goes on in a later session: what was written before is still checked, and nothing is invented.
+
+use super::*;
+use std::path::Path;
+
+const BLOCK: usize = 4096;
+const BLOCKS: usize = 600_000; // more than two pieces of the map
+const RUN: u64 = 77;
+
+fn session(path: &Path, run_id: u64, seed: u64) -> Verifier {
+    let map = MapChoice::Kept { path: path.to_path_buf(), limit_bytes: 1 << 30 };
+    Verifier::new((0, (BLOCKS * BLOCK) as u64), BLOCK as u64, run_id, seed, map).unwrap()
+}
+
+fn written(verifier: &Verifier, block: usize) -> Vec<u8> {
+    let mut buffer = vec![0; BLOCK];
+    verifier.begin_write((block * BLOCK) as u64, 0, &mut buffer);
+    verifier.end_write((block * BLOCK) as u64, BLOCK as u64, WriteOutcome::Done);
+    buffer
+}
+
+/// What a read of `block` that brings `bytes` is found to be; the counts are of this read alone.
+fn judged(verifier: &Verifier, block: usize, bytes: &[u8]) -> (Vec<DamageKind>, u64) {
+    let before = verifier.counts().checked_blocks;
+    let ticket = verifier.begin_read((block * BLOCK) as u64, BLOCK as u64);
+    let mut found = Vec::new();
+    verifier.end_read(ticket, bytes, &mut found);
+    (found.iter().map(|damage| damage.kind).collect(), verifier.counts().checked_blocks - before)
+}
+
+/// Ends a session as a kill does: nothing is closed, and the mapped words are the kernel's.
+fn killed(verifier: Verifier) {
+    std::mem::forget(verifier);
+}
+
+fn place(name: &str) -> std::path::PathBuf {
+    let path = std::env::temp_dir().join(format!("brickyard-kept-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    path
+}
+
+#[test]
+fn what_a_killed_session_wrote_is_checked_by_the_next_and_its_damage_found() {
+    let path = place("killed");
+    let first = session(&path, RUN, 1);
+    let old = written(&first, 5);
+    let (right, far) = (written(&first, 5), written(&first, BLOCKS - 1));
+    let mut in_flight = vec![0; BLOCK];
+    first.begin_write((9 * BLOCK) as u64, 0, &mut in_flight);
+    killed(first);
+
+    let second = session(&path, RUN + 1, 1);
+    assert_eq!(judged(&second, 5, &right), (vec![], 1));
+    assert_eq!(judged(&second, BLOCKS - 1, &far), (vec![], 1));
+    assert_eq!(judged(&second, 5, &old), (vec![DamageKind::Stale], 1), "a write of the first session was lost");
+    assert_eq!(judged(&second, BLOCKS - 1, &right), (vec![DamageKind::Misplaced], 1));
+    let mut bits = right.clone();
+    bits[2000] ^= 4;
+    assert_eq!(judged(&second, 5, &bits), (vec![DamageKind::Bits], 1));
+    assert_eq!(judged(&second, 9, &vec![0xa5; BLOCK]), (vec![], 0), "a write was in flight when it was killed");
+    assert_eq!(judged(&second, 6, &vec![0xa5; BLOCK]), (vec![], 0), "nobody wrote there");
+
+    let newer = written(&second, 5);
+    assert_eq!(judged(&second, 5, &right), (vec![DamageKind::Stale], 1), "generations go on");
+    drop(second);
+    let third = session(&path, RUN + 2, 1);
+    assert_eq!(judged(&third, 5, &newer), (vec![], 1), "closed in order");
+    drop(third);
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn a_file_that_may_be_older_than_the_device_or_another_region_s_is_begun_anew() {
+    let path = place("anew");
+    let first = session(&path, RUN, 1);
+    let block = written(&first, 5);
+    killed(first);
+    // The boot id lies behind eight words of the head.
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[64] ^= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    let second = session(&path, RUN + 1, 1);
+    assert_eq!(judged(&second, 5, &block), (vec![], 0), "a crash of the system in between: nothing is known");
+    let block = written(&second, 5);
+    drop(second);
+    let other = session(&path, RUN + 2, 2);
+    assert_eq!(judged(&other, 5, &block), (vec![], 0), "other data are expected with another seed");
+    drop(other);
+    std::fs::write(&path, b"no map at all").unwrap();
+    let third = session(&path, RUN + 3, 2);
+    assert_eq!(judged(&third, 5, &block), (vec![], 0));
+    drop(third);
+    std::fs::remove_file(&path).unwrap();
+}
