@@ -133,9 +133,18 @@ fn open_target(profile: &Profile, path: &Path, options: &Options) -> Result<Targ
         writable: access == Access::Write,
         carries_data: true,
         scratch_dir: options.scratch_dir.clone().unwrap_or_else(std::env::temp_dir),
-        keep_dir: options.verify_keep.clone(),
+        keep_dir: kept_in(options, &guarded)?,
     };
     Ok(Target { path: path.to_path_buf(), guarded, area, created, claims })
+}
+
+/// Each time a target becomes ours it begins anew, and so does what is known of it.
+fn kept_in(options: &Options, guarded: &Guarded) -> Result<Option<PathBuf>, GuardError> {
+    let (Some(directory), Some(header)) = (&options.verify_keep, &guarded.header) else { return Ok(None) };
+    let name: String = header.uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+    let place = directory.join(name);
+    std::fs::create_dir_all(&place).map_err(|e| refuse(format!("{}: cannot be made: {e}", place.display())))?;
+    Ok(Some(place))
 }
 
 /// Two runs that write one file would measure each other. Devices are opened exclusively anyway.
@@ -308,7 +317,7 @@ impl Session {
         let target = &mut self.targets[number];
         let before_bytes = target.area.length_bytes - target.unfilled_bytes();
         let total_bytes = target.area.length_bytes;
-        let mut area = target.area.clone();
+        let mut area = TargetArea { keep_dir: None, ..target.area.clone() };
         area.start_bytes += before_bytes;
         area.length_bytes -= before_bytes;
         let profile = Profile::from_toml(FILL, &[]).map_err(|e| e.to_string())?;

@@ -95,7 +95,7 @@ class Log:
         self.generations = place / f"{name}.generations"
 
     def begin_anew(self) -> None:
-        for path in (self.text, self.lines, *self.generations.glob("*.generations")):
+        for path in (self.text, self.lines, *self.generations.glob("*/*.generations")):
             path.unlink(missing_ok=True)
 
     def add(self, told: Json, unix_ns: int) -> None:
