@@ -111,7 +111,7 @@ def test_bonnie_has_six_figures_in_its_order(place: Path, told: Callable[..., An
     ]
     counts = [f["count"] for f in document["table"]["figures"]]
     assert counts == [512] * 5 + [3 * 1334]
-    assert all(f["per_s"] > 0 and f["cpu_percent"] is not None for f in document["table"]["figures"])
+    assert all(f["per_s"] > 0 for f in document["table"]["figures"])
     (rewrite,) = (t for t in document["totals"] if (t["phase"], t["operation"]) == ("rewrite", "write"))
     # A rewritten block counts once, though it is read and written.
     assert document["table"]["figures"][2]["per_s"] == pytest.approx(4096 / (rewrite["rated_ns"] / 1e9))

@@ -29,12 +29,13 @@ class Span:
     response: Latency | None
 
     @property
-    def iops(self) -> float:
-        return self.requests / self.measured_ns * 1e9 if self.measured_ns else 0.0
+    def iops(self) -> float | None:
+        """None where nothing of it was measured, as in a warm-up."""
+        return self.requests / self.measured_ns * 1e9 if self.measured_ns else None
 
     @property
-    def bytes_per_s(self) -> float:
-        return self.bytes / self.measured_ns * 1e9 if self.measured_ns else 0.0
+    def bytes_per_s(self) -> float | None:
+        return self.bytes / self.measured_ns * 1e9 if self.measured_ns else None
 
     def document(self) -> Json:
         return {

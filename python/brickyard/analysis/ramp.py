@@ -120,8 +120,20 @@ def found_words(record: Record) -> list[str]:
         said.append(
             f"{phase_name(record, phase)}: {said_limit}: {least} {knob} {_value(turned(knob, found['value']))}, which"
             f" does {format_iops(found['rate_per_s'])} IOPS and {format_mib_per_s(found['bytes_per_s'])} MiB/s{rest}"
+            f"{_too_few(str(limit['when']), found)}"
         )
     return said
+
+
+def _too_few(figure: str, step: Json) -> str:
+    """Said where fewer than ten requests lie beyond the percentile that decided."""
+    if not figure.startswith("p"):
+        return ""
+    requests = step["rate_per_s"] * (step["end_ns"] - step["start_ns"]) / 1e9
+    needed = round(10 / (1 - float(figure[1:]) / 100))
+    if requests >= needed:
+        return ""
+    return f"; judged by {requests:,.0f} requests, and {figure} wants {needed:,}: lengthen `every`"
 
 
 def turned(knob: str, value: float) -> float:

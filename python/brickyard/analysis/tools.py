@@ -84,9 +84,14 @@ class _Phases:
         return amount / seconds if seconds else None
 
     def cpu_percent(self, phases: list[int]) -> float | None:
+        if self.seconds(phases) < CPU_LEAST_S:
+            return None
         share = self.rate(self.cpu_seconds(phases), phases)
         return None if share is None else share * 100
 
+
+# The kernel charges processor time by ticks of 4 ms, a thread at a time: below this, per cents are mostly chance.
+CPU_LEAST_S = 0.5
 
 BONNIE = (
     ("output", "per char", "write_file", "character", "put"),

@@ -21,6 +21,7 @@ from brickyard.cli.progress import Terminal
 from brickyard.cli.selection import open_store, select
 from brickyard.cli.target import Aim, aim
 from brickyard.errors import BadInputError, BrickyardError
+from brickyard.outputs import new_file
 from brickyard.store import Json, Record, Store
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Runner, RunSpec
@@ -220,7 +221,7 @@ def _write(best: Fitted, place: Path, target: str) -> None:
     )  # fmt: skip
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text, "utf-8")
+        new_file(place, b"brickyard advise fit").write_text(text, "utf-8")
     except OSError as error:
         raise BadInputError(f"{place}: cannot be written: {error.strerror}") from error
 

@@ -15,6 +15,7 @@ from brickyard.cli import options
 from brickyard.cli.output import emit, stderr
 from brickyard.errors import BadInputError, one_line
 from brickyard.formats.recognize import FORMATS, import_profile, recognize
+from brickyard.outputs import new_file
 from brickyard.store import Store
 
 Format = Literal["fio", "fio-json", "icf", "sqlio", "sqlio-param", "diskspd"]
@@ -53,7 +54,7 @@ def import_(
         raise BadInputError(f"{place.name if not command else 'command'}: {one_line(error)}") from error
     if output is not None:
         try:
-            output.write_text(imported.text, "utf-8")
+            new_file(output).write_text(imported.text, "utf-8")
         except OSError as error:
             raise BadInputError(f"{output}: cannot be written: {one_line(error.strerror)}") from error
     if json:

@@ -101,7 +101,8 @@ def run(
     text = profiles.read(profile)
     plan = spread(profiles.validate(text, changes), targets)
     if condition is not None:
-        brick_changes.append(f"condition={condition.replace('-', '_')}")
+        state = condition.replace("-", "_")
+        brick_changes.append(f"condition={'scrubbing' if state == 'checking' else state}")
     if has_programs(jsonlib.loads(plan)):
         _refuse_carriers(text.name, engine, modelled=modelled)
         plan = profiles.validate(text, [*sized(jsonlib.loads(plan), size), *changes])

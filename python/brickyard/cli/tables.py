@@ -150,8 +150,9 @@ def print_conditions(console: Console, record: Record) -> None:
             span.condition.replace("_", " "),
             f"{span.start_ns / 1e9:.1f} s",
             format_ns(span.end_ns - span.start_ns),
-            format_iops(span.iops),
-            format_mib_per_s(span.bytes_per_s),
+            format_ns(span.measured_ns) if span.measured_ns else cells.DASH,
+            cells.DASH if span.iops is None else format_iops(span.iops),
+            cells.DASH if span.bytes_per_s is None else format_mib_per_s(span.bytes_per_s),
             format_ns(span.response.mean_ns) if span.response else cells.DASH,
             format_ns(p99) if span.response and (p99 := span.response.percentiles["p99"]) else cells.DASH,
             f"{span.errors:,}",
@@ -159,7 +160,7 @@ def print_conditions(console: Console, record: Record) -> None:
         for span in condition_spans(record)
     ]
     if rows:
-        names = ("from", "lasted", "IOPS", "MiB/s", "mean", "p99", "errors")
+        names = ("from", "lasted", "measured", "IOPS", "MiB/s", "mean", "p99", "errors")
         console.print()
         console.print(table("Conditions (response times)", [("", LEFT), *((name, RIGHT) for name in names)], rows))
 

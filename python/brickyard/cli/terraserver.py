@@ -19,6 +19,7 @@ from brickyard.databases.connect import split_dsns, spoken
 from brickyard.databases.layout import Layout
 from brickyard.databases.loading import Loaded
 from brickyard.errors import BAD_INPUT, DONE, INTERRUPTED, BadInputError
+from brickyard.outputs import new_file
 from brickyard.store import Json
 from brickyard.study.interrupt import Interrupt
 from brickyard.units import format_mib_per_s, format_size
@@ -203,7 +204,7 @@ def mapping(*, to: To | None = None, output: options.Output = None, json: option
         text = terraserver.mapping_text(terraserver.bricks_of(split_dsns(to))[0].layout)
     if output is not None:
         try:
-            output.write_text(text, "utf-8")
+            new_file(output).write_text(text, "utf-8")
         except OSError as error:
             raise BadInputError(f"{output}: cannot be written: {error.strerror}; name another place") from error
     if json:

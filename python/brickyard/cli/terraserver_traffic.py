@@ -17,6 +17,7 @@ from brickyard.databases.connect import split_dsns
 from brickyard.databases.layout import Layout
 from brickyard.databases.traffic import COVERED_SHARE, Traffic, spots_of, write_log, zipf_weights
 from brickyard.errors import DONE, INTERRUPTED, BadInputError
+from brickyard.outputs import new_file
 from brickyard.units import format_size
 
 MONDAY = "2003-06-02"  # a Monday of the study's year; nothing depends on it but the stamps
@@ -66,7 +67,7 @@ def traffic(
         spots = spots_of(layout, seed)
         weights = zipf_weights(len(spots), zipf)
         for name, server, number in wanted.logs():
-            with (output / name).open("w", encoding="ascii", newline="\n") as file:
+            with new_file(output / name, b"#Software: Brickyard").open("w", encoding="ascii", newline="\n") as file:
                 for piece in write_log(wanted, spots, weights, server, number):
                     written_bytes += file.write(piece)
                     lines += piece.count("\n")

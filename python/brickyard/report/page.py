@@ -20,6 +20,7 @@ from brickyard.analysis import ramp
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.replay import is_replay
 from brickyard.errors import BadInputError, one_line
+from brickyard.outputs import new_page
 from brickyard.report import charts, replay, words
 from brickyard.report.load_curve import load_curve
 from brickyard.report.pictures import Picture, draw
@@ -70,6 +71,7 @@ def write_report(
     is_page = place.suffix.lower() in (".html", ".htm") and not place.is_dir()
     page = place if is_page else place / "report.html"
     pictures = page.parent / (f"{page.stem}-pictures" if is_page else "pictures")
+    new_page(page)
     try:
         pictures.mkdir(parents=True, exist_ok=True)
         for figure in figures:

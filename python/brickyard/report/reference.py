@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from brickyard import _core
 from brickyard.errors import BadInputError, one_line
+from brickyard.outputs import new_page
 from brickyard.report import theme
 from brickyard.report.pictures import Picture, draw
 from brickyard.study.reference import Outcome, Rankings, Table
@@ -44,7 +45,7 @@ def write_reference(tables: list[Table], ranked: Rankings, directory: Path) -> P
     """Writes `report.html` and `pictures/`; gives back the page's absolute path."""
     scatter, errors = _scatter(tables), _errors(tables)
     shown = [_shown(number, table) for number, table in enumerate(tables, 1)]
-    page = directory / "report.html"
+    page = new_page(directory / "report.html")
     try:
         pictures = directory / "pictures"
         pictures.mkdir(parents=True, exist_ok=True)

@@ -20,6 +20,7 @@ from brickyard.analysis.differing import differing_in_study
 from brickyard.analysis.observe import Observed
 from brickyard.analysis.pivot import Pivot
 from brickyard.errors import BadInputError, one_line
+from brickyard.outputs import new_page
 from brickyard.report.matrix_charts import matrix_picture, trade_picture
 from brickyard.report.matrix_documents import pivot_document
 from brickyard.report.matrix_tables import footnotes, matrix_table
@@ -51,6 +52,8 @@ def write_study_report(view: StudyView, place: Path) -> Path:
     page = place if is_page else place / "report.html"
     stem = f"{page.stem}-" if is_page else ""
     pictures = page.parent / f"{stem}pictures"
+    cells, document = page.parent / f"{stem}cells.csv", page.parent / f"{stem}study.json"
+    new_page(page, cells, document)
     figures = _figures(view)
     try:
         pictures.mkdir(parents=True, exist_ok=True)
@@ -58,9 +61,9 @@ def write_study_report(view: StudyView, place: Path) -> Path:
             for picture in figure.pictures:
                 picture.write(pictures)
         page.write_text(_render(view, figures, pictures.name), "utf-8")
-        (page.parent / f"{stem}cells.csv").write_text(cells_csv(view.observed.pivots), "utf-8")
+        cells.write_text(cells_csv(view.observed.pivots), "utf-8")
         text = json.dumps(study_document(view), ensure_ascii=False, allow_nan=False, indent=1)
-        (page.parent / f"{stem}study.json").write_text(text + "\n", "utf-8")
+        document.write_text(text + "\n", "utf-8")
     except OSError as error:
         raise BadInputError(f"{place}: report cannot be written: {one_line(error.strerror)}") from error
     return page.resolve()

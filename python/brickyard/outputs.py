@@ -1,0 +1,33 @@
+"""Duty: see that what is about to be written replaces no file that is not ours.
+
+Refusal: it writes nothing; scratch files and targets have a guard of their own.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from brickyard.errors import BadInputError
+
+HEAD_BYTES = 4096  # of a page, its generator stands in there; of a log, the software that wrote it
+PAGE_MARK = b'name="generator" content="Brickyard'
+
+
+def new_file(path: Path, mark: bytes | None = None) -> Path:
+    """The path, if there is nothing in the way: no file, an empty one, or one that carries `mark`."""
+    if not path.is_file() or not path.stat().st_size:
+        return path
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    if mark is None or mark not in head:
+        raise BadInputError(f"{path}: exists and would be lost; remove it or name another place")
+    return path
+
+
+def new_page(page: Path, *beside: Path) -> Path:
+    """The same of a report's page and of what is written beside it: with a page of ours, they are ours too."""
+    if page.is_file() and page.stat().st_size:
+        return new_file(page, PAGE_MARK)
+    for path in beside:
+        new_file(path)
+    return page

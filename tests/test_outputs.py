@@ -1,0 +1,42 @@
+"""What is written replaces nothing that is not ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from brickyard.cli import main
+
+RUN = ["run", "sqlio-random-read-1", "sim:msr-2003-wd", "--set", "duration=5s"]
+STUDY = ["study", "sata-2003-disks", "--only", "disks=1"]
+
+
+def refused(capsys: pytest.CaptureFixture[str], path: Path, *words: str) -> None:
+    path.write_text("precious")
+    capsys.readouterr()
+    assert main([*words]) == 2
+    assert f"{path}: exists and would be lost" in capsys.readouterr().err
+    assert path.read_text() == "precious"
+
+
+def test_files_of_the_user_s_own_stay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(RUN) == 0
+    page, rows, profile = tmp_path / "page.html", tmp_path / "rows.csv", tmp_path / "load.toml"
+    refused(capsys, page, "report", "latest", "-o", str(page))
+    refused(capsys, rows, "export", "latest", "--format", "csv", "-o", str(rows))
+    refused(capsys, profile, "import", "--command", "diskspd -b8K -d6 x.dat", "-o", str(profile))
+    refused(capsys, profile, "terraserver", "mapping", "-o", str(profile))
+    folder = tmp_path / "study"
+    folder.mkdir()
+    refused(capsys, folder / "report.html", *STUDY, "-o", str(folder))
+    (folder / "report.html").unlink()
+    refused(capsys, folder / "cells.csv", *STUDY, "-o", str(folder))
+
+
+def test_reports_of_ours_are_made_again_in_the_same_place(tmp_path: Path) -> None:
+    assert main(RUN) == 0
+    for words in (["report", "latest"], STUDY):
+        place = str(tmp_path / words[0])
+        assert main([*words, "-o", place]) == 0
+        assert main([*words, "-o", place]) == 0
