@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ from hypothesis import strategies as st
 
 from brickyard.analysis.conclusions import conclusions
 from brickyard.analysis.history import change_points
+from brickyard.analysis.observe import observations
 from brickyard.analysis.pivot import Axis, Observation, Pivot, TableSpec, pivot
 from brickyard.analysis.samples import difference, p_value, sample
 from brickyard.cli import main
 from brickyard.report.matrix_charts import matrix_picture, trade_picture
-from brickyard.report.matrix_tables import footnotes, matrix_table
+from brickyard.report.matrix_tables import entry_text, footnotes, matrix_table
 from brickyard.report.study_page import StudyView, cells_csv, write_study_report
 from brickyard.store import Json, Store
 from brickyard.study.cells import Specs, Wishes, lay_out
@@ -129,6 +131,38 @@ def test_difference_and_penalty_are_against_the_counterpart() -> None:
     assert table.columns == ["size", "RAID-6"]  # a baseline has no column of dashes
     assert [row[-1] for row in table.rows] == ["1.4 % ?", "12.0 % ?"]
     assert "measured once" in footnotes([made])[0]
+
+
+def test_a_percentile_of_repetitions_is_of_their_merged_histograms(capsys: pytest.CaptureFixture[str]) -> None:
+    """One repetition of few requests is slow; the mean of the three p99s would be a third of its."""
+    many, few = [MS] * 40_000, [100 * MS] * 1200
+    with Store() as store:
+        for times in (many, many, few, many, many, few):
+            add_run(store, [interval(0, SECOND, cell(times)), phase_end()])
+        records = [store.record(run) for run in (1, 2, 3)]
+    shown = spec(figure="response_p99", rows=("phase",), columns=(), within=None, best_of={}, centre="mean")
+    made = pivot(shown, [], observations(records, shown).values)
+    (entry,) = made.entries.values()
+    assert entry.sample.centre == pytest.approx(100 * MS, rel=0.02), "1,200 of 81,200 are more than one in a hundred"
+    assert entry.sample.n == 3
+    assert main(["compare", "1-3", "4-6", "--json"]) == 0
+    change = next(c for c in json.loads(capsys.readouterr().out)["changes"] if c["figure"] == "response_p99")
+    assert change["before"] == entry.sample.centre
+    assert change["n_before"] == 3
+
+
+def test_a_figure_outside_its_repetitions_interval_shows_the_range() -> None:
+    found = sample([90.0 * MS, 100.0 * MS, 110.0 * MS], whole=50.0 * MS)
+    assert found is not None
+    assert found.is_outside
+    shown = pivot(
+        spec(figure="response_p99"), [MIRROR, STATE], seen({("software", "normal"): 1.0}, "mirror", "condition")
+    )
+    (entry,) = shown.entries.values()
+    told = entry_text(shown, replace(entry, sample=found), "value")
+    assert told.startswith("50")
+    assert " to " in told
+    assert "±" not in told
 
 
 @given(st.lists(RATES, min_size=2, max_size=8), st.sampled_from(["mean", "median"]))
