@@ -378,6 +378,18 @@ def test_a_label_keeps_measurements_apart_and_they_can_be_compared(capsys: pytes
     assert "no difference seen" in capsys.readouterr().out
 
 
+def test_a_name_that_several_studies_bear_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with Store() as store:
+        carried_out(store, SIM.replace("repetitions = 3", "repetitions = 1"))
+        assert main(["compare", "mirrors", "mirrors"]) == 0
+        carried_out(store, SIM.replace("repetitions = 3", "repetitions = 1").replace("wd{mirror}", "maxtor{mirror}"))
+    capsys.readouterr()
+    for arguments in (["compare", "mirrors", "s1"], ["baseline", "save", "m", "mirrors"]):
+        assert main(arguments) == 2
+        assert "(s1, s2); name one of them" in capsys.readouterr().err
+    assert main(["compare", "s1", "s2"]) == 0
+
+
 def test_today_is_held_against_a_baseline(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     def measured(service_ms: int, errors: int = 0) -> None:
         spans = [
