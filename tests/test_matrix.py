@@ -235,12 +235,30 @@ def test_sentences_count_who_beats_whom() -> None:
         values["hardware", state] = [80.0, 81.0, 82.0] if state == "normal" else [101.0, 100.0, 102.5]
     made = pivot(spec(), [MIRROR, STATE], seen(values, "mirror", "condition"))
     said = conclusions([made])
-    assert "Mirror: software beats 3ware in 1 of 2 cells; no difference seen in 1." in said
-    assert any(s.startswith("Volume Rebuild against Normal: rates change by") for s in said)
+    assert "Mirror, by IOPS: software beats 3ware in 1 of 2 cells; no difference seen in 1." in said
+    assert any(s.startswith("Volume Rebuild against Normal, by IOPS: ") for s in said)
     once = pivot(spec(), [MIRROR, STATE], seen({("software", "normal"): 100.0, ("hardware", "normal"): 80.0,
                                                 ("software", "rebuilding"): 50.0, ("hardware", "rebuilding"): 50.1},
                                                "mirror", "condition"))  # fmt: skip
-    assert "Mirror: software is ahead of 3ware in 1 of 2 cells; less than 1 % apart in 1." in conclusions([once])
+    (line, *_) = [s for s in conclusions([once]) if s.startswith("Mirror")]
+    assert line == (
+        "Mirror, by IOPS: software is ahead of 3ware in 1 of 2 cells; less than 1 % apart in 1 "
+        "(measured once, noise unknown)."
+    )
+
+
+def test_each_figure_has_a_conclusion_of_its_own_whatever_the_order_of_tables() -> None:
+    rates = pivot(spec(), [MIRROR, STATE], seen({("software", "normal"): [100.0, 101.0, 102.0],
+                                                 ("hardware", "normal"): [80.0, 81.0, 82.0]},
+                                                "mirror", "condition"))  # fmt: skip
+    times = pivot(spec(figure="response_p99"), [MIRROR, STATE], seen({("software", "normal"): 9.0 * MS,
+                                                                      ("hardware", "normal"): 5.0 * MS},
+                                                                     "mirror", "condition"))  # fmt: skip
+    said = {
+        "Mirror, by IOPS: software beats 3ware.",
+        "Mirror, by p99 of the response time: 3ware is ahead of software (measured once, noise unknown).",
+    }
+    assert set(conclusions([rates, times])) == set(conclusions([times, rates])) == said
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -388,6 +406,17 @@ def test_a_name_that_several_studies_bear_is_refused(capsys: pytest.CaptureFixtu
         assert main(arguments) == 2
         assert "(s1, s2); name one of them" in capsys.readouterr().err
     assert main(["compare", "s1", "s2"]) == 0
+
+
+def test_a_gate_that_fails_on_unknown_noise_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    with Store() as store:
+        for service_ms in (10, 12):
+            add_run(store, [interval(0, SECOND, cell([service_ms * MS] * 200)), phase_end()])
+    assert main(["compare", "1", "2", "--check"]) == 1
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("worse:")]
+    assert told
+    assert all("measured once, noise unknown" in line for line in told)
+    assert main(["compare", "1", "2", "--check", "--tolerance", "30%"]) == 0
 
 
 def test_today_is_held_against_a_baseline(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def _top(pivot: Pivot, key: Key) -> float:
     outer = pivot.row_axes[:-1]
     loads = [number for number, axis in enumerate(outer) if axis.changes_load]
     shown = [
-        entry.sample.high or entry.sample.centre
+        max(entry.sample.high or 0.0, entry.sample.centre)
         for (row, _), entry in pivot.entries.items()
         if all(row[number] == key[number] for number in loads)
     ]
