@@ -31,7 +31,7 @@ from brickyard.study.matrix import Matrix, steps
 from brickyard.study.results import results, view_of
 from brickyard.study.runner import Silent
 from brickyard.study.texts import StudyText
-from support import MS, SECOND, add_run, cell, interval, phase_end
+from support import MS, SECOND, add_run, cell, interval, phase_end, plan
 
 RATES = st.floats(1, 1e6)
 MIRROR = Axis("mirror", "mirror", {"software": "software", "hardware": "3ware", "none": "none"},
@@ -417,6 +417,35 @@ def test_a_gate_that_fails_on_unknown_noise_says_so(capsys: pytest.CaptureFixtur
     assert told
     assert all("measured once, noise unknown" in line for line in told)
     assert main(["compare", "1", "2", "--check", "--tolerance", "30%"]) == 0
+
+
+def test_a_warning_of_one_side_is_a_circumstance(capsys: pytest.CaptureFixture[str]) -> None:
+    def warned(size: int) -> Json:
+        text = f"Others used vda during the run: {size} MiB read beside our own 40 MiB read."
+        return {"id": "foreign_io", "severity": "warning", "text": text, "remedy": "Stop them."}
+
+    with Store() as store:
+        for warnings in ([], [warned(3)], [warned(5)]):
+            add_run(store, [interval(0, SECOND, cell([MS] * 200)), phase_end()], warnings=warnings)
+    assert main(["compare", "1", "2"]) == 0
+    told = capsys.readouterr().out
+    assert "differed: Warning: Others used vda" in told
+    assert "without it (run 1)" in told
+    assert "nothing differed" not in told
+    assert main(["compare", "2", "3"]) == 0
+    assert "circumstances: nothing differed" in capsys.readouterr().out, "other figures of the same are no difference"
+
+
+def test_the_speeds_of_replays_are_a_circumstance(capsys: pytest.CaptureFixture[str]) -> None:
+    with Store() as store:
+        for speed in ("20x", "10x"):
+            asked = {"pace": {"kind": "time_synchronized", "speed": speed}, "logs": ["a.log"], "mapping": "a\nb"}
+            made = {**plan(), "replay": asked}
+            add_run(store, [interval(0, SECOND, cell([MS] * 200)), phase_end()], plan_=made)
+    assert main(["compare", "1", "2"]) == 0
+    told = capsys.readouterr().out
+    assert "differed: Replay pace speed: 20x (run 1); 10x (run 2)" in told
+    assert "logs" not in told
 
 
 def test_today_is_held_against_a_baseline(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
