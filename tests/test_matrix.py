@@ -20,6 +20,7 @@ from brickyard.analysis.observe import observations
 from brickyard.analysis.pivot import Axis, Observation, Pivot, TableSpec, pivot
 from brickyard.analysis.samples import difference, p_value, sample
 from brickyard.cli import main
+from brickyard.errors import BadInputError
 from brickyard.report.matrix_charts import matrix_picture, trade_picture
 from brickyard.report.matrix_tables import entry_text, footnotes, matrix_table
 from brickyard.report.study_page import StudyView, cells_csv, write_study_report
@@ -446,6 +447,43 @@ def test_the_speeds_of_replays_are_a_circumstance(capsys: pytest.CaptureFixture[
     told = capsys.readouterr().out
     assert "differed: Replay pace speed: 20x (run 1); 10x (run 2)" in told
     assert "logs" not in told
+
+
+def test_a_dry_run_names_the_target_that_the_run_would_refuse(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file, missing = tmp_path / "mine.toml", tmp_path / "none.bin"
+    file.write_text(
+        f'[base]\nprofile = "sqlio-random-read-4"\ntarget = "{missing}"\nset = ["duration=1s"]\n'
+        "[factor.outstanding]\n"
+        '[factor.outstanding.levels]\none = { value = "1" }\n'
+    )
+    assert main(["study", str(file), "--dry-run"]) == 2
+    told = capsys.readouterr().out
+    assert f"{missing}: does not exist" in told
+    assert "--size" in told
+    assert main(["study", str(file), "--dry-run", "--size", "16MiB"]) == 0
+    assert "does not exist" not in capsys.readouterr().out
+    assert not missing.exists()
+
+
+def test_tables_of_one_name_are_refused_with_the_key() -> None:
+    with pytest.raises(BadInputError, match=r"name: rate is the name of an earlier table"):
+        read_design(StudyText("m", SIM.replace('name = "price"', 'name = "rate"'), "m.toml"))
+
+
+def test_tables_without_a_run_name_their_study(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "mirrors.toml"
+    file.write_text(SIM.replace("repetitions = 3", "repetitions = 1"))
+    assert main(["study", str(file)]) == 0
+    capsys.readouterr()
+    assert main(["study", str(file), "--no-run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["id"] == 1
+    assert main(["study", str(file), "--dry-run"]) == 0
+    assert ", 1 combination excluded" in capsys.readouterr().out
+    assert main(["baseline", "save", "m", "1"]) == 0
+    assert main(["baseline", "save", "m", "2"]) == 0
+    assert "baseline m: run 2, instead of run 1" in capsys.readouterr().out
 
 
 def test_today_is_held_against_a_baseline(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -40,8 +40,8 @@ def compare(
             "what was measured once counts, and its line says that its noise is unknown.",
         ),
     ] = False,
-    tolerance: Annotated[str, Parameter(help="How much worse is still good enough, such as 5%%.")] = "5%",
-    confidence: Annotated[str, Parameter(help="Of the intervals and tests, such as 95%%.")] = "95%",
+    tolerance: Annotated[str, Parameter(help="How much worse is still good enough, such as 5%.")] = "5%",
+    confidence: Annotated[str, Parameter(help="Of the intervals and tests, such as 95%.")] = "95%",
     figure: Annotated[
         tuple[str, ...], Parameter(negative="", help="iops, mib_per_s, response_p99 … May be repeated.")
     ] = (),
@@ -244,11 +244,12 @@ def save_baseline(name: str, /, *runs: str, store: options.StorePlace = None, js
         good = [record.info.id for record in records if record.info.outcome == "done" and not record.info.invalid]
         if not good:
             raise BadInputError("none of these runs came to a valid end, so there is nothing to hold others against")
+        replaced = kept.baselines().get(name)
         kept.add_baseline(name, good)
     if json:
-        emit({"baseline": name, "runs": good})
+        emit({"baseline": name, "runs": good, "replaced": replaced[1] if replaced else None})
     else:
-        print(f"baseline {name}: {runs_words(good)}")
+        print(f"baseline {name}: {runs_words(good)}" + (f", instead of {runs_words(replaced[1])}" if replaced else ""))
     return 0
 
 

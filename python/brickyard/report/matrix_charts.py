@@ -111,7 +111,7 @@ def _bars(
     )
     label = TIME_LABEL if pivot.figure.kind == "time" else theme.COUNT_LABEL
     if pivot.figure.kind == "span":
-        label = "format(datum.value / 3600, ',') + ' h'"
+        label = "format(datum.value / 3600, ',.3~r') + ' h'"
     y = alt.Y(
         "value:Q",
         title=pivot.figure.heading if first else None,
