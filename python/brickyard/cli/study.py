@@ -223,10 +223,9 @@ def _dry_run(design: Design, layout: Layout, planned: list[Step], place: Path | 
         console.print(note, markup=False, soft_wrap=True)
     console.print(f"duration of what is missing: {plan.duration_words()}", markup=False)
     for target in plan.missing_targets:
+        remedy = "check the path" if target.startswith("/dev/") else "check the path, or make it with --size"
         console.print(
-            f"{target}: does not exist, so that its runs would be refused; check the path, or make it with --size",
-            markup=False,
-            soft_wrap=True,
+            f"{target}: does not exist, so that its runs would be refused; {remedy}", markup=False, soft_wrap=True
         )
     console.print("nothing was touched (--dry-run)")
     return BAD_INPUT if plan.missing_targets else DONE
