@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,13 @@ from hypothesis import strategies as st
 
 from brickyard.analysis.conclusions import conclusions
 from brickyard.analysis.history import change_points
+from brickyard.analysis.observe import observations
 from brickyard.analysis.pivot import Axis, Observation, Pivot, TableSpec, pivot
 from brickyard.analysis.samples import difference, p_value, sample
 from brickyard.cli import main
+from brickyard.errors import BadInputError
 from brickyard.report.matrix_charts import matrix_picture, trade_picture
-from brickyard.report.matrix_tables import footnotes, matrix_table
+from brickyard.report.matrix_tables import entry_text, footnotes, matrix_table
 from brickyard.report.study_page import StudyView, cells_csv, write_study_report
 from brickyard.store import Json, Store
 from brickyard.study.cells import Specs, Wishes, lay_out
@@ -29,7 +32,7 @@ from brickyard.study.matrix import Matrix, steps
 from brickyard.study.results import results, view_of
 from brickyard.study.runner import Silent
 from brickyard.study.texts import StudyText
-from support import MS, SECOND, add_run, cell, interval, phase_end
+from support import MS, SECOND, add_run, cell, interval, phase_end, plan
 
 RATES = st.floats(1, 1e6)
 MIRROR = Axis("mirror", "mirror", {"software": "software", "hardware": "3ware", "none": "none"},
@@ -131,6 +134,38 @@ def test_difference_and_penalty_are_against_the_counterpart() -> None:
     assert "measured once" in footnotes([made])[0]
 
 
+def test_a_percentile_of_repetitions_is_of_their_merged_histograms(capsys: pytest.CaptureFixture[str]) -> None:
+    """One repetition of few requests is slow; the mean of the three p99s would be a third of its."""
+    many, few = [MS] * 40_000, [100 * MS] * 1200
+    with Store() as store:
+        for times in (many, many, few, many, many, few):
+            add_run(store, [interval(0, SECOND, cell(times)), phase_end()])
+        records = [store.record(run) for run in (1, 2, 3)]
+    shown = spec(figure="response_p99", rows=("phase",), columns=(), within=None, best_of={}, centre="mean")
+    made = pivot(shown, [], observations(records, shown).values)
+    (entry,) = made.entries.values()
+    assert entry.sample.centre == pytest.approx(100 * MS, rel=0.02), "1,200 of 81,200 are more than one in a hundred"
+    assert entry.sample.n == 3
+    assert main(["compare", "1-3", "4-6", "--json"]) == 0
+    change = next(c for c in json.loads(capsys.readouterr().out)["changes"] if c["figure"] == "response_p99")
+    assert change["before"] == entry.sample.centre
+    assert change["n_before"] == 3
+
+
+def test_a_figure_outside_its_repetitions_interval_shows_the_range() -> None:
+    found = sample([90.0 * MS, 100.0 * MS, 110.0 * MS], whole=50.0 * MS)
+    assert found is not None
+    assert found.is_outside
+    shown = pivot(
+        spec(figure="response_p99"), [MIRROR, STATE], seen({("software", "normal"): 1.0}, "mirror", "condition")
+    )
+    (entry,) = shown.entries.values()
+    told = entry_text(shown, replace(entry, sample=found), "value")
+    assert told.startswith("50")
+    assert " to " in told
+    assert "±" not in told
+
+
 @given(st.lists(RATES, min_size=2, max_size=8), st.sampled_from(["mean", "median"]))
 def test_the_interval_holds_the_figure_and_lies_within_the_values(values: list[float], how: str) -> None:
     made = sample(values, how)
@@ -201,12 +236,30 @@ def test_sentences_count_who_beats_whom() -> None:
         values["hardware", state] = [80.0, 81.0, 82.0] if state == "normal" else [101.0, 100.0, 102.5]
     made = pivot(spec(), [MIRROR, STATE], seen(values, "mirror", "condition"))
     said = conclusions([made])
-    assert "Mirror: software beats 3ware in 1 of 2 cells; no difference seen in 1." in said
-    assert any(s.startswith("Volume Rebuild against Normal: rates change by") for s in said)
+    assert "Mirror, by IOPS: software beats 3ware in 1 of 2 cells; no difference seen in 1." in said
+    assert any(s.startswith("Volume Rebuild against Normal, by IOPS: ") for s in said)
     once = pivot(spec(), [MIRROR, STATE], seen({("software", "normal"): 100.0, ("hardware", "normal"): 80.0,
                                                 ("software", "rebuilding"): 50.0, ("hardware", "rebuilding"): 50.1},
                                                "mirror", "condition"))  # fmt: skip
-    assert "Mirror: software is ahead of 3ware in 1 of 2 cells; less than 1 % apart in 1." in conclusions([once])
+    (line, *_) = [s for s in conclusions([once]) if s.startswith("Mirror")]
+    assert line == (
+        "Mirror, by IOPS: software is ahead of 3ware in 1 of 2 cells; less than 1 % apart in 1 "
+        "(measured once, noise unknown)."
+    )
+
+
+def test_each_figure_has_a_conclusion_of_its_own_whatever_the_order_of_tables() -> None:
+    rates = pivot(spec(), [MIRROR, STATE], seen({("software", "normal"): [100.0, 101.0, 102.0],
+                                                 ("hardware", "normal"): [80.0, 81.0, 82.0]},
+                                                "mirror", "condition"))  # fmt: skip
+    times = pivot(spec(figure="response_p99"), [MIRROR, STATE], seen({("software", "normal"): 9.0 * MS,
+                                                                      ("hardware", "normal"): 5.0 * MS},
+                                                                     "mirror", "condition"))  # fmt: skip
+    said = {
+        "Mirror, by IOPS: software beats 3ware.",
+        "Mirror, by p99 of the response time: 3ware is ahead of software (measured once, noise unknown).",
+    }
+    assert set(conclusions([rates, times])) == set(conclusions([times, rates])) == said
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -342,6 +395,95 @@ def test_a_label_keeps_measurements_apart_and_they_can_be_compared(capsys: pytes
     assert not document["passed"]
     assert main(["compare", "mirrors@before", "mirrors@before", "--check"]) == 0
     assert "no difference seen" in capsys.readouterr().out
+
+
+def test_a_name_that_several_studies_bear_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with Store() as store:
+        carried_out(store, SIM.replace("repetitions = 3", "repetitions = 1"))
+        assert main(["compare", "mirrors", "mirrors"]) == 0
+        carried_out(store, SIM.replace("repetitions = 3", "repetitions = 1").replace("wd{mirror}", "maxtor{mirror}"))
+    capsys.readouterr()
+    for arguments in (["compare", "mirrors", "s1"], ["baseline", "save", "m", "mirrors"]):
+        assert main(arguments) == 2
+        assert "(s1, s2); name one of them" in capsys.readouterr().err
+    assert main(["compare", "s1", "s2"]) == 0
+
+
+def test_a_gate_that_fails_on_unknown_noise_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    with Store() as store:
+        for service_ms in (10, 12):
+            add_run(store, [interval(0, SECOND, cell([service_ms * MS] * 200)), phase_end()])
+    assert main(["compare", "1", "2", "--check"]) == 1
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("worse:")]
+    assert told
+    assert all("measured once, noise unknown" in line for line in told)
+    assert main(["compare", "1", "2", "--check", "--tolerance", "30%"]) == 0
+
+
+def test_a_warning_of_one_side_is_a_circumstance(capsys: pytest.CaptureFixture[str]) -> None:
+    def warned(size: int) -> Json:
+        text = f"Others used vda during the run: {size} MiB read beside our own 40 MiB read."
+        return {"id": "foreign_io", "severity": "warning", "text": text, "remedy": "Stop them."}
+
+    with Store() as store:
+        for warnings in ([], [warned(3)], [warned(5)]):
+            add_run(store, [interval(0, SECOND, cell([MS] * 200)), phase_end()], warnings=warnings)
+    assert main(["compare", "1", "2"]) == 0
+    told = capsys.readouterr().out
+    assert "differed: Warning: Others used vda" in told
+    assert "without it (run 1)" in told
+    assert "nothing differed" not in told
+    assert main(["compare", "2", "3"]) == 0
+    assert "circumstances: nothing differed" in capsys.readouterr().out, "other figures of the same are no difference"
+
+
+def test_the_speeds_of_replays_are_a_circumstance(capsys: pytest.CaptureFixture[str]) -> None:
+    with Store() as store:
+        for speed in ("20x", "10x"):
+            asked = {"pace": {"kind": "time_synchronized", "speed": speed}, "logs": ["a.log"], "mapping": "a\nb"}
+            made = {**plan(), "replay": asked}
+            add_run(store, [interval(0, SECOND, cell([MS] * 200)), phase_end()], plan_=made)
+    assert main(["compare", "1", "2"]) == 0
+    told = capsys.readouterr().out
+    assert "differed: Replay pace speed: 20x (run 1); 10x (run 2)" in told
+    assert "logs" not in told
+
+
+def test_a_dry_run_names_the_target_that_the_run_would_refuse(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file, missing = tmp_path / "mine.toml", tmp_path / "none.bin"
+    file.write_text(
+        f'[base]\nprofile = "sqlio-random-read-4"\ntarget = "{missing}"\nset = ["duration=1s"]\n'
+        "[factor.outstanding]\n"
+        '[factor.outstanding.levels]\none = { value = "1" }\n'
+    )
+    assert main(["study", str(file), "--dry-run"]) == 2
+    told = capsys.readouterr().out
+    assert f"{missing}: does not exist" in told
+    assert "--size" in told
+    assert main(["study", str(file), "--dry-run", "--size", "16MiB"]) == 0
+    assert "does not exist" not in capsys.readouterr().out
+    assert not missing.exists()
+
+
+def test_tables_of_one_name_are_refused_with_the_key() -> None:
+    with pytest.raises(BadInputError, match=r"name: rate is the name of an earlier table"):
+        read_design(StudyText("m", SIM.replace('name = "price"', 'name = "rate"'), "m.toml"))
+
+
+def test_tables_without_a_run_name_their_study(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "mirrors.toml"
+    file.write_text(SIM.replace("repetitions = 3", "repetitions = 1"))
+    assert main(["study", str(file)]) == 0
+    capsys.readouterr()
+    assert main(["study", str(file), "--no-run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["id"] == 1
+    assert main(["study", str(file), "--dry-run"]) == 0
+    assert ", 1 combination excluded" in capsys.readouterr().out
+    assert main(["baseline", "save", "m", "1"]) == 0
+    assert main(["baseline", "save", "m", "2"]) == 0
+    assert "baseline m: run 2, instead of run 1" in capsys.readouterr().out
 
 
 def test_today_is_held_against_a_baseline(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from brickyard import _core
 from brickyard.analysis.batches import batches
 from brickyard.analysis.differing import load_hash
-from brickyard.analysis.figures import FIGURES, Figure
-from brickyard.analysis.latency import Latency, latency, merge, with_max
+from brickyard.analysis.figures import FIGURES, Figure, percentile_of_all
+from brickyard.analysis.latency import Latency, together
 from brickyard.analysis.samples import CONFIDENCE, Difference, Sample, difference, sample
 from brickyard.analysis.totals import Totals, totals
 from brickyard.store import CHAIN, Json, Record
@@ -158,26 +158,30 @@ def _change(name: Name, figure: Figure, one: _Side, other: _Side, confidence: fl
     within = min(map(len, sides)) < 2
     noise = [_within(side, figure) for side in (one, other)] if within else sides
     known = within and all(noise)
-    samples = [sample(values, confidence=confidence) for values in (noise if known or not within else sides)]
-    if samples[0] is None or samples[1] is None:
+    wholes = [_whole(side, figure) for side in (one, other)]
+    shown = [sample(v, whole=w, confidence=confidence) for v, w in zip(sides, wholes, strict=True)]
+    samples = [sample(values, confidence=confidence) for values in noise] if known else shown
+    if samples[0] is None or samples[1] is None or shown[0] is None or shown[1] is None:
         return None
     found = difference(samples[1], samples[0], confidence=confidence)
     if found is None:
         return None
     if known:
         # What is shown is the figure of the whole; the batches tell its noise alone.
-        centres = sum(sides[0]) / len(sides[0]), sum(sides[1]) / len(sides[1])
-        share = centres[1] / centres[0] - 1 if centres[0] else found.share
+        share = shown[1].centre / shown[0].centre - 1 if shown[0].centre else found.share
         found = Difference(share, found.low, found.high, found.seen)
-    shown = [sample(values, confidence=confidence) for values in sides]
-    assert shown[0] is not None
-    assert shown[1] is not None
     return Change(name, figure, shown[0], shown[1], found, known)
 
 
 def _values(side: _Side, figure: Figure) -> list[float]:
     values = (_value(row, figure) for _, row in side.found)
     return [value for value in values if value is not None]
+
+
+def _whole(side: _Side, figure: Figure) -> float | None:
+    if len(side.found) < 2:
+        return None
+    return percentile_of_all(figure, (row.measures.get(figure.measure) for _, row in side.found))
 
 
 def _value(row: Totals, figure: Figure) -> float | None:
@@ -228,10 +232,7 @@ EDGES = 100  # steps of a few per cent, as fine as the histograms' own buckets o
 
 
 def _merged(side: _Side) -> Latency | None:
-    found = [row.measures["response"] for _, row in side.found if "response" in row.measures]
-    if not found:
-        return None
-    return with_max(latency(merge(item.histogram for item in found)), max(item.max_ns for item in found))
+    return together(row.measures["response"] for _, row in side.found if "response" in row.measures)
 
 
 def loads_differ(before: Sequence[Record], after: Sequence[Record]) -> list[str]:

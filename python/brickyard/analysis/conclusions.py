@@ -1,6 +1,8 @@
 """Duty: sentences out of tables: who beats whom in how many cells, what a condition costs, what is cheapest.
 
-Refusal: no judgement beyond the figures. What was measured once is "ahead", never "better".
+Each figure speaks for itself and is named, so that the order of tables decides nothing.
+
+Refusal: no judgement beyond the figures. What was measured once is "ahead", never "better", and the sentence says so.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from brickyard.units import three_digits
 
 EQUAL_SHARE = 0.01
 """Figures measured once that are nearer than this are called alike: a % of best is shown no finer."""
+ONCE = "measured once, noise unknown"
 CONTESTANTS_MAX = 4  # more levels make more pairs than anybody reads; then the best are counted instead
 
 
@@ -35,59 +38,78 @@ def conclusions(pivots: Sequence[Pivot]) -> list[str]:
     axes: dict[str, Axis] = {}
     for pivot in pivots:
         axes |= {axis.name: axis for axis in (*pivot.row_axes, *pivot.column_axes)}
+    groups = _by_figure(pivots)
     for name, axis in axes.items():
         if "normal" in axis.labels or any(name in pivot.spec.baseline for pivot in pivots):
-            said += _costs(pivots, axis)
+            said += [line for figure, group in groups.items() for line in _costs(group, axis, figure)]
         elif not axis.changes_load:
-            said += _contests(pivots, axis)
+            said += [line for figure, group in groups.items() for line in _contests(group, axis, figure)]
     return said + _cheapest(pivots)
 
 
-def _rated(pivots: Sequence[Pivot]) -> list[Pivot]:
-    """Each cell once: IOPS and MiB/s of the same runs are one finding. Prices have sentences of their own."""
-    seen: set[frozenset[tuple[str, str]]] = set()
-    kept = []
+def _by_figure(pivots: Sequence[Pivot]) -> dict[str, list[Pivot]]:
+    """Tables that show one figure, by its name; prices have sentences of their own."""
+    found: dict[str, list[Pivot]] = {}
     for pivot in pivots:
-        if pivot.figure.per_usd or pivot.figure.kind in ("errors", "span"):
-            continue
-        cells = {frozenset(entry.levels.items()) for entry in pivot.entries.values()}
-        if not cells <= seen:
-            kept.append(pivot)
-            seen |= cells
-    return kept
+        if not pivot.figure.per_usd and pivot.figure.kind not in ("errors", "span"):
+            found.setdefault(figure_words(pivot), []).append(pivot)
+    return found
 
 
-def _contests(pivots: Sequence[Pivot], axis: Axis) -> list[str]:
+def figure_words(pivot: Pivot) -> str:
+    """What the tables of one figure have in common; a rate within a limit is another one with each limit."""
+    return f"{pivot.figure.title} of {pivot.spec.limit}" if pivot.spec.limit else pivot.figure.title
+
+
+def _contests(pivots: Sequence[Pivot], axis: Axis, figure: str) -> list[str]:
     found: dict[tuple[str, str], Contest] = {}
     best: dict[str, int] = {}
     rounds = 0
-    for pivot in _rated(pivots):
-        for rivals in _rivals(pivot, axis.name):
-            if len(rivals) < 2:
-                continue
-            rounds += 1
-            ranked = sorted(rivals.items(), key=lambda item: _worth(pivot, item[1]))
-            best[ranked[-1][0]] = best.get(ranked[-1][0], 0) + 1
-            for one, other in combinations([level for level in axis.labels if level in rivals], 2):
-                _count(found.setdefault((one, other), Contest()), pivot, rivals[one], rivals[other])
+    is_known = True
+    for pivot, rivals in _rivals(pivots, axis.name):
+        if len(rivals) < 2:
+            continue
+        rounds += 1
+        is_known = is_known and all(entry.sample.n > 1 for entry in rivals.values())
+        ranked = sorted(rivals.items(), key=lambda item: _worth(pivot, item[1]))
+        best[ranked[-1][0]] = best.get(ranked[-1][0], 0) + 1
+        for one, other in combinations([level for level in axis.labels if level in rivals], 2):
+            _count(found.setdefault((one, other), Contest()), pivot, rivals[one], rivals[other])
     if len({level for pair in found for level in pair}) > CONTESTANTS_MAX:
         first = max(best, key=lambda level: best[level])
-        return [f"Of {axis.title}, {axis.label(first)} has the best figure in {best[first]} of {rounds} comparisons."]
-    return [_contest_words(axis, one, other, contest) for (one, other), contest in found.items()]
+        text = f"Of {axis.title}, {axis.label(first)} has the best {figure} in {best[first]} of {_comparisons(rounds)}"
+        return [_closed(text, is_known)]
+    return [_contest_words(axis, one, other, contest, figure) for (one, other), contest in found.items()]
+
+
+def _comparisons(count: int) -> str:
+    return "1 comparison" if count == 1 else f"{count} comparisons"
+
+
+def _closed(text: str, is_known: bool) -> str:
+    return f"{text}." if is_known else f"{text} ({ONCE})."
 
 
 def _worth(pivot: Pivot, entry: Entry) -> float:
     return entry.sample.centre if pivot.figure.more_is_better else -entry.sample.centre
 
 
-def _rivals(pivot: Pivot, factor: str) -> list[dict[str, Entry]]:
-    """Cells that are alike but for one factor, by its level."""
-    groups: dict[frozenset[tuple[str, str]], dict[str, Entry]] = {}
-    for entry in pivot.entries.values():
-        if factor in entry.levels:
-            rest = frozenset((name, level) for name, level in entry.levels.items() if name != factor)
-            groups.setdefault(rest, {})[entry.levels[factor]] = entry
-    return list(groups.values())
+def _rivals(pivots: Sequence[Pivot], factor: str) -> list[tuple[Pivot, dict[str, Entry]]]:
+    """Cells that are alike but for one factor, by its level; a cell that several tables show counts once."""
+    seen: set[frozenset[tuple[str, str]]] = set()
+    found = []
+    for pivot in pivots:
+        groups: dict[frozenset[tuple[str, str]], dict[str, Entry]] = {}
+        for entry in pivot.entries.values():
+            if factor in entry.levels:
+                rest = frozenset((name, level) for name, level in entry.levels.items() if name != factor)
+                groups.setdefault(rest, {})[entry.levels[factor]] = entry
+        for rivals in groups.values():
+            cells = {frozenset(entry.levels.items()) for entry in rivals.values()}
+            if not cells <= seen:
+                found.append((pivot, rivals))
+                seen |= cells
+    return found
 
 
 def _count(contest: Contest, pivot: Pivot, one: Entry, other: Entry) -> None:
@@ -106,23 +128,25 @@ def is_seen(found: Difference) -> bool:
     return found.seen if found.seen is not None else abs(found.share) >= EQUAL_SHARE
 
 
-def _contest_words(axis: Axis, one: str, other: str, contest: Contest) -> str:
+def _contest_words(axis: Axis, one: str, other: str, contest: Contest, figure: str) -> str:
     first, second, won, lost = one, other, contest.ahead, contest.behind
     if contest.behind > contest.ahead:
         first, second, won, lost = other, one, contest.behind, contest.ahead
     names = axis.label(first), axis.label(second)
+    head = f"{_capital(axis.title)}, by {figure}:"
     alike = "no difference seen" if contest.is_known else "less than 1 % apart"
     if not won:
-        return f"{_capital(axis.title)}: between {names[0]} and {names[1]} {alike} in any of {contest.cells} cells."
+        where = "" if contest.cells == 1 else f" in any of {contest.cells} cells"
+        return _closed(f"{head} between {names[0]} and {names[1]} {alike}{where}", contest.is_known)
     verb = "beats" if contest.is_known else "is ahead of"
     if contest.cells == 1:
-        return f"{_capital(axis.title)}: {names[0]} {verb} {names[1]}."
-    text = f"{_capital(axis.title)}: {names[0]} {verb} {names[1]} in {won} of {contest.cells} cells"
+        return _closed(f"{head} {names[0]} {verb} {names[1]}", contest.is_known)
+    text = f"{head} {names[0]} {verb} {names[1]} in {won} of {contest.cells} cells"
     if lost:
         text += f", {names[1]} {verb} {names[0]} in {lost}"
     if contest.alike:
         text += f"; {alike} in {contest.alike}"
-    return text + "."
+    return _closed(text, contest.is_known)
 
 
 def _capital(title: str) -> str:
@@ -130,39 +154,38 @@ def _capital(title: str) -> str:
     return title[:1].upper() + title[1:]
 
 
-def _costs(pivots: Sequence[Pivot], axis: Axis) -> list[str]:
-    """What each other level costs or brings against the baseline, in rates and times apart."""
-    said = []
-    for is_rate in (True, False):
-        group = [p for p in _rated(pivots) if p.figure.more_is_better is is_rate]
-        shares: dict[str, list[Difference]] = {}
-        for pivot in group:
-            base = next(iter(pivot.spec.baseline.get(axis.name, ("normal",))))
-            for rivals in _rivals(pivot, axis.name):
-                for level, entry in rivals.items():
-                    if level != base and base in rivals:
-                        found = difference(entry.sample, rivals[base].sample, pivot.spec.centre)
-                        if found is not None:
-                            shares.setdefault(level, []).append(found)
-        bases = {next(iter(p.spec.baseline.get(axis.name, ("normal",)))) for p in group}
-        what = "rates" if is_rate else "times"
-        said += [_cost_words(axis, level, shares[level], bases, what) for level in axis.labels if level in shares]
-    return said
+def _costs(pivots: Sequence[Pivot], axis: Axis, figure: str) -> list[str]:
+    """What each other level costs or brings against the baseline."""
+    shares: dict[str, list[Difference]] = {}
+    bases: set[str] = set()
+    for pivot, rivals in _rivals(pivots, axis.name):
+        base = _base(pivot, axis)
+        bases.add(base)
+        for level, entry in rivals.items():
+            if level != base and base in rivals:
+                found = difference(entry.sample, rivals[base].sample, pivot.spec.centre)
+                if found is not None:
+                    shares.setdefault(level, []).append(found)
+    return [_cost_words(axis, level, shares[level], bases, figure) for level in axis.labels if level in shares]
 
 
-def _cost_words(axis: Axis, level: str, found: list[Difference], bases: set[str], what: str) -> str:
+def _base(pivot: Pivot, axis: Axis) -> str:
+    return next(iter(pivot.spec.baseline.get(axis.name, ("normal",))))
+
+
+def _cost_words(axis: Axis, level: str, found: list[Difference], bases: set[str], figure: str) -> str:
     base = " or ".join(axis.label(name) for name in sorted(bases))
     seen = [item.share for item in found if is_seen(item)]
-    head = f"{axis.label(level)} against {base}: {what}"
+    is_known = all(item.seen is not None for item in found)
+    alike = "no difference seen" if is_known else "less than 1 % apart"
+    head = f"{axis.label(level)} against {base}, by {figure}:"
     if not seen:
-        return f"{head} show no difference in {len(found)} cells."
+        return _closed(f"{head} {alike}" + ("" if len(found) == 1 else f" in any of {len(found)} cells"), is_known)
     low, high = min(seen), max(seen)
     middle = f", in the median {_signed(median(seen))}" if len(seen) > 2 else ""
     span = _signed(low) if len(seen) == 1 else f"between {_signed(low)} and {_signed(high)}"
-    alike = len(found) - len(seen)
-    word = "less than 1 % apart" if any(item.seen is None for item in found) else "no difference seen"
-    rest = f"; {word} in {alike} of {len(found)} cells" if alike else ""
-    return f"{head} change by {span}{middle}{rest}."
+    rest = f"; {alike} in {len(found) - len(seen)} of {len(found)} cells" if len(found) > len(seen) else ""
+    return _closed(f"{head} {span}{middle}{rest}", is_known)
 
 
 def _signed(share: float) -> str:
@@ -180,7 +203,7 @@ def _cheapest(pivots: Sequence[Pivot]) -> list[str]:
         text = f"Cheapest by {pivot.figure.unit}: {_name(axes, entry.levels)} at {three_digits(entry.sample.centre)}"
         if dearest is not entry:
             text += f"; dearest: {_name(axes, dearest.levels)} at {three_digits(dearest.sample.centre)}"
-        said.append(text + ".")
+        said.append(_closed(text, entry.sample.n > 1 and dearest.sample.n > 1))
     return said
 
 

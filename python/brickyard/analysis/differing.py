@@ -10,8 +10,8 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from brickyard.analysis.summary import circumstance_lines
-from brickyard.store import Record
+from brickyard.analysis.summary import FIGURE, circumstance_lines
+from brickyard.store import Json, Record
 
 EVERYWHERE = ("Engine", "Host", "Kernel", "Governor", "Brickyard")
 """Alike for all runs of a study, whatever its targets are."""
@@ -51,8 +51,54 @@ def differing_in_study(records: Sequence[Record]) -> list[Differing]:
 
 def differing_between(one: Sequence[Record], other: Sequence[Record]) -> list[Differing]:
     """Between two sides that are compared: everything but what changes from run to run, and the load itself."""
-    found = _differing([*one, *other], lambda label: label in ("Target", "Condition") or label not in CHANGING)
-    return [item for item in found if _parts(item, one)]
+    both = [*one, *other]
+    found = _differing(both, lambda label: label in ("Target", "Condition") or label not in CHANGING)
+    return [item for item in (*found, *_asked_of_replays(both), *_warned(both)) if _parts(item, one)]
+
+
+def _asked_of_replays(records: Sequence[Record]) -> list[Differing]:
+    """What replays were asked for: pace, logs, sessions; other loads are held against each other by their hash."""
+    told = [(record.info.id, _flat(record.info.plan["replay"])) for record in records if "replay" in record.info.plan]
+    found = []
+    for key in dict.fromkeys(key for _, asked in told for key in asked):
+        values: dict[str, list[int]] = {}
+        for run, asked in told:
+            values.setdefault(asked.get(key, "none"), []).append(run)
+        if len(values) > 1:
+            found.append(Differing(f"Replay {key}", tuple((text, tuple(runs)) for text, runs in values.items())))
+    return found
+
+
+def _flat(asked: Json, before: str = "") -> dict[str, str]:
+    found: dict[str, str] = {}
+    for key, value in asked.items():
+        if isinstance(value, dict):
+            found |= _flat(value, f"{before}{key} ")
+        else:
+            text = str(value)
+            # A mapping is a whole file.
+            short = text if "\n" not in text else hashlib.sha256(text.encode()).hexdigest()[:12]
+            found[f"{before}{key}".replace("_", " ")] = short
+    return found
+
+
+def _warned(records: Sequence[Record]) -> list[Differing]:
+    """Warnings that not all runs have; the same one with other figures is the same."""
+    texts: dict[tuple[str, str], str] = {}
+    runs: dict[tuple[str, str], list[int]] = {}
+    for record in records:
+        for warning in record.info.warnings:
+            if warning.get("severity") != "note":
+                text = str(warning.get("text", ""))
+                key = str(warning.get("id")), FIGURE.sub("#", text)
+                texts.setdefault(key, text)
+                runs.setdefault(key, []).append(record.info.id)
+    found = []
+    for key, warned in runs.items():
+        others = tuple(record.info.id for record in records if record.info.id not in warned)
+        if others:
+            found.append(Differing("Warning", ((texts[key], tuple(warned)), ("without it", others))))
+    return found
 
 
 def _parts(item: Differing, one: Sequence[Record]) -> bool:

@@ -1,6 +1,6 @@
 """Duty: the figures that tables of studies show, each one number of a run: rates, times, what they cost.
 
-Histograms of streams and operations are merged before a percentile is taken.
+Histograms of streams, operations and repetitions are merged before a percentile is taken.
 
 Refusal: phases are never mixed; whoever has several must say which one is meant.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from brickyard.analysis.latency import Latency, latency, merge, with_max
+from brickyard.analysis.latency import Latency, together
 from brickyard.analysis.ramp import steps
 from brickyard.analysis.totals import Totals, totals
 from brickyard.store import CHAIN, CHAINS, METADATA, Record
@@ -40,6 +40,14 @@ class Figure:
         if self.kind == "span":
             return format_seconds(value)
         return three_digits(value) if self.kind != "rate" else format_iops(value)
+
+    @property
+    def point(self) -> str:
+        return self.name.removeprefix(f"{self.measure}_")
+
+    @property
+    def is_percentile(self) -> bool:
+        return self.kind == "time" and self.point not in ("mean", "max")
 
     @property
     def heading(self) -> str:
@@ -97,11 +105,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Measured:
-    """A figure of one part of a run. `trouble` says why there is no value."""
+    """A figure of one part of a run, of percentiles with the times it is of. `trouble` says why there is no value."""
 
     part: Part
     value: float | None
     trouble: str = ""
+    times: Latency | None = None
 
 
 def measured(
@@ -148,10 +157,11 @@ def _one(
     phases = list(dict.fromkeys(row.phase_name for row in rows))
     if len(phases) > 1:
         return Measured(part, None, f"the run has the phases {', '.join(phases)}; name one, or use phase as a factor")
+    times = _times_of(figure, rows) if figure.is_percentile else None
     value = _value(record, figure, rows, limit_ns)
     if figure.per_usd:
         value = usd / value if usd is not None and value else None
-    return Measured(part, value)
+    return Measured(part, value, times=times)
 
 
 def _value(record: Record, figure: Figure, rows: list[Totals], limit_ns: int | None) -> float | None:
@@ -178,24 +188,26 @@ def _within(record: Record, phase: int, limit_ns: int | None) -> float | None:
 
 
 def _time(figure: Figure, rows: list[Totals]) -> float | None:
-    found = [row.measures[figure.measure] for row in rows if figure.measure in row.measures]
-    whole = _merged(found)
+    whole = _times_of(figure, rows)
     if whole is None:
         return None
-    point = figure.name.removeprefix(f"{figure.measure}_")
-    if point == "mean":
-        return whole.mean_ns
-    return float(whole.max_ns) if point == "max" else _float(whole.percentiles[point])
+    if figure.is_percentile:
+        return _float(whole.percentiles[figure.point])
+    return whole.mean_ns if figure.point == "mean" else float(whole.max_ns)
+
+
+def _times_of(figure: Figure, rows: list[Totals]) -> Latency | None:
+    return together(row.measures[figure.measure] for row in rows if figure.measure in row.measures)
+
+
+def percentile_of_all(figure: Figure, times: Iterable[Latency | None]) -> float | None:
+    """Of several runs as of one: their histograms are merged. None where the figure is no percentile."""
+    whole = together(item for item in times if item is not None) if figure.is_percentile else None
+    return None if whole is None else _float(whole.percentiles[figure.point])
 
 
 def _float(value: int | None) -> float | None:
     return None if value is None else float(value)
-
-
-def _merged(found: list[Latency]) -> Latency | None:
-    if len(found) <= 1:
-        return found[0] if found else None
-    return with_max(latency(merge(item.histogram for item in found)), max(item.max_ns for item in found))
 
 
 def _redundancy_s(record: Record) -> float | None:

@@ -76,3 +76,11 @@ def with_max(figures: Latency | None, max_ns: int) -> Latency | None:
         return None
     capped = {name: value and min(value, max_ns) for name, value in figures.percentiles.items()}
     return replace(figures, max_ns=max_ns, percentiles=capped)
+
+
+def together(figures: Iterable[Latency]) -> Latency | None:
+    """Several as one."""
+    found = list(figures)
+    if len(found) <= 1:
+        return found[0] if found else None
+    return with_max(latency(merge(item.histogram for item in found)), max(item.max_ns for item in found))

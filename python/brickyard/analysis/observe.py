@@ -61,5 +61,7 @@ def observations(records: Sequence[Record], spec: TableSpec) -> Found:
                 troubles.append(item.trouble)
             if item.value is not None:
                 named = {**levels, **item.part.named(split), **fixed}
-                values.append(Observation(named, int(labels.get("repetition", 1)), record.info.id, item.value))
+                values.append(
+                    Observation(named, int(labels.get("repetition", 1)), record.info.id, item.value, item.times)
+                )
     return Found(values, list(dict.fromkeys(troubles)))

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from brickyard.analysis.figures import FIGURES, Figure
+from brickyard.analysis.figures import FIGURES, Figure, percentile_of_all
+from brickyard.analysis.latency import Latency
 from brickyard.analysis.samples import Difference, Sample, difference, sample
 
 PARTS = ("phase", "stream", "operation")
@@ -64,6 +65,7 @@ class Observation:
     repetition: int
     run: int
     value: float
+    times: Latency | None = None
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ def pivot(
     more = [axis.name for axis in known if axis.name not in shown and _levels_of(axis.name, kept) > 1]
     row_axes = tuple(by_name[name] for name in (*spec.rows, *more) if name in by_name)
     column_axes = tuple(by_name[name] for name in spec.columns if name in by_name)
-    found = _samples(kept, row_axes, column_axes, spec.centre, confidence)
+    found = _samples(kept, row_axes, column_axes, spec, confidence)
     figure = FIGURES[spec.figure]
     load = tuple(axis.name for axis in known if axis.changes_load or axis.name in PARTS)
     entries = _compared(found, spec, figure, by_name, load, tuple(a.name for a in column_axes), confidence)
@@ -149,8 +151,9 @@ def _levels_of(name: str, kept: Sequence[Observation]) -> int:
 
 
 def _samples(
-    kept: Sequence[Observation], rows: Sequence[Axis], columns: Sequence[Axis], centre: str, confidence: float
+    kept: Sequence[Observation], rows: Sequence[Axis], columns: Sequence[Axis], spec: TableSpec, confidence: float
 ) -> dict[tuple[Key, Key], Entry]:
+    figure = FIGURES[spec.figure]
     groups: dict[tuple[Key, Key], list[Observation]] = {}
     for item in kept:
         key = tuple(item.levels.get(a.name, "") for a in rows), tuple(item.levels.get(a.name, "") for a in columns)
@@ -158,7 +161,8 @@ def _samples(
     found = {}
     for key, items in groups.items():
         items.sort(key=lambda item: (item.repetition, item.run))
-        made = sample([item.value for item in items], centre, confidence=confidence)
+        whole = percentile_of_all(figure, (item.times for item in items)) if len(items) > 1 else None
+        made = sample([item.value for item in items], spec.centre, whole=whole, confidence=confidence)
         if made is not None:
             found[key] = Entry(items[0].levels, made, tuple(item.run for item in items), None, None, None)
     return found

@@ -25,7 +25,10 @@ SEED = 1
 
 @dataclass(frozen=True)
 class Sample:
-    """Repetitions of one figure. `low` and `high` are None where there is but one."""
+    """Repetitions of one figure. `low` and `high` are None where there is but one.
+
+    They are drawn from the repetitions' own figures; a percentile of all together may lie outside of them.
+    """
 
     values: tuple[float, ...]
     centre: float
@@ -35,6 +38,10 @@ class Sample:
     @property
     def n(self) -> int:
         return len(self.values)
+
+    @property
+    def is_outside(self) -> bool:
+        return self.low is not None and self.high is not None and not self.low <= self.centre <= self.high
 
     @property
     def relative_width(self) -> float | None:
@@ -55,15 +62,23 @@ class Difference:
 
 
 def sample(
-    values: Sequence[float], how: str = "mean", *, confidence: float = CONFIDENCE, seed: int = SEED
+    values: Sequence[float],
+    how: str = "mean",
+    *,
+    whole: float | None = None,
+    confidence: float = CONFIDENCE,
+    seed: int = SEED,
 ) -> Sample | None:
+    """`whole` is the figure of all repetitions as one, where that is no mean of theirs, as with percentiles."""
     if not values:
         return None
-    centre = _centre(values, how)
+    centre = _centre(values, how) if whole is None else whole
     if len(values) == 1:
         return Sample(tuple(values), centre, None, None)
     drawn = sorted(_resampled(values, how, random.Random(seed)))  # noqa: S311  # reproducible, not secret
     low, high = _ends(drawn, len(values), confidence)
+    if whole is not None:
+        return Sample(tuple(values), centre, low, high)
     return Sample(tuple(values), centre, min(low, centre), max(high, centre))
 
 

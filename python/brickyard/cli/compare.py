@@ -12,6 +12,7 @@ from rich.console import Console
 
 from brickyard.analysis.comparison import COMPARED, Change, Comparison, loads_differ
 from brickyard.analysis.comparison import compare as compared
+from brickyard.analysis.conclusions import ONCE
 from brickyard.analysis.differing import Differing, differing_between, runs_words
 from brickyard.analysis.figures import FIGURES
 from brickyard.cli import options
@@ -31,9 +32,16 @@ COMPARABLE = tuple(name for name, figure in FIGURES.items() if figure.kind in ("
 def compare(
     *runs: str,
     baseline: Annotated[str | None, Parameter(help="Hold the runs against this baseline.")] = None,
-    check: Annotated[bool, Parameter(negative="", help="Exit code 1 where something got worse.")] = False,
-    tolerance: Annotated[str, Parameter(help="How much worse is still good enough, such as 5%%.")] = "5%",
-    confidence: Annotated[str, Parameter(help="Of the intervals and tests, such as 95%%.")] = "95%",
+    check: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            help="Exit code 1 where something got worse by more than the tolerance; "
+            "what was measured once counts, and its line says that its noise is unknown.",
+        ),
+    ] = False,
+    tolerance: Annotated[str, Parameter(help="How much worse is still good enough, such as 5%.")] = "5%",
+    confidence: Annotated[str, Parameter(help="Of the intervals and tests, such as 95%.")] = "95%",
     figure: Annotated[
         tuple[str, ...], Parameter(negative="", help="iops, mib_per_s, response_p99 … May be repeated.")
     ] = (),
@@ -120,6 +128,7 @@ def _words(change: Change) -> str:
     return (
         f"{change.figure.text(change.before.centre)} → {change.figure.text(change.after.centre)}, "
         + difference_text(change.difference)
+        + ("" if change.difference.seen is not None else f", {ONCE}")
     )
 
 
@@ -235,11 +244,12 @@ def save_baseline(name: str, /, *runs: str, store: options.StorePlace = None, js
         good = [record.info.id for record in records if record.info.outcome == "done" and not record.info.invalid]
         if not good:
             raise BadInputError("none of these runs came to a valid end, so there is nothing to hold others against")
+        replaced = kept.baselines().get(name)
         kept.add_baseline(name, good)
     if json:
-        emit({"baseline": name, "runs": good})
+        emit({"baseline": name, "runs": good, "replaced": replaced[1] if replaced else None})
     else:
-        print(f"baseline {name}: {runs_words(good)}")
+        print(f"baseline {name}: {runs_words(good)}" + (f", instead of {runs_words(replaced[1])}" if replaced else ""))
     return 0
 
 

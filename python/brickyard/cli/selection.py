@@ -5,6 +5,7 @@ Refusal: a word that names nothing is refused, not ignored.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +49,7 @@ def select(store: Store, words: tuple[str, ...]) -> Selection:
             ids += study.runs
         elif match := re.fullmatch(r"(\d+)(?:-(\d+))?", word):
             ids += _span(store, {run.id for run in runs}, int(match[1]), int(match[2] or match[1]))
-        elif labelled := _of_study(runs, word):
+        elif labelled := _of_study(runs, studies, word):
             ids += labelled
         else:
             raise BadInputError(f"{word}: not a run; {HOW}")
@@ -57,18 +58,33 @@ def select(store: Store, words: tuple[str, ...]) -> Selection:
     return Selection([store.record(run) for run in unique], only)
 
 
-def _of_study(runs: list[RunInfo], word: str) -> list[int]:
+def _of_study(runs: list[RunInfo], studies: list[StudyInfo], word: str) -> list[int]:
     """The good runs of a study by its name, of one label where it is named; of a cell measured twice the newest."""
     name, at, label = word.partition("@")
-    newest = {
-        str(run.labels.get("cell")): run.id
+    good = [
+        run
         for run in runs
         if run.labels.get("study") == name
         and (not at or run.labels.get("label", "") == label)
         and run.outcome == "done"
         and not run.invalid
-    }
-    return sorted(newest.values())
+    ]
+    _one_study(good, {study.id: study for study in studies}, word)
+    return sorted({str(run.labels.get("cell")): run.id for run in good}.values())
+
+
+def _one_study(runs: list[RunInfo], studies: dict[int, StudyInfo], word: str) -> None:
+    """Refuses a name that files of different texts share, or whose cells are of different targets or plans."""
+    texts = {str(studies[run.study].about.get("text", "")) for run in runs if run.study in studies}
+    cells: dict[str, set[str]] = {}
+    for run in runs:
+        place = [run.labels.get(key) for key in ("label", "levels", "repetition")]
+        cells.setdefault(json.dumps(place, sort_keys=True), set()).add(str(run.labels.get("cell")))
+    if len(texts) > 1 or any(len(found) > 1 for found in cells.values()):
+        told = ", ".join(f"s{number}" for number in sorted({run.study for run in runs if run.study is not None}))
+        raise BadInputError(
+            f"{word}: several studies bear this name, of different files, targets or plans ({told}); name one of them"
+        )
 
 
 def one(store: Store, word: str) -> Record:

@@ -21,7 +21,7 @@ from brickyard.report.matrix_tables import footnotes, matrix_table
 from brickyard.report.study_page import StudyView, study_document, write_study_report
 from brickyard.report.tables import Table
 from brickyard.store import Json, Record, Store
-from brickyard.study.cells import Layout, Specs, Wishes, lay_out
+from brickyard.study.cells import Layout, Specs, Wishes, combinations_words, lay_out
 from brickyard.study.design import Design, read_design
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.matrix import Matrix, MatrixResult, Step, steps
@@ -111,6 +111,9 @@ def _told(
     from brickyard.study.results import results, view_of
 
     found = results(store, design, [step.identity for step in planned])
+    if result.study is None:
+        # Nothing was measured now: it is the newest study that these runs were measured in.
+        result.study = max((r.info.study for r in found.counted if r.info.study is not None), default=None)
     code = EXIT_CODES.get(result.outcome, BAD_INPUT)
     view = view_of(design, found, [*layout.notes, *result.notes])
     page = _reported(view, output) if output is not None and found.counted else None
@@ -171,7 +174,8 @@ def _closing(planned: list[Step], result: MatrixResult, counted: int) -> list[st
     if result.study is not None:
         lines[0] += f"; study s{result.study}"
     if result.outcome != "done":
-        lines.append(f"{result.outcome}: {result.message}; the same command goes on where it ended")
+        head = f"{result.outcome}: {result.message}" if result.message else result.outcome
+        lines.append(f"{head}; the same command goes on where it ended")
     return lines
 
 
@@ -208,18 +212,23 @@ def _dry_run(design: Design, layout: Layout, planned: list[Step], place: Path | 
     plan = plan_of(design, planned, place)
     if as_json:
         emit({"study": design.name, "title": design.title, "excluded": layout.excluded, **plan.document()})
-        return 0
+        return BAD_INPUT if plan.missing_targets else DONE
     console = stdout()
     columns = [("#", "right"), *((factor.title, "left") for factor in design.factors), ("repetition", "right")]
     columns += [("target", "left"), ("profile", "left"), ("condition", "left"), ("lasts", "right"), ("", "left")]
     console.print(table(design.title, columns, [line.words(design) for line in plan.lines]))
-    left = f", {layout.excluded} combinations excluded" if layout.excluded else ""
+    left = f", {combinations_words(layout.excluded)} excluded" if layout.excluded else ""
     console.print(f"{len(planned)} runs, {plan.done} of them in the store{left}", markup=False)
     for note in layout.notes:
         console.print(note, markup=False, soft_wrap=True)
     console.print(f"duration of what is missing: {plan.duration_words()}", markup=False)
+    for target in plan.missing_targets:
+        remedy = "check the path" if target.startswith("/dev/") else "check the path, or make it with --size"
+        console.print(
+            f"{target}: does not exist, so that its runs would be refused; {remedy}", markup=False, soft_wrap=True
+        )
     console.print("nothing was touched (--dry-run)")
-    return 0
+    return BAD_INPUT if plan.missing_targets else DONE
 
 
 @study_app.command(name="show")

@@ -68,7 +68,7 @@ def _top(pivot: Pivot, key: Key) -> float:
     outer = pivot.row_axes[:-1]
     loads = [number for number, axis in enumerate(outer) if axis.changes_load]
     shown = [
-        entry.sample.high or entry.sample.centre
+        max(entry.sample.high or 0.0, entry.sample.centre)
         for (row, _), entry in pivot.entries.items()
         if all(row[number] == key[number] for number in loads)
     ]
@@ -111,7 +111,7 @@ def _bars(
     )
     label = TIME_LABEL if pivot.figure.kind == "time" else theme.COUNT_LABEL
     if pivot.figure.kind == "span":
-        label = "format(datum.value / 3600, ',') + ' h'"
+        label = "format(datum.value / 3600, ',.3~r') + ' h'"
     y = alt.Y(
         "value:Q",
         title=pivot.figure.heading if first else None,

@@ -80,14 +80,21 @@ def entry_text(pivot: Pivot, entry: Entry | None, what: str) -> str:
     if entry is None:
         return DASH
     if what == "value":
-        width = entry.sample.relative_width
-        spread = "" if width is None else f" ± {_share(width)}"
+        spread = _spread(pivot, entry)
         return pivot.figure.text(entry.sample.centre) + spread
     if what == "percent_of_best":
         return format_percent(entry.share_of_best)
     if what == "rank":
         return DASH if entry.rank is None else str(entry.rank)
     return difference_text(entry.difference, negated=what == "penalty")
+
+
+def _spread(pivot: Pivot, entry: Entry) -> str:
+    found = entry.sample
+    if found.is_outside:
+        return f" ({pivot.figure.text(found.low)} to {pivot.figure.text(found.high)})"
+    width = found.relative_width
+    return "" if width is None else f" ± {_share(width)}"
 
 
 def difference_text(found: Difference | None, *, negated: bool = False) -> str:
@@ -122,4 +129,9 @@ def footnotes(pivots: Sequence[Pivot]) -> list[str]:
         said.append(NOISE_UNKNOWN)
     if any(pivot.repetitions > 1 for pivot in pivots):
         said.append("±: half of the 95 % bootstrap interval over repetitions, as a share of the figure")
+        if any(pivot.figure.is_percentile for pivot in pivots):
+            said.append(
+                "percentiles are of all repetitions together; their intervals are of the repetitions' own percentiles, "
+                "and are written out where the figure of all lies outside"
+            )
     return said

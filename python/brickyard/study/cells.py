@@ -106,8 +106,15 @@ def lay_out(design: Design, wishes: Wishes) -> Layout:
         found.append(_filled(design, cell, combination))
     if not found:
         raise BadInputError(f"{design.name}: no combination of levels is left to be run")
-    notes = [f"{aimless} combinations are left out: no --target was named for them"] if aimless else []
+    notes = []
+    if aimless:
+        are, them = ("is", "it") if aimless == 1 else ("are", "them")
+        notes.append(f"{combinations_words(aimless)} {are} left out: no --target was named for {them}")
     return Layout(found, excluded, notes)
+
+
+def combinations_words(count: int) -> str:
+    return "1 combination" if count == 1 else f"{count} combinations"
 
 
 def _cell(

@@ -158,7 +158,7 @@ def read_design(text: StudyText) -> Design:
     exclude = tuple(_where(table, factors) for table in keys.list_of_tables("exclude"))
     overrides = tuple(_override(table, factors) for table in keys.list_of_tables("override"))
     stop = _stop(keys.table("stop"))
-    tables = tuple(_table(number, table, factors) for number, table in enumerate(keys.list_of_tables("table"), 1))
+    tables = _tables(keys, factors)
     trades = tuple(_trade(table, tables) for table in keys.list_of_tables("trade"))
     keys.done()
     _check_places(text.place, base, factors, overrides)
@@ -275,6 +275,17 @@ def _stop(keys: Keys) -> Stop:
     )
     keys.done()
     return found
+
+
+def _tables(keys: Keys, factors: tuple[Factor, ...]) -> tuple[TableSpec, ...]:
+    """Pictures and trades go by a table's name, so that no two may share one."""
+    found: dict[str, TableSpec] = {}
+    for number, table in enumerate(keys.list_of_tables("table"), 1):
+        spec = _table(number, table, factors)
+        if spec.name in found:
+            raise table.wrong("name", f"{spec.name} is the name of an earlier table; give this one another")
+        found[spec.name] = spec
+    return tuple(found.values())
 
 
 def _table(number: int, keys: Keys, factors: tuple[Factor, ...]) -> TableSpec:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +61,20 @@ class StudyPlan:
     def open_ended(self) -> int:
         return sum(line.seconds is None for line in self.lines if not line.is_done)
 
+    @property
+    def missing_targets(self) -> list[str]:
+        """Files that are neither there nor going to be made, so that their runs would be refused."""
+        missing = [
+            target
+            for line in self.lines
+            if not line.is_done
+            and not line.step.cell.is_modelled
+            and line.step.spec.options.get("create_bytes") is None
+            for target in line.step.cell.targets
+            if not os.path.lexists(target)
+        ]
+        return list(dict.fromkeys(missing))
+
     def duration_words(self) -> str:
         open_ended = self.open_ended
         said = f"about {format_seconds(self.seconds)}"
@@ -86,6 +101,7 @@ class StudyPlan:
             ],
             "duration_s": self.seconds,
             "open_ended": self.open_ended,
+            "missing_targets": self.missing_targets,
         }
 
 
