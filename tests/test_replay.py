@@ -30,7 +30,9 @@ from brickyard import _core
 from brickyard.analysis import replay as replays
 from brickyard.analysis.load_curve import Limit
 from brickyard.cli import main
+from brickyard.databases.connect import refuse_second_at, spoken
 from brickyard.databases.ephemeral import Server, ephemeral_postgres
+from brickyard.errors import BadInputError
 from brickyard.store import Json, Record, Store
 from brickyard.study.replay import link_to, split_dsns
 
@@ -510,6 +512,11 @@ def test_bad_input_is_one_line_and_exit_code_2(
         ([*good, "--field", "colour=red"], "colour"),
         ([*good, "--from", "yesterday"], "yesterday"),
         (["-", "--map", str(mapping), "--to", shop, "--drivers", "2"], "standard input"),
+        ([*good, "--duration", "0"], "--duration 0"),
+        ([*good, str(tmp_path / "." / "a.log")], "named twice"),
+        ([*good, "--pace", "both", "--from", "2010-01-01T00:00:00Z"], "the log runs from 2003-06-02T10:00:00Z to"),
+        ([*good, "--until", "2003-01-01T00:00:00Z"], "lies before 2003-01-01"),
+        ([str(log), "--map", str(mapping), "--to", "postgresql://u:Wrong@s3cret@127.0.0.1:1/x"], "%40"),
     ]
     for arguments, said in cases:
         code = main(["replay", *arguments, "--store", str(tmp_path / "s.db")])
@@ -548,6 +555,16 @@ def test_no_average_is_above_the_busiest_second(
     assert f"{said} calls/s on average" in rate
     assert rate.endswith("100 in the busiest second")
     assert replays.average_per_s(100, 0.99, 97) == 97
+
+
+def test_a_torn_log_is_said(mapping: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "a.log.gz"
+    whole = gzip.compress(w3c(items(20_000, 100.0)).encode())
+    log.write_bytes(whole[: len(whole) // 2])
+    assert main(["replay", str(log), "--map", str(mapping), "--explain"]) == 0
+    out = capsys.readouterr().out
+    assert "Warning" in out
+    assert "a.log.gz is torn" in out
 
 
 def replay_record(
@@ -708,6 +725,16 @@ def test_tls_encrypts_and_checks_whom_it_speaks_with(
             assert "\n" not in err
 
 
+def test_no_part_of_a_password_with_an_at_is_shown() -> None:
+    dsn = "postgresql://shop:Wrong@Pw99@127.0.0.1:5432/shop"
+    for tried in (spoken, refuse_second_at):
+        with pytest.raises(BadInputError, match="%40") as caught:
+            tried(dsn)
+        assert "Pw99" not in str(caught.value)
+    assert spoken(dsn.replace("g@P", "g%40P")) == "postgresql://shop@127.0.0.1:5432/shop"
+    refuse_second_at("postgresql://a@h/x?application_name=b@c@d")
+
+
 def test_databases_are_told_apart_and_routes_agree_with_the_core() -> None:
     assert split_dsns(("postgresql://a,b/x,postgresql://c/y", "host=h dbname=d")) == [
         "postgresql://a,b/x",
@@ -742,6 +769,12 @@ def driver_end(**changes: Any) -> Json:
         ({}, 1, None),
         ({"keeps_pace": False, "driver_lag": {"p99_ns": 30_000_000}}, 1, "Driver 1 did not keep its pace"),
         ({"starved_share": 0.4}, 1, "for its log to be read"),
+        ({"calls": 0, "errors": 0}, 1, "No call was made"),
+        (
+            {"logs": {"requests": 9, "calls": 9, "logs": [{"path": "/a.gz", "torn": "early end"}]}},
+            1,
+            "/a.gz is torn: early end",
+        ),
         ({"logs": {"requests": 100, "calls": 40}}, 1, "Only 40.0 % of the requests"),
         ({}, 11, "88 Mbit/s of results over eth1 of 100"),
     ],

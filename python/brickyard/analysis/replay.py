@@ -588,6 +588,18 @@ def slow_rows(record: Record) -> list[list[str]]:
     ]
 
 
+def torn_logs(record: Record) -> dict[str, str]:
+    """Logs that could not be read to their end, and why."""
+    told = [log for end in ends(record) for log in (end.get("logs") or {}).get("logs", [])]
+    return {log["path"]: log["torn"] for log in told if log.get("torn")}
+
+
+def issued_calls(record: Record) -> int:
+    """Those that were answered, those that failed and those that were due and not sent."""
+    unsent = sum(int(end.get("unsent") or 0) for end in record.events_of("phase_end"))
+    return unsent + sum(int(end.get("calls") or 0) + int(end.get("errors") or 0) for end in ends(record))
+
+
 def log_counts(record: Record) -> Json:
     """What the logs held, over all drivers."""
     total: Counter[str] = Counter()
@@ -630,6 +642,11 @@ def replay_warnings(record: Record) -> list[Json]:
     def warn(identifier: str, text: str, remedy: str, severity: str = "warning") -> None:
         found.append({"id": identifier, "severity": severity, "text": text, "remedy": remedy})
 
+    if any("calls" in end for end in ends(record)) and not issued_calls(record):
+        warn("no_calls", "No call was made: this run measured nothing.", "See --explain, --from and --until.")
+    for place, why in torn_logs(record).items():
+        text = f"{place} is torn: {why}; what came before was replayed."
+        warn("torn_log", text, "Copy or compress the log again: its end is missing.")
     for end in ends(record):
         name = f"Driver {end['driver'] + 1}"
         lag = end.get("driver_lag")

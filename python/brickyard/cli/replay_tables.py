@@ -100,6 +100,10 @@ def print_explained(console: Console, told: Json) -> None:
     for label, text in lines:
         if text:
             console.print(Text.assemble((f"{label:<13} ", "dim"), text), soft_wrap=True)
+    for log in told["logs"]:
+        if log["torn"]:
+            text = f"{log['path']} is torn: {log['torn']}; only what came before was read"
+            console.print(Text.assemble((f"{'Warning':<13} ", "yellow"), text), soft_wrap=True)
     _print_pages(console, told)
     _print_left_out(console, told)
 
