@@ -600,6 +600,35 @@ def issued_calls(record: Record) -> int:
     return unsent + sum(int(end.get("calls") or 0) + int(end.get("errors") or 0) for end in ends(record))
 
 
+LATE_COLUMNS = ["", "calls", "p50", "p99", "max"]
+
+
+def late_rows(records: list[Record]) -> list[list[str]]:
+    """How late calls went after their due instants, and how much of it each driver itself added (driver lag)."""
+    measures = {"sent after due": "lateness", "of it driver lag": "driver_lag"}
+    found = {name: _measured(records, measure) for name, measure in measures.items()}
+    return [_late_row(name, late) for name, late in found.items() if late is not None]
+
+
+def _measured(records: list[Record], measure: str) -> Latency | None:
+    return latency_of(i for record in records for i in record.intervals if i.measure == measure)
+
+
+def _late_row(name: str, found: Latency) -> list[str]:
+    shown = [format_ns(found.percentiles.get(percentile)) for percentile in ("p50", "p99")]
+    return [name, format_count(found.count), *shown, format_ns(found.max_ns)]
+
+
+def late_document(records: list[Record]) -> Json:
+    found = {}
+    for measure in ("lateness", "driver_lag"):
+        late = _measured(records, measure)
+        if late is not None:
+            percentiles = {f"{name}_ns": value for name, value in late.percentiles.items()}
+            found[measure] = {"mean_ns": late.mean_ns, "max_ns": late.max_ns, **percentiles}
+    return found
+
+
 def log_counts(record: Record) -> Json:
     """What the logs held, over all drivers."""
     total: Counter[str] = Counter()
@@ -756,6 +785,7 @@ def replay_document(records: list[Record], limit: Limit | None = None) -> Json:
                 "pages": [page_document(item) for item in pages(group)],
                 "bricks": [page_document(item) for item in bricks(group)],
                 "errors_by_sqlstate": {state: int(count.replace(",", "")) for state, _, count in error_rows(group)},
+                "late": late_document(group),
                 "disk": disk_total(group[0]),
                 "logs": log_counts(group[0]),
             }

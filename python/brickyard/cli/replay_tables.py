@@ -50,6 +50,10 @@ def _print_curve(console: Console, records: list[Record]) -> None:
 
 
 def _print_rest(console: Console, group: list[Record]) -> None:
+    late = replay.late_rows(group)
+    if late:
+        console.print()
+        console.print(table("How late calls were sent", _columns(replay.LATE_COLUMNS), late))
     errors = replay.error_rows(group)
     if errors:
         console.print()
