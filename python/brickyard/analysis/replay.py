@@ -768,7 +768,7 @@ def head_room_lines(room: HeadRoom) -> list[str]:
     length = f"{format_seconds(room.fire_hose_s)} and {format_count(room.fire_hose_calls)} calls"
     return [
         f"Head room: too short to judge: {fire} lasted {length}, of at least {JUDGED_S:.0f} s and"
-        f" {format_count(JUDGED_CALLS)} calls; use a longer log, or --again with --duration. Meanwhile it was"
+        f" {format_count(JUDGED_CALLS)} calls; use a longer log, or --again with --duration. By this it would be"
         f" {factor_words(room.factor)} {of}."
     ]
 
