@@ -311,6 +311,20 @@ def test_what_is_no_cause_is_not_warned_of(changes: dict[str, Any]) -> None:
     assert facts.warnings(changed(changes)) == []
 
 
+def test_a_replay_is_spoken_of_in_the_words_of_databases() -> None:
+    changes = {
+        "plan.kind": "replay",
+        "phase_ends.0.unsent": 51,
+        "phase_ends.0.errors_by_errno": {"57014": 3},
+        "phase_ends.0.outstanding": 2,
+    }
+    said = " ".join(f"{warning['text']} {warning['remedy']}" for warning in facts.warnings(changed(changes)))
+    assert "51 of 5056 calls that were due (1.0%) were never sent: the database did not keep up" in said
+    assert "3 calls failed (57014 3)" in said
+    for word in ("storage", "kernel", "offset", "device", "requests"):
+        assert word not in said
+
+
 def test_a_simulated_run_is_not_blamed_for_the_host() -> None:
     record = changed(
         {

@@ -28,9 +28,12 @@ import pytest
 import support
 from brickyard import _core
 from brickyard.analysis import replay as replays
+from brickyard.analysis.load_curve import Limit
 from brickyard.cli import main
+from brickyard.databases.connect import refuse_second_at, spoken
 from brickyard.databases.ephemeral import Server, ephemeral_postgres
-from brickyard.store import Json, Store
+from brickyard.errors import BadInputError
+from brickyard.store import Json, Record, Store
 from brickyard.study.replay import link_to, split_dsns
 
 MAPPING = """
@@ -214,6 +217,7 @@ def test_both_paces_give_the_head_room_of_the_study(
     document, _ = replayed(capsys, *arguments, store=place)
     room = document["replay"]["head_room"]
     assert room["factor"] == pytest.approx(room["fire_hose_per_s"] / room["normal_per_s"])
+    assert (room["of"], room["is_judged"]) == ("log", False)
     assert room["normal_per_s"] < 60 < room["fire_hose_per_s"]
     runs = [run["run"] for run in document["runs"]]
     assert len(runs) == 4
@@ -226,10 +230,14 @@ def test_both_paces_give_the_head_room_of_the_study(
         assert main([*verb, "--store", str(place)]) == 0
     out = capsys.readouterr().out
     assert "response time by page" in out
+    assert main(["show", str(runs[-1]), "--store", str(place)]) == 0
+    assert re.search(r"sent after due +60 .*\n.*of it driver lag +60 ", capsys.readouterr().out)
+    late = document["replay"]["paces"]["time synchronized"]["late"]
+    assert 0 < late["driver_lag"]["p50_ns"] <= late["lateness"]["p50_ns"] <= late["lateness"]["max_ns"]
     page = tmp_path / "report.html"
     assert main(["report", "--store", str(place), "-o", str(page), *map(str, runs)]) == 0
     text = page.read_text()
-    assert "Head room" in text
+    assert "Head room: too short to judge" in text
     assert "driver" in text
     assert text.count("<svg") >= 2
 
@@ -508,6 +516,11 @@ def test_bad_input_is_one_line_and_exit_code_2(
         ([*good, "--field", "colour=red"], "colour"),
         ([*good, "--from", "yesterday"], "yesterday"),
         (["-", "--map", str(mapping), "--to", shop, "--drivers", "2"], "standard input"),
+        ([*good, "--duration", "0"], "--duration 0"),
+        ([*good, str(tmp_path / "." / "a.log")], "named twice"),
+        ([*good, "--pace", "both", "--from", "2010-01-01T00:00:00Z"], "the log runs from 2003-06-02T10:00:00Z to"),
+        ([*good, "--until", "2003-01-01T00:00:00Z"], "lies before 2003-01-01"),
+        ([str(log), "--map", str(mapping), "--to", "postgresql://u:Wrong@s3cret@127.0.0.1:1/x"], "%40"),
     ]
     for arguments, said in cases:
         code = main(["replay", *arguments, "--store", str(tmp_path / "s.db")])
@@ -532,6 +545,75 @@ def test_explain_shows_a_log_without_a_database(
     told = json.loads(capsys.readouterr().out)["document"]
     assert told["covered_share"] == 0.97
     assert sum(point["calls"] for point in told["course"]) == 97
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(1, "100"), (2, "100"), (60, "100"), (90, "100")])
+def test_no_average_is_above_the_busiest_second(
+    seconds: int, said: str, mapping: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a log with stamps of whole seconds, whose last one lasts as long as the others."""
+    log = tmp_path / "a.log"
+    log.write_text(re.sub(r"\.\d{6} ", " ", w3c([(36_030 + n // 100, "/item?id=1") for n in range(100 * seconds)])))
+    assert main(["replay", str(log), "--map", str(mapping), "--explain"]) == 0
+    rate = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("Rate"))
+    assert f"{said} calls/s on average" in rate
+    assert rate.endswith("100 in the busiest second")
+    assert replays.average_per_s(100, 0.99, 97) == 97
+
+
+def test_a_torn_log_is_said(mapping: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "a.log.gz"
+    whole = gzip.compress(w3c(items(20_000, 100.0)).encode())
+    log.write_bytes(whole[: len(whole) // 2])
+    assert main(["replay", str(log), "--map", str(mapping), "--explain"]) == 0
+    out = capsys.readouterr().out
+    assert "Warning" in out
+    assert "a.log.gz is torn" in out
+
+
+def replay_record(
+    store: Store, pace: Json, calls: int, length_s: float, reason: str = "end of log", logs: Json | None = None
+) -> Record:
+    """A run of one page that was as fast as said."""
+    plan = {**support.plan(), "kind": "replay", "replay": {"pace": pace}}
+    length_ns = int(length_s * 1e9)
+    told = driver_end(logs={"requests": calls, "calls": calls, **(logs or {})})
+    cell = support.cell([1_000_000] * calls)
+    end = support.phase_end(end_ns=length_ns, reason=reason, replay={"drivers": [told], "by_stream": []})
+    return store.record(support.add_run(store, [support.interval(0, length_ns, cell), end], plan_=plan))
+
+
+def test_head_room_is_that_of_the_whole_log_or_says_of_what(tmp_path: Path) -> None:
+    """A log that begins quietly: two calls in the first four seconds, then 100 a second."""
+    whole = {"first_ns": 0, "last_ns": 63 * 10**9, "calls": 6002, "peak_second_calls": 100, "peak_second_unix_s": 9}
+    timed: Json = {"kind": "time_synchronized", "speed": "1x"}
+    with Store(tmp_path / "s.db") as store:
+        piece = replay_record(store, timed, 2, 4.0, "duration")
+        cut = replay_record(store, {"kind": "fire_hose"}, 6000, 6.0, "duration")
+        short = replay_record(store, {"kind": "fire_hose"}, 600, 0.6, logs=whole)
+        long = replay_record(store, {"kind": "fire_hose"}, 6002, 6.002, logs=whole)
+    room = replays.head_room([long, piece])
+    assert room is not None
+    assert (room.of, room.is_judged) == ("log", True)
+    assert room.normal_per_s == pytest.approx(6002 / 64)
+    [said] = replays.verdict_lines([long, piece])
+    assert "the log's average load (93.8 calls/s over 1 min 4 s)" in said
+    assert "1000 % of its busiest second (100 calls)" in said
+    [said] = replays.verdict_lines([cut, piece])
+    assert "the piece of the log that was replayed (its first 4.0 s: 0.50" in said
+    [said] = replays.verdict_lines([short, piece])
+    assert "too short to judge" in said
+
+
+def test_a_percentile_of_too_few_calls_is_not_measured(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.db") as store:
+        few = replay_record(store, {"kind": "fixed", "rate_per_s": 10.0}, 40, 4.0)
+        many = replay_record(store, {"kind": "fixed", "rate_per_s": 500.0}, 2000, 4.0)
+    limit = Limit("p99", 500_000)
+    assert replays.verdict_lines([few], limit) == [
+        "p99 response within 500 µs: not measured: too few calls for p99 at 10.0 calls/s."
+    ]
+    assert replays.verdict_lines([many], limit) == ["p99 response within 500 µs: at no rate that was offered."]
 
 
 def test_standard_input_is_a_log_too(shop: str, mapping: Path, tmp_path: Path) -> None:
@@ -647,6 +729,16 @@ def test_tls_encrypts_and_checks_whom_it_speaks_with(
             assert "\n" not in err
 
 
+def test_no_part_of_a_password_with_an_at_is_shown() -> None:
+    dsn = "postgresql://shop:Wrong@Pw99@127.0.0.1:5432/shop"
+    for tried in (spoken, refuse_second_at):
+        with pytest.raises(BadInputError, match="%40") as caught:
+            tried(dsn)
+        assert "Pw99" not in str(caught.value)
+    assert spoken(dsn.replace("g@P", "g%40P")) == "postgresql://shop@127.0.0.1:5432/shop"
+    refuse_second_at("postgresql://a@h/x?application_name=b@c@d")
+
+
 def test_databases_are_told_apart_and_routes_agree_with_the_core() -> None:
     assert split_dsns(("postgresql://a,b/x,postgresql://c/y", "host=h dbname=d")) == [
         "postgresql://a,b/x",
@@ -681,6 +773,12 @@ def driver_end(**changes: Any) -> Json:
         ({}, 1, None),
         ({"keeps_pace": False, "driver_lag": {"p99_ns": 30_000_000}}, 1, "Driver 1 did not keep its pace"),
         ({"starved_share": 0.4}, 1, "for its log to be read"),
+        ({"calls": 0, "errors": 0}, 1, "No call was made"),
+        (
+            {"logs": {"requests": 9, "calls": 9, "logs": [{"path": "/a.gz", "torn": "early end"}]}},
+            1,
+            "/a.gz is torn: early end",
+        ),
         ({"logs": {"requests": 100, "calls": 40}}, 1, "Only 40.0 % of the requests"),
         ({}, 11, "88 Mbit/s of results over eth1 of 100"),
     ],

@@ -6,7 +6,7 @@ Refusal: no percentile is averaged. Repetitions' maxima are, as the study's "mea
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
@@ -16,7 +16,15 @@ from brickyard.analysis.latency import Latency, is_supported, latency_of
 from brickyard.analysis.load_curve import CurvePoint, Limit, curve_point, usable
 from brickyard.analysis.totals import rated_intervals, stream_name, stream_plan
 from brickyard.store import Interval, Json, Record
-from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, three_digits
+from brickyard.units import (
+    format_count,
+    format_iops,
+    format_mib_per_s,
+    format_ns,
+    format_percent,
+    format_seconds,
+    three_digits,
+)
 
 COLD_S = 10  # seconds that a cold start is looked at; the study saw maxima of several seconds in its first ones
 LINK_SHARE_MAX = 0.8  # of a link's speed: from here on protocol overhead may fill the rest
@@ -240,25 +248,101 @@ def _per_s(value: float | None) -> str:
     return DASH if value is None else format_iops(value)
 
 
+# A start, a stop and a second of anything else weigh little in so much.
+JUDGED_S = 5.0
+JUDGED_CALLS = 1000
+
+
 @dataclass(frozen=True)
 class HeadRoom:
-    """How much more the databases carry than the load that was recorded."""
+    """How much more the databases carry than the log's average load, or than that of a piece of it."""
 
     fire_hose_per_s: float
     normal_per_s: float
     factor: float
+    of: str  # "log": all of it that was asked for; "piece": what a duration left of it
+    span_s: float | None  # of the log's time, that `normal_per_s` is the average over
+    busiest_second_calls: int | None
+    fire_hose_s: float
+    fire_hose_calls: int
+
+    @property
+    def is_judged(self) -> bool:
+        return self.fire_hose_s >= JUDGED_S and self.fire_hose_calls >= JUDGED_CALLS
+
+    def document(self) -> Json:
+        return {**asdict(self), "is_judged": self.is_judged}
+
+
+@dataclass(frozen=True)
+class LogLoad:
+    """What a log asks for by its own stamps."""
+
+    calls: int
+    span_s: float
+    busiest_second_calls: int | None
+
+    @property
+    def per_s(self) -> float:
+        return average_per_s(self.calls, self.span_s, self.busiest_second_calls)
+
+
+def log_span_s(first_ns: int | None, last_ns: int | None) -> float:
+    """From the first stamp to the end of the last: stamps of whole seconds last one each."""
+    if first_ns is None or last_ns is None:
+        return 0.0
+    is_whole = first_ns % 1_000_000_000 == 0 and last_ns % 1_000_000_000 == 0
+    return (last_ns - first_ns) / 1e9 + is_whole
+
+
+def average_per_s(calls: int, span_s: float, busiest_second_calls: int | None) -> float:
+    """No average is above the busiest second, as that of a few calls in less than a second would be."""
+    most = busiest_second_calls or calls
+    return min(calls / span_s, float(most)) if span_s > 0 else float(most)
+
+
+def log_load(record: Record) -> LogLoad | None:
+    """Of a run that read its logs to their end once; None of any other."""
+    told = [end.get("logs") for end in ends(record)]
+    reasons = {end.get("reason") for end in record.events_of("phase_end")}
+    if reasons != {"end of log"} or not told or not all(told):
+        return None
+    known = [item for item in told if item and item.get("last_ns") is not None]
+    calls = sum(int(item["calls"]) for item in known)
+    if not calls:
+        return None
+    span_s = log_span_s(min(i["first_ns"] for i in known), max(i["last_ns"] for i in known))
+    # Drivers count their own seconds: the busiest of all is known where they agree on which it is.
+    peaks = [item for item in known if item["calls"]]
+    is_one = len({item["peak_second_unix_s"] for item in peaks}) == 1
+    return LogLoad(calls, span_s, sum(item["peak_second_calls"] for item in peaks) if is_one else None)
 
 
 def head_room(records: list[Record]) -> HeadRoom | None:
-    """Fire-hose rate over time-synchronized rate, as the study reckoned; a constant speed is taken out again."""
+    """Fire-hose rate over the log's average. Where no run read the whole log, over the rate of the piece replayed."""
     done = [record for record in records if record.info.outcome == "done"]
-    fire = calls_per_s([record for record in done if _kind(record) == "fire_hose"])
+    hoses = [record for record in done if _kind(record) == "fire_hose"]
+    fire = calls_per_s(hoses)
     speeds = {speed: [r for r in done if _constant_speed(r) == speed] for speed in map(_constant_speed, done) if speed}
     if not fire or not speeds:
         return None
     speed = min(speeds, key=lambda s: abs(s - 1))
-    normal = (calls_per_s(speeds[speed]) or 0.0) / speed
-    return HeadRoom(fire, normal, fire / normal) if normal else None
+    load = next((found for record in [*speeds[speed], *hoses] if (found := log_load(record))), None)
+    length_s, calls = (sum(column) / len(hoses) for column in zip(*map(_issued, hoses), strict=True))
+    if load is None:
+        normal = (calls_per_s(speeds[speed]) or 0.0) / speed
+        of, span_s, busiest = "piece", fmean(_issued(record)[0] for record in speeds[speed]) * speed, None
+    else:
+        normal, of, span_s, busiest = load.per_s, "log", load.span_s, load.busiest_second_calls
+    return HeadRoom(fire, normal, fire / normal, of, span_s, busiest, length_s, round(calls)) if normal else None
+
+
+def _issued(record: Record) -> tuple[float, int]:
+    """For how long calls were issued, and how many."""
+    spans = rated_intervals(record, 0)
+    starts = {span.start_ns for span in spans}
+    calls = sum(item.requests for item in _once(record) if item.start_ns in starts)
+    return sum(span.end_ns - span.start_ns for span in spans) / 1e9, calls
 
 
 def _kind(record: Record) -> str:
@@ -304,12 +388,19 @@ def within(records: list[Record], limit: Limit | None) -> Json | None:
     if limit is None or not points:
         return None
     best, worst = usable(points, limit)
+    unmeasured = worst is not None and not worst.overloaded and not worst.errors and _lacks(worst, limit)
     return {
         "figure": limit.figure,
         "above_ns": limit.above_ns,
         "rate_per_s": best.offered_per_s if best else None,
-        "broken_at_per_s": worst.offered_per_s if worst else None,
+        "broken_at_per_s": worst.offered_per_s if worst and not unmeasured else None,
+        "unmeasured_at_per_s": worst.offered_per_s if worst and unmeasured else None,
     }
+
+
+def _lacks(point: CurvePoint, limit: Limit) -> bool:
+    """Too few calls for the percentile."""
+    return limit.figure != "mean" and point.percentiles.get(limit.figure) is None
 
 
 @dataclass(frozen=True)
@@ -497,6 +588,47 @@ def slow_rows(record: Record) -> list[list[str]]:
     ]
 
 
+def torn_logs(record: Record) -> dict[str, str]:
+    """Logs that could not be read to their end, and why."""
+    told = [log for end in ends(record) for log in (end.get("logs") or {}).get("logs", [])]
+    return {log["path"]: log["torn"] for log in told if log.get("torn")}
+
+
+def issued_calls(record: Record) -> int:
+    """Those that were answered, those that failed and those that were due and not sent."""
+    unsent = sum(int(end.get("unsent") or 0) for end in record.events_of("phase_end"))
+    return unsent + sum(int(end.get("calls") or 0) + int(end.get("errors") or 0) for end in ends(record))
+
+
+LATE_COLUMNS = ["", "calls", "p50", "p99", "max"]
+
+
+def late_rows(records: list[Record]) -> list[list[str]]:
+    """How late calls went after their due instants, and how much of it each driver itself added (driver lag)."""
+    measures = {"sent after due": "lateness", "of it driver lag": "driver_lag"}
+    found = {name: _measured(records, measure) for name, measure in measures.items()}
+    return [_late_row(name, late) for name, late in found.items() if late is not None]
+
+
+def _measured(records: list[Record], measure: str) -> Latency | None:
+    return latency_of(i for record in records for i in record.intervals if i.measure == measure)
+
+
+def _late_row(name: str, found: Latency) -> list[str]:
+    shown = [format_ns(found.percentiles.get(percentile)) for percentile in ("p50", "p99")]
+    return [name, format_count(found.count), *shown, format_ns(found.max_ns)]
+
+
+def late_document(records: list[Record]) -> Json:
+    found = {}
+    for measure in ("lateness", "driver_lag"):
+        late = _measured(records, measure)
+        if late is not None:
+            percentiles = {f"{name}_ns": value for name, value in late.percentiles.items()}
+            found[measure] = {"mean_ns": late.mean_ns, "max_ns": late.max_ns, **percentiles}
+    return found
+
+
 def log_counts(record: Record) -> Json:
     """What the logs held, over all drivers."""
     total: Counter[str] = Counter()
@@ -539,6 +671,11 @@ def replay_warnings(record: Record) -> list[Json]:
     def warn(identifier: str, text: str, remedy: str, severity: str = "warning") -> None:
         found.append({"id": identifier, "severity": severity, "text": text, "remedy": remedy})
 
+    if any("calls" in end for end in ends(record)) and not issued_calls(record):
+        warn("no_calls", "No call was made: this run measured nothing.", "See --explain, --from and --until.")
+    for place, why in torn_logs(record).items():
+        text = f"{place} is torn: {why}; what came before was replayed."
+        warn("torn_log", text, "Copy or compress the log again: its end is missing.")
     for end in ends(record):
         name = f"Driver {end['driver'] + 1}"
         lag = end.get("driver_lag")
@@ -599,20 +736,41 @@ def verdict_lines(records: list[Record], limit: Limit | None = None) -> list[str
     lines = []
     room = head_room(records)
     if room is not None:
-        lines.append(
-            f"Head room: the databases can serve {factor_words(room.factor)} the recorded load"
-            f" ({format_iops(room.fire_hose_per_s)} calls/s as fast as possible, {format_iops(room.normal_per_s)} in"
-            " the log's time)."
-        )
+        lines += head_room_lines(room)
     found = within(records, limit)
     if found and limit:
         said = f"{limit.figure} response within {format_ns(limit.above_ns)}"
-        if found["rate_per_s"] is None:
+        best, broken, unmeasured = (found[f"{key}_per_s"] for key in ("rate", "broken_at", "unmeasured_at"))
+        if unmeasured:
+            few = f"not measured: too few calls for {limit.figure} at {format_iops(unmeasured)} calls/s"
+            lines.append(f"{said}: up to {format_iops(best)} calls/s; beyond {few}." if best else f"{said}: {few}.")
+        elif best is None:
             lines.append(f"{said}: at no rate that was offered.")
         else:
-            end = f"; no longer at {format_iops(found['broken_at_per_s'])}" if found["broken_at_per_s"] else ""
-            lines.append(f"{said}: up to {format_iops(found['rate_per_s'])} calls/s{end}.")
+            end = f"; no longer at {format_iops(broken)}" if broken else ""
+            lines.append(f"{said}: up to {format_iops(best)} calls/s{end}.")
     return lines
+
+
+def head_room_lines(room: HeadRoom) -> list[str]:
+    normal = f"{format_iops(room.normal_per_s)} calls/s"
+    span = f" over {format_seconds(room.span_s)}" if room.span_s else ""
+    if room.of == "log":
+        of = f"the log's average load ({normal}{span})"
+        if room.busiest_second_calls:
+            busiest = factor_words(room.fire_hose_per_s / room.busiest_second_calls)
+            of += f", {busiest} its busiest second ({format_count(room.busiest_second_calls)} calls)"
+    else:
+        of = f"the piece of the log that was replayed (its first{span.removeprefix(' over')}: {normal})"
+    fire = f"{format_iops(room.fire_hose_per_s)} calls/s as fast as possible"
+    if room.is_judged:
+        return [f"Head room: the databases can serve {factor_words(room.factor)} {of}; {fire}."]
+    length = f"{format_seconds(room.fire_hose_s)} and {format_count(room.fire_hose_calls)} calls"
+    return [
+        f"Head room: too short to judge: {fire} lasted {length}, of at least {JUDGED_S:.0f} s and"
+        f" {format_count(JUDGED_CALLS)} calls; use a longer log, or --again with --duration. By this it would be"
+        f" {factor_words(room.factor)} {of}."
+    ]
 
 
 def replay_document(records: list[Record], limit: Limit | None = None) -> Json:
@@ -627,12 +785,13 @@ def replay_document(records: list[Record], limit: Limit | None = None) -> Json:
                 "pages": [page_document(item) for item in pages(group)],
                 "bricks": [page_document(item) for item in bricks(group)],
                 "errors_by_sqlstate": {state: int(count.replace(",", "")) for state, _, count in error_rows(group)},
+                "late": late_document(group),
                 "disk": disk_total(group[0]),
                 "logs": log_counts(group[0]),
             }
             for name, group in by_pace(records).items()
         },
-        "head_room": None if room is None else {**room.__dict__},
+        "head_room": None if room is None else room.document(),
         "limit": within(records, limit),
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +20,8 @@ from brickyard.cli.tables import print_circumstances, print_warnings
 from brickyard.errors import BAD_INPUT, INTERRUPTED, BadInputError, one_line
 from brickyard.store import Json, Store
 from brickyard.study.interrupt import Interrupt
-from brickyard.study.replay import STDIN, ReplaySpec, check, split_dsns, with_pace
+from brickyard.study.replay import STDIN, ReplaySpec, check, split_dsns, why_no_call, with_pace
+from brickyard.study.replay import explain as explained
 from brickyard.study.replay import replay as replay_once
 from brickyard.study.runner import RunResult
 
@@ -92,7 +92,7 @@ def replay(
         seed=seed,
         from_time=since,
         until_time=until,
-        duration_ns=None if duration is None else _ns("--duration", duration),
+        duration_ns=None if duration is None else _length_ns(duration),
         again=again,
         patience_ns=_ns("--patience", patience),
     )
@@ -143,6 +143,8 @@ def _run(store: Store, terminal: Terminal, interrupt: Interrupt, specs: list[Rep
             results.append(replay_once(store, terminal, interrupt, spec, labels if study else None, study))
             if results[-1].outcome != "done":
                 break
+            if results[-1].outcome == "done" and not replays.issued_calls(store.record(results[-1].run)):
+                raise BadInputError(why_no_call(spec))
     finally:
         if study is not None:
             store.end_study(study, results[-1].outcome if results else "failed", [])
@@ -150,13 +152,9 @@ def _run(store: Store, terminal: Terminal, interrupt: Interrupt, specs: list[Rep
 
 
 def _explain(spec: ReplaySpec, *, as_json: bool) -> int:
-    bricks = max(len(spec.to), 1)
     if STDIN not in spec.logs:
         stderr().print("reading", ", ".join(spec.logs), markup=False, soft_wrap=True)
-    try:
-        told: Json = jsonlib.loads(_core.replay_explain(jsonlib.dumps(spec.order()), bricks))
-    except ValueError as error:
-        raise BadInputError(one_line(error)) from error
+    told = explained(spec)
     if as_json:
         emit(told)
     else:
@@ -171,6 +169,13 @@ def _read(place: Path) -> str:
         raise BadInputError(f"--map {place}: {error.strerror}; name the mapping's TOML file") from error
     except UnicodeDecodeError as error:
         raise BadInputError(f"--map {place}: is not text in UTF-8") from error
+
+
+def _length_ns(duration: str) -> int:
+    found = _ns("--duration", duration)
+    if not found:
+        raise BadInputError(f"--duration {duration}: a replay of no length measures nothing; give it a second or more")
+    return found
 
 
 def _ns(option: str, text: str) -> int:

@@ -50,6 +50,10 @@ def _print_curve(console: Console, records: list[Record]) -> None:
 
 
 def _print_rest(console: Console, group: list[Record]) -> None:
+    late = replay.late_rows(group)
+    if late:
+        console.print()
+        console.print(table("How late calls were sent", _columns(replay.LATE_COLUMNS), late))
     errors = replay.error_rows(group)
     if errors:
         console.print()
@@ -86,7 +90,7 @@ def _print_verdict(console: Console, records: list[Record], limit: Limit | None)
 
 def print_explained(console: Console, told: Json) -> None:
     """What a log would do."""
-    span_s = ((told["last_ns"] or 0) - (told["first_ns"] or 0)) / 1e9
+    span_s = replay.log_span_s(told["first_ns"], told["last_ns"])
     lines = [
         ("Logs", ", ".join(f"{log['path']} ({log['format']})" for log in told["logs"])),
         ("Lines", format_count(told["lines"])),
@@ -100,6 +104,10 @@ def print_explained(console: Console, told: Json) -> None:
     for label, text in lines:
         if text:
             console.print(Text.assemble((f"{label:<13} ", "dim"), text), soft_wrap=True)
+    for log in told["logs"]:
+        if log["torn"]:
+            text = f"{log['path']} is torn: {log['torn']}; only what came before was read"
+            console.print(Text.assemble((f"{'Warning':<13} ", "yellow"), text), soft_wrap=True)
     _print_pages(console, told)
     _print_left_out(console, told)
 
@@ -114,11 +122,13 @@ def _span_words(told: Json, span_s: float) -> str:
 
 
 def _rate_words(told: Json, span_s: float) -> str:
-    if span_s <= 0 or not told["calls"]:
+    if not told["calls"]:
         return ""
+    average = replay.average_per_s(told["calls"], span_s, told["peak_second_calls"])
     busiest = max(told["course"], key=lambda point: point["calls"], default=None)
-    text = f"{format_iops(told['calls'] / span_s)} calls/s on average"
-    if busiest and len(told["course"]) > 1:
+    text = f"{format_iops(average)} calls/s on average"
+    # The first minute and the last may be partly outside the log: such a one says nothing.
+    if busiest and len(told["course"]) > 1 and busiest["calls"] / busiest["length_s"] >= average:
         text += f", {format_iops(busiest['calls'] / busiest['length_s'])} in the busiest"
         text += " minute" if busiest["length_s"] == 60 else f" {format_seconds(busiest['length_s'])}"
     return f"{text}, {format_count(told['peak_second_calls'])} in the busiest second"

@@ -5,6 +5,7 @@ Refusal: a password is never part of what is said, stored or passed on; messages
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -55,7 +56,15 @@ def spoken(dsn: str) -> str:
     return f"postgresql://{user}{host}{':' + port if port else ''}/{quote(database, safe='')}"
 
 
+def refuse_second_at(dsn: str) -> None:
+    """PostgreSQL ends a password at the first @ and takes the rest of it for a host, which is shown."""
+    _, is_uri, rest = dsn.partition("://")
+    if is_uri and re.split(r"[/?]", rest, maxsplit=1)[0].count("@") > 1:
+        raise BadInputError(f"--to: a password that holds an @ (write it as %40); {HOW}")
+
+
 def _parsed(dsn: str) -> dict[str, str]:
+    refuse_second_at(dsn)
     psycopg = driver()
     try:
         told = psycopg.conninfo.conninfo_to_dict(dsn)

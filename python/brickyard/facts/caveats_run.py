@@ -55,6 +55,14 @@ def section(value: Any, *keys: str) -> Json:
     return value if isinstance(value, dict) else {}
 
 
+def is_replay(record: Json) -> bool:
+    return section(record, "plan").get("kind") == "replay"
+
+
+def asked(record: Json) -> str:
+    return "calls" if is_replay(record) else "requests"
+
+
 def simulated(record: Json) -> bool:
     return section(record, "start").get("engine") == "sim"
 
@@ -143,9 +151,12 @@ def failures(record: Json) -> Iterator[Json]:
         yield item(
             "errors",
             "warning",
-            f"{count} requests failed{f' ({names})' if names else ''} beside {good} that succeeded; they are "
+            f"{count} {asked(record)} failed{f' ({names})' if names else ''} beside {good} that succeeded; they are "
             "in no throughput figure.",
-            "Look at the errors with their offsets, and at the kernel's log, before comparing this run with another.",
+            "Look at the failed calls by SQLSTATE, and at the server's log, before comparing this run with another."
+            if is_replay(record)
+            else "Look at the errors with their offsets, and at the kernel's log, before comparing this run with "
+            "another.",
         )
 
 
@@ -164,21 +175,31 @@ def hangs(record: Json) -> Iterator[Json]:
         yield item(
             "outstanding",
             "warning",
-            f"{left} requests had not come back when the run ended; what became of them is not known.",
-            "Let the run drain instead of interrupting it twice, or look for a device that no longer answers.",
+            f"{left} {asked(record)} had not come back when the run ended; what became of them is not known.",
+            "Let the run drain instead of interrupting it twice, or look for a "
+            f"{'server' if is_replay(record) else 'device'} that no longer answers.",
         )
 
 
 def generator(record: Json) -> Iterator[Json]:
     for end in rows(record, "phase_ends"):
         if end.get("generator_bound"):
-            words, remedy = generator_words(end)
+            words, remedy = driver_words(end) if is_replay(record) else generator_words(end)
             yield item(
                 "generator_bound",
                 "warning",
                 f"In {phase_name(record, int(end.get('phase') or 0))} {words}.",
                 remedy,
             )
+
+
+def driver_words(end: Json) -> tuple[str, str]:
+    """The same of a replay's drivers, which are one thread each."""
+    why = "a driver used a whole core" if end.get("generator_bound_reason") == "cpu" else "a driver waited for its log"
+    return (
+        f"the drivers were the limit, not the database: {why}",
+        "Use more drivers, and read the figures as a lower bound.",
+    )
 
 
 def generator_words(end: Json) -> tuple[str, str]:
@@ -236,8 +257,8 @@ def overload(record: Json) -> Iterator[Json]:
             yield item(
                 "overloaded",
                 "warning",
-                f"In {phase_name(record, phase)} {unsent} of {due} requests that were due ({unsent / due:.1%}) "
-                "were never sent: the storage did not keep up.",
+                f"In {phase_name(record, phase)} {unsent} of {due} {asked(record)} that were due ({unsent / due:.1%}) "
+                f"were never sent: the {'database' if is_replay(record) else 'storage'} did not keep up.",
                 "Lower the rate, or read this run as the answer that the rate is too high.",
             )
 

@@ -207,6 +207,9 @@ def tables(records: list[Record]) -> list[Table]:
         if bricks:
             cut = [row[:9] for row in bricks]
             made.append(Table(f"{title}: by database", ["database", *replay.PAGE_COLUMNS[1:9]], cut, text_columns=1))
+        late = replay.late_rows(group)
+        if late:
+            made.append(Table(f"{title}: how late calls were sent", replay.LATE_COLUMNS, late, text_columns=1))
         errors = replay.error_rows(group)
         if errors:
             made.append(Table(f"{title}: failed calls", ["SQLSTATE", "what it is", "calls"], errors, text_columns=2))

@@ -12,9 +12,11 @@ import re
 import socket
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from brickyard import _core
+from brickyard.databases.connect import refuse_second_at
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json, Store
 from brickyard.study.interrupt import Interrupt
@@ -124,11 +126,58 @@ class ReplaySpec:
 
 def check(spec: ReplaySpec) -> Json:
     """Pages, databases (without passwords) and beginning of a replay; what can't be is refused in one line."""
+    check_logs(spec)
+    for dsn in spec.to:
+        refuse_second_at(dsn)
     try:
         found: Json = json.loads(_core.replay_check(json.dumps(spec.order())))
     except ValueError as error:
         raise BadInputError(one_line(error)) from error
     return found
+
+
+def check_logs(spec: ReplaySpec) -> None:
+    """The same log twice would double its load."""
+    seen: set[str] = set()
+    for log in spec.logs:
+        place = log if log == STDIN else os.path.realpath(log)
+        if place in seen and log != STDIN:
+            raise BadInputError(f"{log}: the same log is named twice, which would double its calls; name it once")
+        seen.add(place)
+
+
+def explain(spec: ReplaySpec) -> Json:
+    """What the logs would do, and whether reading them was interrupted."""
+    check_logs(spec)
+    try:
+        told: Json = json.loads(_core.replay_explain(json.dumps(spec.order()), max(len(spec.to), 1)))
+    except ValueError as error:
+        raise BadInputError(one_line(error)) from error
+    return told
+
+
+def why_no_call(spec: ReplaySpec) -> str:
+    """Why a replay that ended well made no call, and what helps."""
+    if STDIN in spec.logs:
+        return "standard input held no request that became a call; see --explain, --from and --until"
+    told = explain(spec)["document"]
+    name = spec.title()
+    if told["calls"]:
+        return f"no call of {name} was due within --duration; make it longer"
+    if told["requests"]:
+        return f"{name}: none of its requests became a call; see --explain, and add them to the mapping"
+    whole = explain(replace(spec, from_time=None, until_time=None))["document"]
+    if whole["first_ns"] is None:
+        return f"{name}: no requests in it"
+    window = " and ".join(filter(None, (spec.from_time, spec.until_time)))
+    where = f"between {window}" if spec.from_time and spec.until_time else f"from {window} on"
+    where = where if spec.from_time else f"before {window}"
+    span = f"from {_utc(whole['first_ns'])} to {_utc(whole['last_ns'])}"
+    return f"no call of {name} lies {where}; the log runs {span}"
+
+
+def _utc(unix_ns: int) -> str:
+    return datetime.fromtimestamp(unix_ns // 1_000_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def replay(

@@ -236,7 +236,8 @@ def merged_end(ends: list[Json], by_stream: list[Json]) -> Json:
     """The ends of all drivers as that of one phase."""
     replays = [end["replay"] for end in ends]
     bound = [end for end in ends if end["generator_bound"]]
-    reasons = [str(end["reason"]) for end in ends]
+    # The first that was cut off tells more than those whose logs had ended.
+    reasons = sorted((str(end["reason"]) for end in ends), key=lambda reason: reason == "end of log")
     return {
         **ends[0],
         "end_ns": max(int(end["end_ns"]) for end in ends),
