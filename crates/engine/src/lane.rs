@@ -6,10 +6,11 @@ use pace::Schedule;
 use plan::{FlushCall, FlushEvery, Lockstep, SyncMode};
 
 use crate::control::Knobs;
-use crate::device::{Entry, Operation};
+use crate::device::{Completion, Entry, Operation};
 use crate::frames::FrameJudge;
+use crate::pattern::Pattern;
 use crate::payload::Payload;
-use crate::source::{ChainKind, Part, Source};
+use crate::source::{ChainKind, Next, Part, Request, Source};
 use crate::verify::Verifier;
 
 /// When a lane's operations are due.
@@ -21,6 +22,33 @@ pub enum Pacer {
     Open(Schedule),
 }
 
+/// Where a lane's operations come from. A pattern is known as one, so that a request of it costs no call.
+pub enum LaneSource {
+    Pattern(Box<Pattern>),
+    Other(Box<dyn Source>),
+}
+
+impl Source for LaneSource {
+    fn next(&mut self, slot: u32, now_ns: u64, last: Option<&Completion>) -> Next {
+        match self {
+            LaneSource::Pattern(pattern) => Next::Do(pattern.next()),
+            LaneSource::Other(source) => source.next(slot, now_ns, last),
+        }
+    }
+
+    fn abort(&mut self, slot: u32) {
+        if let LaneSource::Other(source) = self {
+            source.abort(slot);
+        }
+    }
+
+    fn dirty(&mut self, buffer: &mut [u8]) {
+        if let LaneSource::Other(source) = self {
+            source.dirty(buffer);
+        }
+    }
+}
+
 /// What a lane is made of.
 pub struct LaneSpec {
     pub stream: u16,
@@ -30,7 +58,7 @@ pub struct LaneSpec {
     pub depth: u32,
     /// The most slots a ramp may ask for.
     pub depth_max: u32,
-    pub source: Box<dyn Source>,
+    pub source: LaneSource,
     pub pacer: Pacer,
     pub buffer_bytes: u32,
     pub operations: [bool; record::OPERATIONS],
@@ -66,6 +94,11 @@ pub(crate) struct Lane {
     /// Waits for the other lanes; or a ramp has set it aside.
     pub held: bool,
     pub aside: bool,
+    /// Its requests hang together or are checked: chains, frames, rounds, flushes that are owed, verification. All of
+    /// that is off the path of a lane that has none.
+    pub tied: bool,
+    /// A slot gets its next request at the instant that the one before ended.
+    pub follows_at_once: bool,
 }
 
 /// A request in flight.
@@ -80,8 +113,12 @@ pub(crate) struct Slot {
     pub operation: Operation,
     pub in_flight: bool,
     pub hang_named: bool,
+}
+
+/// What ties a slot's request to others, where its lane is `tied`.
+#[derive(Clone, Copy)]
+pub(crate) struct Ties {
     pub part: Part,
-    pub entry: Entry,
     /// What this slot's chain is counted as.
     pub chain: ChainKind,
     /// A step of this slot's chain has failed.
@@ -91,6 +128,35 @@ pub(crate) struct Slot {
     pub chain_submitted_ns: u64,
     /// Number of the frame that the request belongs to, where its lane has frames.
     pub frame: u64,
+    pub entry: Entry,
+}
+
+impl Slot {
+    pub fn new(lane: u16, stream: u16) -> Slot {
+        Slot {
+            due_ns: 0,
+            queued_ns: 0,
+            offset_bytes: 0,
+            request_bytes: 0,
+            lane,
+            stream,
+            operation: Operation::Read,
+            in_flight: false,
+            hang_named: false,
+        }
+    }
+}
+
+impl Ties {
+    pub const NONE: Ties = Ties {
+        part: Part::Whole,
+        chain: ChainKind::Steps,
+        chain_failed: false,
+        chain_due_ns: 0,
+        chain_submitted_ns: 0,
+        frame: 0,
+        entry: Entry { directory: 0, number: 0 },
+    };
 }
 
 fn round_of(spec: &LaneSpec) -> u64 {
@@ -105,6 +171,10 @@ impl Lane {
         let free = (first_slot..first_slot + spec.depth_max).rev().collect();
         let depth_now = spec.depth;
         let round_left = round_of(&spec);
+        let bound = spec.verifier.is_some() || spec.frames.is_some() || spec.lockstep.is_some();
+        let tied = bound || spec.flush_every.is_some() || matches!(spec.source, LaneSource::Other(_));
+        let follows_at_once = matches!(spec.pacer, Pacer::Closed { think_ns: 0 });
+        let ended = spec.requests_left == 0 || spec.bytes_left == 0;
         Lane {
             spec,
             free,
@@ -113,10 +183,12 @@ impl Lane {
             depth_now,
             writes: 0,
             writes_since_flush: 0,
-            ended: false,
+            ended,
             round_left,
             held: false,
             aside: false,
+            tied,
+            follows_at_once,
         }
     }
 
@@ -125,8 +197,17 @@ impl Lane {
         (self.round_left, self.held) = (round_of(&self.spec), false);
     }
 
-    /// A request is issued: so much less is left of this round.
+    /// A request is issued: so much less is left of the lane's limits. That it has ended is known at once, since a lane
+    /// must not wait for its next due time to learn that it has nothing left.
     #[inline(always)]
+    pub fn spend(&mut self, request: &Request) {
+        let counts = request.operation != Operation::Flush || !self.spec.flushes_on_top;
+        self.spec.requests_left -= u64::from(counts);
+        self.spec.bytes_left = self.spec.bytes_left.saturating_sub(u64::from(request.request_bytes));
+        self.ended = self.spec.requests_left == 0 || self.spec.bytes_left == 0;
+    }
+
+    /// A request is issued: so much less is left of this round.
     pub fn take_of_round(&mut self, request_bytes: u32) {
         if let Some(lockstep) = self.spec.lockstep {
             let taken = if lockstep.bytes.is_some() { u64::from(request_bytes) } else { 1 };
@@ -170,11 +251,16 @@ impl Lane {
 
     #[inline(always)]
     pub fn may_issue(&self) -> bool {
-        self.in_flight < self.depth_now && !self.ended && !self.held
+        self.may_issue_beside(0)
+    }
+
+    /// As `may_issue`, if so many slots that count as in flight had ended.
+    #[inline(always)]
+    pub fn may_issue_beside(&self, ended: u32) -> bool {
+        self.in_flight < self.depth_now + ended && !self.ended && !self.held
     }
 
     /// The flush that is owed after so many writes, if it is owed now.
-    #[inline(always)]
     pub fn owed_flush(&mut self) -> Option<FlushCall> {
         let every = self.spec.flush_every?;
         if self.writes_since_flush < every.writes {
