@@ -6,7 +6,7 @@ use pace::Schedule;
 use plan::{FlushCall, FlushEvery, Lockstep, SyncMode};
 
 use crate::control::Knobs;
-use crate::device::{Completion, Entry, Operation};
+use crate::device::{Completion, Device, Entry, Operation, Order};
 use crate::frames::FrameJudge;
 use crate::pattern::Pattern;
 use crate::payload::Payload;
@@ -82,6 +82,8 @@ pub(crate) struct Lane {
     /// Slots that are not in flight, as numbers of the loop.
     pub free: Vec<u32>,
     pub first_slot: u32,
+    /// Which of its loop's lanes, counted from 0.
+    pub number: u16,
     pub in_flight: u32,
     /// How many slots the knobs allow now.
     pub depth_now: u32,
@@ -97,7 +99,7 @@ pub(crate) struct Lane {
     /// Its requests hang together or are checked: chains, frames, rounds, flushes that are owed, verification. All of
     /// that is off the path of a lane that has none.
     pub tied: bool,
-    /// A slot gets its next request at the instant that the one before ended.
+    /// A slot gets its next request at the instant that the one before ended, and from a pattern alone.
     pub follows_at_once: bool,
 }
 
@@ -145,6 +147,25 @@ impl Slot {
             hang_named: false,
         }
     }
+
+    /// A request begins here.
+    #[inline(always)]
+    pub fn take(&mut self, request: &Request, due_ns: u64, now_ns: u64) {
+        self.due_ns = due_ns;
+        self.queued_ns = now_ns;
+        self.offset_bytes = request.offset_bytes;
+        self.request_bytes = request.request_bytes;
+        self.operation = request.operation;
+        self.in_flight = true;
+        self.hang_named = false;
+    }
+
+    /// The request ends. True: it did all that was asked for.
+    #[inline(always)]
+    pub fn ends(&mut self, completion: &Completion) -> bool {
+        self.in_flight = false;
+        completion.result == self.request_bytes as i32 || (completion.result >= 0 && !self.operation.moves_data())
+    }
 }
 
 impl Ties {
@@ -164,7 +185,7 @@ fn round_of(spec: &LaneSpec) -> u64 {
 }
 
 impl Lane {
-    pub fn new(mut spec: LaneSpec, first_slot: u32, start_ns: u64) -> Lane {
+    pub fn new(mut spec: LaneSpec, number: u16, first_slot: u32, start_ns: u64) -> Lane {
         if let Pacer::Open(schedule) = &mut spec.pacer {
             schedule.start_at(start_ns);
         }
@@ -173,12 +194,13 @@ impl Lane {
         let round_left = round_of(&spec);
         let bound = spec.verifier.is_some() || spec.frames.is_some() || spec.lockstep.is_some();
         let tied = bound || spec.flush_every.is_some() || matches!(spec.source, LaneSource::Other(_));
-        let follows_at_once = matches!(spec.pacer, Pacer::Closed { think_ns: 0 });
+        let follows_at_once = !tied && matches!(spec.pacer, Pacer::Closed { think_ns: 0 });
         let ended = spec.requests_left == 0 || spec.bytes_left == 0;
         Lane {
             spec,
             free,
             first_slot,
+            number,
             in_flight: 0,
             depth_now,
             writes: 0,
@@ -258,6 +280,60 @@ impl Lane {
     #[inline(always)]
     pub fn may_issue_beside(&self, ended: u32) -> bool {
         self.in_flight < self.depth_now + ended && !self.ended && !self.held
+    }
+
+    /// Another slot is in flight; `depth` counts those of the lane's stream, now and at the most.
+    #[inline(always)]
+    pub fn enters(&mut self, depth: &mut (u32, u32)) {
+        self.in_flight += 1;
+        depth.0 += 1;
+        depth.1 = depth.1.max(depth.0);
+    }
+
+    /// The next request of a slot the last request of which has just ended, where nothing but the pattern decides it.
+    #[inline(always)]
+    pub fn next_at_once(&mut self) -> Option<Request> {
+        if !(self.follows_at_once && self.may_issue_beside(1)) {
+            return None;
+        }
+        let LaneSource::Pattern(pattern) = &mut self.spec.source else { return None };
+        let request = pattern.next();
+        self.spend(&request);
+        Some(request)
+    }
+
+    /// Hands a request to the device, with the data of a write.
+    #[inline(always)]
+    pub fn queue(&mut self, device: &mut impl Device, slot: u32, request: &Request, flush_call: FlushCall) {
+        if request.operation.writes() {
+            self.write_data(request.offset_bytes, request.pass, device.buffer(slot, request.request_bytes));
+        }
+        device.queue(&Order {
+            slot,
+            target: self.spec.target,
+            operation: request.operation,
+            sync: self.spec.sync,
+            flush_call,
+            request_bytes: request.request_bytes,
+            offset_bytes: request.offset_bytes,
+            entry: request.entry,
+        });
+    }
+
+    /// Fills the buffer of a write. It takes numbers: a reference to the request would keep it out of the registers of
+    /// those that never come here.
+    #[inline(never)]
+    pub fn write_data(&mut self, offset_bytes: u64, pass: u64, buffer: &mut [u8]) {
+        self.writes_since_flush += 1;
+        if let Some(verifier) = &self.spec.verifier {
+            verifier.begin_write(offset_bytes, pass, buffer);
+        } else if let Some(payload) = &self.spec.payload {
+            // Lanes count their writes apart, so the lane stands in the sequence too.
+            payload.fill(buffer, offset_bytes, self.writes << 16 | u64::from(self.number));
+        } else {
+            self.spec.source.dirty(buffer);
+        }
+        self.writes += 1;
     }
 
     /// The flush that is owed after so many writes, if it is owed now.

@@ -25,7 +25,7 @@ use crate::note::{FailureCounts, Note};
 use crate::slowest::Slowest;
 use crate::timeline::{Kind, Timeline};
 use crate::verify::{Damage, ReadTicket};
-use count::Tally;
+use count::{Counts, Tally};
 
 /// A real loop looks at its control at least so often, so that a stop takes effect within 200 ms.
 const TICK_NS: u64 = 50_000_000;
@@ -85,11 +85,9 @@ pub struct Loop<'a, D: Device, S: Sink> {
     tickets: Vec<Option<ReadTicket>>,
     /// Slots that wait for think time or for their source, by due time.
     sleeping: BinaryHeap<Reverse<(u64, u32)>>,
-    cells: CellSet,
-    tally: Tally,
+    counts: Counts,
     /// Requests in flight a stream, now and at the most in this interval.
     depth: Vec<(u32, u32)>,
-    slowest: Slowest,
     notes: Vec<Note>,
     failures: FailureCounts,
     damage: Vec<Damage>,
@@ -156,7 +154,7 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
             let first_slot = slots.len() as u32;
             let end = slots.len() + lane.depth_max as usize;
             slots.resize(end, Slot::new(number as u16, lane.stream));
-            built.push(Lane::new(lane, first_slot, spec.timeline.start_ns));
+            built.push(Lane::new(lane, number as u16, first_slot, spec.timeline.start_ns));
         }
         let start_ns = spec.timeline.start_ns;
         let (boundary_ns, kind) = spec.timeline.next(start_ns);
@@ -174,10 +172,8 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
             ties: vec![Ties::NONE; count],
             tickets: (0..count).map(|_| None).collect(),
             sleeping: BinaryHeap::with_capacity(count),
-            cells,
-            tally: Tally::EMPTY,
+            counts: Counts { cells, tally: Tally::EMPTY, slowest: Slowest::default() },
             depth: vec![(0, 0); spec.streams],
-            slowest: Slowest::default(),
             notes: Vec::new(),
             failures: FailureCounts::default(),
             damage: Vec::new(),
@@ -246,7 +242,7 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
                 outstanding: u64::from(self.in_flight),
                 exhausted: self.issuing,
                 frames: self.frame_counts(),
-                slowest: self.slowest,
+                slowest: self.counts.slowest,
             }),
         }
     }

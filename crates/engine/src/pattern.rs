@@ -13,6 +13,8 @@ use std::sync::Arc;
 /// Picks among weighted choices with one integer comparison each; a single choice costs no draw.
 #[derive(Debug)]
 struct Shares<T> {
+    /// The choice, where there is one.
+    only: Option<T>,
     /// The choice, and the largest draw that means it.
     choices: Box<[(u64, T)]>,
 }
@@ -30,12 +32,13 @@ impl<T: Copy> Shares<T> {
             choices.push((((sum / total * 18_446_744_073_709_551_616.0) as u64).saturating_sub(1), choice));
         }
         choices.last_mut()?.0 = u64::MAX;
-        Some(Shares { choices: choices.into() })
+        let only = if let [(_, only)] = *choices { Some(only) } else { None };
+        Some(Shares { only, choices: choices.into() })
     }
 
     #[inline]
     fn draw(&self, rng: &mut Rng) -> T {
-        if let [(_, only)] = *self.choices {
+        if let Some(only) = self.only {
             return only;
         }
         let draw = rng.next_u64();

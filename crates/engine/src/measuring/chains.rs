@@ -25,7 +25,7 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
             let lane = &mut self.lanes[usize::from(slot.lane)];
             lane.spec.source.abort(completion.slot - lane.first_slot);
         }
-        let cell = self.cells.get_mut(usize::from(slot.stream), ties.chain.cell());
+        let cell = self.counts.cells.get_mut(usize::from(slot.stream), ties.chain.cell());
         if ties.chain_failed {
             cell.errors += 1;
         } else {

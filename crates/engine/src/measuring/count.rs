@@ -1,11 +1,13 @@
 //! Counting: requests that ended alike are counted together, failures one by one.
 
+use record::CellSet;
+
 use super::{FAILURES_DESCRIBED, Loop, Sink};
 use crate::control::State;
 use crate::device::{Completion, Device};
 use crate::lane::Slot;
 use crate::note::{Failure, Note};
-use crate::slowest::Slow;
+use crate::slowest::{Slow, Slowest};
 use crate::timeline::Kind;
 
 /// Requests of one stream and operation with the same three instants: most of a batch differs in nothing.
@@ -43,26 +45,29 @@ impl Tally {
     }
 }
 
-impl<D: Device, S: Sink> Loop<'_, D, S> {
-    /// Counts a request that ended well.
+/// What requests that ended well come to in this interval, and the slowest of the phase.
+pub(super) struct Counts {
+    pub cells: CellSet,
+    pub tally: Tally,
+    pub slowest: Slowest,
+}
+
+impl Counts {
     #[inline(always)]
-    pub(super) fn count(&mut self, completion: &Completion) {
-        let slot = &self.slots[completion.slot as usize];
-        let request_bytes = u64::from(slot.request_bytes);
+    pub fn count(&mut self, slot: &Slot, completion: &Completion, kind: Kind) {
         if !self.tally.counts(slot, completion) {
-            self.begin_tally(completion);
+            self.begin_tally(slot, completion);
         }
         self.tally.requests += 1;
-        self.tally.bytes += request_bytes;
-        if self.slowest.wants(self.tally.response_ns) && self.kind != Kind::Warmup {
-            self.keep_slow(completion);
+        self.tally.bytes += u64::from(slot.request_bytes);
+        if self.slowest.wants(self.tally.response_ns) && kind != Kind::Warmup {
+            self.keep_slow(slot, completion);
         }
     }
 
     #[inline(never)]
-    fn begin_tally(&mut self, completion: &Completion) {
+    fn begin_tally(&mut self, slot: &Slot, completion: &Completion) {
         self.flush_tally();
-        let slot = &self.slots[completion.slot as usize];
         self.tally = Tally {
             stream: slot.stream,
             operation: slot.operation as u8,
@@ -75,7 +80,7 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
         };
     }
 
-    pub(super) fn flush_tally(&mut self) {
+    pub fn flush_tally(&mut self) {
         let t = self.tally;
         if t.requests == 0 {
             return;
@@ -92,8 +97,7 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
     }
 
     #[cold]
-    fn keep_slow(&mut self, completion: &Completion) {
-        let slot = &self.slots[completion.slot as usize];
+    fn keep_slow(&mut self, slot: &Slot, completion: &Completion) {
         let slow = Slow::new(
             self.tally.response_ns,
             completion.ended_ns.saturating_sub(completion.submitted_ns),
@@ -105,11 +109,13 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
         );
         self.slowest.offer(slow);
     }
+}
 
+impl<D: Device, S: Sink> Loop<'_, D, S> {
     #[cold]
     pub(super) fn count_failure(&mut self, completion: &Completion, moved_all: bool) {
         let slot = self.slots[completion.slot as usize];
-        self.cells.get_mut(usize::from(slot.stream), slot.operation as usize).errors += 1;
+        self.counts.cells.get_mut(usize::from(slot.stream), slot.operation as usize).errors += 1;
         if self.stop_on_error {
             self.control.set_state(State::Drain);
         }

@@ -34,7 +34,7 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
     }
 
     pub(super) fn count_drop(&mut self, stream: u16, worker: u32, missed: MissedFrame) {
-        self.cells.get_mut(usize::from(stream), FRAMES).dropped += 1;
+        self.counts.cells.get_mut(usize::from(stream), FRAMES).dropped += 1;
         if self.notes.len() < FAILURES_DESCRIBED {
             self.notes.push(Note::Dropped { stream, worker, missed });
         }
@@ -53,7 +53,7 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
         let good = completion.result == slot.request_bytes as i32;
         let Some(ended) = frames.end(frame, completion, good) else { return };
         let (stream, worker) = (slot.stream, lane.spec.index);
-        let cell = self.cells.get_mut(usize::from(stream), FRAMES);
+        let cell = self.counts.cells.get_mut(usize::from(stream), FRAMES);
         if ended.failed {
             cell.errors += 1;
         } else {

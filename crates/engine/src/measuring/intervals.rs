@@ -73,11 +73,11 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
     }
 
     pub(super) fn hand_over(&mut self, end_ns: u64) {
-        self.flush_tally();
+        self.counts.flush_tally();
         for (stream, depth) in self.depth.iter_mut().enumerate() {
             for operation in 0..OPERATIONS {
-                if self.cells.is_open(stream, operation) {
-                    self.cells.get_mut(stream, operation).depth_max = depth.1;
+                if self.counts.cells.is_open(stream, operation) {
+                    self.counts.cells.get_mut(stream, operation).depth_max = depth.1;
                 }
             }
             depth.1 = depth.0;
@@ -90,13 +90,13 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
             kind: self.kind,
             start_ns: self.interval_start_ns,
             end_ns,
-            cells: std::mem::take(&mut self.cells),
+            cells: std::mem::take(&mut self.counts.cells),
             own_ns: length_ns.saturating_sub(away_ns - self.away_before_ns),
             notes: std::mem::take(&mut self.notes),
             failures: std::mem::take(&mut self.failures),
         };
         self.away_before_ns = away_ns;
-        self.cells = self.sink.report(report);
+        self.counts.cells = self.sink.report(report);
         self.interval += 1;
         self.interval_start_ns = end_ns;
     }
@@ -129,7 +129,7 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
     /// Reports the last interval, which ends with the last request.
     pub(super) fn settle(&mut self, now_ns: u64) {
         let end_ns = if self.in_flight > 0 { now_ns } else { self.last_end_ns.max(self.interval_start_ns) };
-        if end_ns > self.interval_start_ns || self.tally.requests > 0 || !self.notes.is_empty() {
+        if end_ns > self.interval_start_ns || self.counts.tally.requests > 0 || !self.notes.is_empty() {
             self.hand_over(end_ns);
         }
         self.last_end_ns = end_ns;

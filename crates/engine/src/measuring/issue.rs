@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use plan::FlushCall;
 
 use super::{Loop, Sink, TICK_NS};
-use crate::device::{Completion, Device, Operation, Order, Until};
+use crate::device::{Completion, Device, Operation, Until};
 use crate::lane::{LaneSource, Pacer};
 use crate::source::{Next, Part, Request, Source};
 use crate::timeline::Kind;
@@ -17,7 +17,7 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
             if matches!(self.lanes[lane].spec.pacer, Pacer::Closed { .. }) {
                 while self.lanes[lane].may_issue() {
                     let Some(slot) = self.lanes[lane].free.pop() else { break };
-                    self.issue_apart(slot, now_ns, now_ns, None);
+                    self.issue(slot, now_ns, now_ns, None);
                 }
             }
         }
@@ -60,7 +60,7 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
                 break;
             }
             self.sleeping.pop();
-            self.issue_apart(slot, due_ns, now_ns, None);
+            self.issue(slot, due_ns, now_ns, None);
         }
         for i in 0..self.open_lanes.len() {
             let number = self.open_lanes[i];
@@ -73,29 +73,22 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
                 }
                 let Some(slot) = lane.free.pop() else { break };
                 schedule.advance();
-                self.issue_apart(slot, due_ns, now_ns, None);
+                self.issue(slot, due_ns, now_ns, None);
             }
         }
     }
 
-    /// As `issue`, where another copy of it in the loop's code would cost more than a call.
-    #[inline(never)]
-    pub(super) fn issue_apart(&mut self, slot_number: u32, due_ns: u64, now_ns: u64, last: Option<&Completion>) {
-        self.issue(slot_number, due_ns, now_ns, last);
-    }
-
     /// Asks the lane's source for an operation and queues it. With `last`, the slot goes on from there and still counts
     /// as in flight.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn issue(&mut self, slot_number: u32, due_ns: u64, now_ns: u64, last: Option<&Completion>) {
-        let slot = &mut self.slots[slot_number as usize];
+        let slot = &self.slots[slot_number as usize];
         let lane = &mut self.lanes[usize::from(slot.lane)];
         if !lane.may_issue_beside(u32::from(last.is_some())) {
             return self.leave_free(slot_number, last.is_some());
         }
-        let tied = lane.tied;
         let (request, flush_call) = match &mut lane.spec.source {
-            LaneSource::Pattern(pattern) if !tied => {
+            LaneSource::Pattern(pattern) if !lane.tied => {
                 let request = pattern.next();
                 lane.spend(&request);
                 (request, FlushCall::Fdatasync)
@@ -107,38 +100,19 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
         };
         let slot = &mut self.slots[slot_number as usize];
         let lane = &mut self.lanes[usize::from(slot.lane)];
-        slot.due_ns = due_ns;
-        slot.queued_ns = now_ns;
-        slot.operation = request.operation;
-        slot.offset_bytes = request.offset_bytes;
-        slot.request_bytes = request.request_bytes;
-        slot.in_flight = true;
-        slot.hang_named = false;
         if last.is_none() {
-            lane.in_flight += 1;
             self.in_flight += 1;
-            let depth = &mut self.depth[usize::from(slot.stream)];
-            depth.0 += 1;
-            depth.1 = depth.1.max(depth.0);
+            lane.enters(&mut self.depth[usize::from(slot.stream)]);
         }
-        let order = Order {
-            slot: slot_number,
-            target: lane.spec.target,
-            operation: request.operation,
-            sync: lane.spec.sync,
-            flush_call,
-            request_bytes: request.request_bytes,
-            offset_bytes: request.offset_bytes,
-            entry: request.entry,
-        };
-        if tied || request.operation.writes() {
-            self.prepare_data(slot_number, &request);
+        if let (Operation::Read, Some(verifier)) = (request.operation, &lane.spec.verifier) {
+            let bytes = u64::from(request.request_bytes);
+            self.tickets[slot_number as usize] = Some(verifier.begin_read(request.offset_bytes, bytes));
         }
-        self.device.queue(&order);
+        slot.take(&request, due_ns, now_ns);
+        lane.queue(&mut self.device, slot_number, &request, flush_call);
     }
 
     /// The next operation of a lane that is more than a pattern. None: its slot gets none now.
-    #[inline(never)]
     fn next_tied(
         &mut self,
         slot_number: u32,
@@ -183,29 +157,6 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
         }
         ties.entry = request.entry;
         Some((request, flush_call))
-    }
-
-    /// Fills the buffer of a write; lets a verifier know what is about to be read or written.
-    fn prepare_data(&mut self, slot_number: u32, request: &Request) {
-        let slot = &self.slots[slot_number as usize];
-        let lane = &mut self.lanes[usize::from(slot.lane)];
-        if request.operation.writes() {
-            lane.writes_since_flush += 1;
-            let buffer = self.device.buffer(slot_number, request.request_bytes);
-            if let Some(verifier) = &lane.spec.verifier {
-                verifier.begin_write(request.offset_bytes, request.pass, buffer);
-            } else if let Some(payload) = &lane.spec.payload {
-                // Lanes count their writes apart, so the lane stands in the sequence too.
-                let sequence = lane.writes << 16 | u64::from(slot.lane);
-                payload.fill(buffer, request.offset_bytes, sequence);
-            } else {
-                lane.spec.source.dirty(buffer);
-            }
-            lane.writes += 1;
-        } else if let (Operation::Read, Some(verifier)) = (request.operation, &lane.spec.verifier) {
-            let bytes = u64::from(request.request_bytes);
-            self.tickets[slot_number as usize] = Some(verifier.begin_read(request.offset_bytes, bytes));
-        }
     }
 
     /// A slot gets nothing now, since its lane has nothing more or may have no more in flight.

@@ -2,6 +2,8 @@
 
 use std::cmp::Reverse;
 
+use plan::FlushCall;
+
 use super::{Loop, Sink};
 use crate::device::{Completion, Device, Operation};
 use crate::lane::{Lane, Pacer};
@@ -12,35 +14,54 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
     #[inline(always)]
     pub(super) fn complete(&mut self, completion: &Completion) {
         let slot = &mut self.slots[completion.slot as usize];
-        slot.in_flight = false;
-        let (moves, lane_number) = (slot.operation.moves_data(), usize::from(slot.lane));
-        let good = completion.result == slot.request_bytes as i32 || (completion.result >= 0 && !moves);
+        let lane = &mut self.lanes[usize::from(slot.lane)];
+        let good = slot.ends(completion);
         self.last_end_ns = self.last_end_ns.max(completion.ended_ns);
-        let tied = self.lanes[lane_number].tied;
-        let verified = !tied || self.hear(completion, good);
+        if lane.tied || !good {
+            return self.complete_tied(completion, good);
+        }
+        self.counts.count(slot, completion, self.kind);
+        if self.issuing
+            && let Some(request) = lane.next_at_once()
+        {
+            slot.take(&request, completion.ended_ns, completion.ended_ns);
+            lane.queue(&mut self.device, completion.slot, &request, FlushCall::Fdatasync);
+        } else {
+            self.follow(completion);
+        }
+    }
+
+    /// The same where a request failed, or where frames and verifiers hear of it, chains go on and rounds end.
+    #[inline(never)]
+    fn complete_tied(&mut self, completion: &Completion, good: bool) {
+        if !self.frame_lanes.is_empty() {
+            self.end_of_frame(completion);
+        }
+        let verified = self.check_data(completion, good);
         if good && verified {
-            self.count(completion);
+            self.counts.count(&self.slots[completion.slot as usize], completion, self.kind);
         } else {
             self.count_failure(completion, good);
         }
-        if tied && self.step_chain(completion, good, verified) {
-            self.issue_apart(completion.slot, completion.ended_ns, completion.ended_ns, Some(completion));
+        if self.step_chain(completion, good, verified) {
+            self.issue(completion.slot, completion.ended_ns, completion.ended_ns, Some(completion));
             return;
         }
-        self.follow(completion, lane_number);
-        if tied && self.lockstep {
-            self.open_gate(completion.ended_ns, lane_number);
+        self.follow(completion);
+        if self.lockstep {
+            self.open_gate(completion);
         }
     }
 
     /// What a slot does after its request ended.
-    #[inline(always)]
-    fn follow(&mut self, completion: &Completion, lane_number: usize) {
+    #[inline(never)]
+    fn follow(&mut self, completion: &Completion) {
+        let lane_number = usize::from(self.slots[completion.slot as usize].lane);
         let lane = &mut self.lanes[lane_number];
-        if lane.follows_at_once && self.issuing {
-            return self.issue(completion.slot, completion.ended_ns, completion.ended_ns, Some(completion));
-        }
         match lane.spec.pacer {
+            Pacer::Closed { think_ns: 0 } if self.issuing => {
+                return self.issue(completion.slot, completion.ended_ns, completion.ended_ns, Some(completion));
+            }
             Pacer::Closed { think_ns } if self.issuing => {
                 self.sleeping.push(Reverse((completion.ended_ns + think_ns, completion.slot)));
             }
@@ -55,14 +76,6 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
         lane.in_flight -= 1;
         self.in_flight -= 1;
         self.depth[usize::from(lane.spec.stream)].0 -= 1;
-    }
-
-    /// Tells a frame and a verifier how a request ended. False: the data that a read brought is damaged.
-    fn hear(&mut self, completion: &Completion, good: bool) -> bool {
-        if !self.frame_lanes.is_empty() {
-            self.end_of_frame(completion);
-        }
-        self.check_data(completion, good)
     }
 
     /// Tells the verifier how a request ended. False: the data that a read brought is damaged.
@@ -95,10 +108,11 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
 
     /// The last lane to arrive lets all lanes begin their next round.
     #[inline(never)]
-    fn open_gate(&mut self, now_ns: u64, lane_number: usize) {
+    fn open_gate(&mut self, completion: &Completion) {
+        let lane_number = usize::from(self.slots[completion.slot as usize].lane);
         if self.issuing && self.lanes[lane_number].has_arrived() && self.lanes.iter().all(Lane::has_arrived) {
             self.lanes.iter_mut().for_each(Lane::next_round);
-            self.top_up(now_ns);
+            self.top_up(completion.ended_ns);
         }
     }
 }
