@@ -1,8 +1,8 @@
 """What Brickyard costs and reaches, side by side with its peers in one run.
 
 Every comparison alternates its contestants, each round beginning with another, so that a drift of the machine falls on
-all of them. Tables show medians, and of rates the least and the most as well; how a contestant does against the first is
-the median of the rounds' own ratios, since the two of a round are nearest in time.
+all of them. Tables show medians, and of rates the least and the most as well. How a contestant does against the first
+is the median of the rounds' own ratios, since the two of a round are nearest in time.
 Whole-process CPU comes from wait4, which sees the kernel workers of a ring; the generator's own time is measured by
 the clock around its loop. Without root or a RAM-backed block device the comparisons that need one are left out by name.
 
