@@ -193,8 +193,17 @@ impl Drive {
         lost
     }
 
-    /// Puts an accepted write into the cache, joined to an extent that it continues.
+    /// Puts an accepted write into the cache: into an extent that holds what it replaces, in place of one that it covers,
+    /// or joined to one that it continues.
     fn keep(&mut self, command: &Pending) {
+        self.forget(command.sector, command.sectors);
+        let (from, end) = (command.sector, command.sector + command.sectors);
+        if self.dirty.iter().any(|d| d.sector <= from && end <= d.sector + d.sectors) {
+            return;
+        }
+        let covered = |d: &Dirty| from <= d.sector && d.sector + d.sectors <= end;
+        self.dirty_sectors -= self.dirty.iter().filter(|d| covered(d)).map(|d| d.sectors).sum::<u64>();
+        self.dirty.retain(|d| !covered(d));
         self.dirty_sectors += command.sectors;
         let continues =
             |d: &&mut Dirty| d.sector + d.sectors == command.sector && d.sectors + command.sectors <= JOINED_SECTORS;
@@ -204,7 +213,6 @@ impl Drive {
                 self.dirty.push_back(Dirty { sector: command.sector, sectors: command.sectors, place: command.place })
             }
         }
-        self.forget(command.sector, command.sectors);
     }
 
     /// Read-ahead data that a write replaced is of no use any more.
@@ -238,13 +246,14 @@ impl Drive {
             let first =
                 self.ahead.map_or(sector, |a| if a.limit >= sector && a.first <= sector { a.first } else { sector });
             let limit = (end + self.p.read_ahead_bytes.0 / SECTOR_BYTES).min(self.geometry.sectors);
-            self.ahead = Some(Ahead { first, from: end, from_ns: media.end_ns, limit });
+            let from_ns = media.end_ns + self.geometry.switch_before_ns(end);
+            self.ahead = Some(Ahead { first, from: end, from_ns, limit });
         }
     }
 
     /// What the heads have read goes over the interface while they read, and ends later only where that is the slower.
     fn hand_over(&mut self, ready_ns: u64, command: Pending, done: &mut Vec<u32>) {
-        let moving_ns = self.moving_ns(command.sectors);
+        let moving_ns = self.p.command_overhead.ns + self.moving_ns(command.sectors);
         let end_ns = self.link_free_ns.max(ready_ns.saturating_sub(moving_ns)) + moving_ns;
         self.link_free_ns = end_ns;
         if end_ns <= ready_ns {
@@ -318,13 +327,22 @@ impl Drive {
         }
     }
 
+    /// Takes a command out of the queue; the first of those that waited outside enters it, and is of no age.
+    fn take(&mut self, now_ns: u64, index: usize) -> Option<Pending> {
+        let command = self.queue.remove(index);
+        if let Some(entering) = self.queue.get_mut(self.p.queue_depth as usize - 1) {
+            entering.arrived_ns = now_ns;
+        }
+        command
+    }
+
     /// With a queue, commands that need no arm overtake those that do.
     fn serve_fronts(&mut self, now_ns: u64) {
         let mut index = 0;
         while index < self.queue.len().min(self.p.queue_depth as usize) {
             let command = self.queue[index];
             if self.serve_front(now_ns, &command) {
-                self.queue.remove(index);
+                self.take(now_ns, index);
             } else {
                 index += 1;
             }
@@ -361,7 +379,19 @@ impl Drive {
         self.link_free_ns = end_ns;
         self.promised += usize::from(accepted);
         self.front.push_back(Front { end_ns, command: *command, accepted });
+        if command.kind == Kind::Read {
+            self.read_further(now_ns, command.sector + command.sectors);
+        }
         true
+    }
+
+    /// What was read ahead is asked for: heads that have not stopped yet go on for as much again.
+    fn read_further(&mut self, now_ns: u64, end: u64) {
+        let Some(ahead) = self.ahead.filter(|a| self.media.is_none() && a.first < end) else { return };
+        if self.ahead_position(&ahead, now_ns) < ahead.limit {
+            let limit = (end + self.p.read_ahead_bytes.0 / SECTOR_BYTES).min(self.geometry.sectors);
+            self.ahead = Some(Ahead { limit: limit.max(ahead.limit), ..ahead });
+        }
     }
 
     fn has_room(&self, sectors: u64) -> bool {
@@ -395,7 +425,7 @@ impl Drive {
             return self.start_destage(now_ns);
         }
         let index = self.pick(now_ns, visible);
-        if let Some(command) = self.queue.remove(index) {
+        if let Some(command) = self.take(now_ns, index) {
             self.last_was_aged = now_ns.saturating_sub(command.arrived_ns) > self.p.age_limit.ns && !self.last_was_aged;
             self.start_command(now_ns, command);
         }
