@@ -98,19 +98,9 @@ pub(crate) fn background_of(
 ) -> Option<Background> {
     let wanted = matches!(brick.condition, Condition::Rebuilding | Condition::Initializing | Condition::Scrubbing);
     let keeper = keeper.filter(|_| wanted)?;
-    let chunk_bytes = keeper.rebuild_chunk_bytes.0 / SECTOR_BYTES * SECTOR_BYTES;
+    let background = Background::of(keeper);
+    let chunk_bytes = background.chunk_bytes;
     let at = (member_bytes as f64 * brick.rebuild_position / 100.0) as u64 / chunk_bytes * chunk_bytes;
-    Some(Background {
-        condition: brick.condition,
-        array: 0,
-        member: 0,
-        repeats: true,
-        turn: 0,
-        at: if at + SECTOR_BYTES > member_bytes { 0 } else { at },
-        started_ns: 0,
-        chunk_bytes,
-        min_mb_per_s: keeper.rebuild_min_mb_per_s,
-        max_mb_per_s: keeper.rebuild_max_mb_per_s,
-        writing_mb_per_s: keeper.rebuild_writing_mb_per_s,
-    })
+    let at = if at + SECTOR_BYTES > member_bytes { 0 } else { at };
+    Some(Background { condition: brick.condition, at, ..background })
 }

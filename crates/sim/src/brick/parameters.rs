@@ -167,6 +167,10 @@ pub struct ControllerParameters {
     pub rebuild_max_mb_per_s: f64,
     /// Pace of a rebuild, initialization or scrub while users write.
     pub rebuild_writing_mb_per_s: f64,
+    /// While users are served, at least this share of the time goes to a rebuild, which controllers call its rate or
+    /// priority. 0: none is kept for it.
+    #[serde(default)]
+    pub rebuild_share_percent: f64,
     /// While a neighbour is rebuilt, each command waits for its turn among slices of this length.
     pub rebuild_slice: Duration,
     /// While anything is rebuilt, a write to a region of this size that was not written lately waits until every member
