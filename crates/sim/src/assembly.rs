@@ -8,6 +8,7 @@ use crate::brick::{Brick, CloudParameters, Condition, ControllerParameters, Driv
 use crate::cloud::Cloud;
 use crate::controller::Link;
 use crate::drive::Drive;
+use crate::gather::Gather;
 use crate::member::Member;
 use crate::region_log::RegionLog;
 use crate::ssd::Ssd;
@@ -30,10 +31,13 @@ pub(crate) fn cache_of(keeper: Option<&ControllerParameters>, array: &Array, reb
     let cached = keeper.filter(|k| k.cache_bytes.0 > 0);
     let ahead = cached.filter(|k| k.read_ahead_bytes.0 > 0);
     let logged = keeper.filter(|k| rebuilds && array.is_mirror() && k.region_log_bytes.0 > 0);
+    let gathers =
+        keeper.filter(|k| array.has_parity() && k.stripe_cache_bytes.0 > 0 && !(k.write_back && k.cache_bytes.0 > 0));
     Cache {
         write_back: cached.filter(|k| k.write_back).map(|k| WriteBack::new(k.cache_bytes.0, row)),
         read_ahead: ahead.map(|k| ReadAhead::new(k.read_ahead_bytes.0, row, array.capacity_bytes())),
         region_log: logged.map(|k| RegionLog::new(k.region_log_bytes.0)),
+        gather: gathers.map(|k| Gather::new(k.stripe_cache_bytes.0 * array.loads.len() as u64, row)),
         blocked: VecDeque::new(),
         flushing: Vec::new(),
         whole_moving: false,

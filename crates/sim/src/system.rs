@@ -16,6 +16,7 @@ use crate::array::{Array, MemberOp, Operations};
 use crate::assembly::{background_of, cache_of, drive_caches, is_rebuilding, links_of, members_of};
 use crate::brick::{Brick, Condition, ControllerParameters};
 use crate::controller::{Controller, Link};
+use crate::gather::{Due, Gather};
 use crate::member::{Kind, Lost, Member};
 use crate::region_log::RegionLog;
 use crate::slab::Slab;
@@ -73,6 +74,10 @@ enum Owner {
     Record {
         array: u32,
     },
+    /// A row that gathered; the number is of those that wait for it.
+    Row {
+        waiting: u32,
+    },
     /// Work of the background that began in this turn of it.
     Background {
         turn: u32,
@@ -120,6 +125,11 @@ enum Event {
     Background {
         turn: u32,
     },
+    /// A row has waited long enough for its rest.
+    RowDue {
+        array: u32,
+        due: Due,
+    },
     /// A member fails: which one in the brick's list.
     Failure(u32),
 }
@@ -128,6 +138,7 @@ enum Event {
 #[derive(Debug)]
 pub(crate) struct Cache {
     pub(crate) write_back: Option<WriteBack>,
+    pub(crate) gather: Option<Gather>,
     pub(crate) read_ahead: Option<ReadAhead>,
     pub(crate) region_log: Option<RegionLog>,
     pub(crate) blocked: VecDeque<u32>,
@@ -220,6 +231,8 @@ pub struct System {
     waiting: VecDeque<u32>,
     active: Slab<Active>,
     jobs: Slab<Job>,
+    /// Requests that wait for a row, of each row that is on its way.
+    rows: Slab<Vec<u32>>,
     steps: Slab<Step>,
     spare: Vec<Operations>,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
@@ -284,6 +297,7 @@ impl System {
             waiting: VecDeque::new(),
             active: Slab::new(),
             jobs: Slab::new(),
+            rows: Slab::new(),
             steps: Slab::new(),
             spare: Vec::new(),
             events: BinaryHeap::new(),
@@ -471,6 +485,7 @@ impl System {
             Event::StepEnded(step) => self.step_ended(now_ns, step),
             Event::JobEnded(job) => self.job_ended(now_ns, job),
             Event::Background { turn } => self.background_chunk(now_ns, turn),
+            Event::RowDue { array, due } => self.row_due(now_ns, array as usize, due),
             Event::Failure(index) => self.member_fails(now_ns, self.brick.failures[index as usize].member),
         }
     }

@@ -132,3 +132,28 @@ fn an_array_file_that_changes_a_part_says_where_the_value_comes_from() {
     texts.insert("arrays/own".into(), format!("{file}[basis.drive]\nrpm = \"derived: a guess\"\n"));
     resolve("own", &texts, &[]).expect("a brick");
 }
+
+/// Sequential requests of so many KiB, 32 deep, in MB/s.
+fn in_order(spoken: &str, kind: Kind, request_kib: u64, count: u64) -> f64 {
+    let mut system = System::new(&brick(spoken)).expect("a brick that can be built");
+    let (mut at, bytes) = (0, request_kib << 10);
+    let rate = closed_loop(&mut system, kind, bytes as u32, 32, count, || {
+        at += bytes;
+        at - bytes
+    });
+    rate * bytes as f64 / 1e6
+}
+
+#[test]
+fn rows_of_parity_that_are_written_in_order_need_no_reads() {
+    let alone = in_order("nearline-20tb", Kind::Write, 256, 20_000);
+    for (members, request_kib) in [(5, 64), (5, 256), (6, 256), (8, 64), (8, 256), (8, 1024)] {
+        let md = |level: &str| format!("nearline-20tb,software=linux-md,level={level},members={members},stripe=64KiB");
+        for (level, parity) in [("raid5", 1), ("raid6", 2)] {
+            let rate = in_order(&md(level), Kind::Write, request_kib, 20_000);
+            let ideal = alone * f64::from(members - parity);
+            println!("{level} {members} {request_kib} {rate:.0} of {ideal:.0}");
+            assert!(rate > 0.6 * ideal, "{level} of {members}, {request_kib} KiB: {rate:.0} of {ideal:.0} MB/s");
+        }
+    }
+}

@@ -157,6 +157,9 @@ pub struct ControllerParameters {
     /// What the cache holds survives a power cut.
     pub battery: bool,
     pub read_ahead_bytes: Bytes,
+    /// Memory for each member in which writes to parity gather until a row is whole; they end on the drives. 0: none.
+    #[serde(default)]
+    pub stripe_cache_bytes: Bytes,
     /// Drives keep their own write caches on.
     pub drive_write_cache: bool,
     /// Redundant volumes write through drive caches while anything on this controller is rebuilt.

@@ -1,6 +1,7 @@
 //! The way of a request: from the host to where its redundancy is kept, into a cache or an array's hands, and back.
 
 use super::{Active, Event, Owner, REFUSED_NS, System};
+use crate::gather::PATIENCE_NS;
 use crate::member::Kind;
 use crate::region_log::Held;
 use crate::write_back::Found;
@@ -104,6 +105,15 @@ impl System {
             self.active.get(number).parts += 1;
             self.caches[array].blocked.push_back(number);
             return self.admit(now_ns, array);
+        }
+        if let Some(gather) = &mut self.caches[array].gather {
+            let added = gather.add(number, offset, bytes, durable);
+            self.active.get(number).parts += added.parts;
+            added.ready.into_iter().for_each(|row| self.write_gathered(now_ns, array, row));
+            for due in added.due {
+                self.plan(now_ns + PATIENCE_NS, Event::RowDue { array: array as u32, due });
+            }
+            return;
         }
         self.active.get(number).parts += 1;
         let held = Held { request: number, offset, bytes };
