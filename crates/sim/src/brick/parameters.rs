@@ -42,6 +42,9 @@ pub struct RotatingParameters {
     pub cache_bytes: Bytes,
     pub read_segments: u32,
     pub read_ahead_bytes: Bytes,
+    /// Of a stream that was followed before, so much is read ahead before the heads leave it for another command.
+    #[serde(default)]
+    pub read_ahead_hold_bytes: Bytes,
     pub write_cache: bool,
     /// Writes that the cache holds at the most, whatever their size.
     pub write_cache_entries: u32,
