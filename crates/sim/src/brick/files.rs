@@ -1,0 +1,307 @@
+//! From a name to a brick: array files, the parts that they name, and what the user changes of them.
+
+use std::collections::BTreeMap;
+
+use plan::{Bytes, Duration};
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use super::{Brick, Condition, ControllerParameters, Failure, Level};
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ArrayFile {
+    title: String,
+    #[serde(default)]
+    #[allow(dead_code, reason = "read by people and by `bricks show`")]
+    source: String,
+    drive: String,
+    #[serde(default)]
+    controller: Option<String>,
+    #[serde(default)]
+    software: Option<String>,
+    #[serde(default = "one")]
+    controllers: u32,
+    level: Level,
+    members: u32,
+    #[serde(default)]
+    spares: u32,
+    #[serde(default = "default_stripe")]
+    stripe: Bytes,
+    #[serde(default)]
+    write_cache: Option<bool>,
+    #[serde(default)]
+    queue_limit: Option<u32>,
+    #[serde(default)]
+    host_request: Duration,
+    #[serde(default = "normal")]
+    condition: Condition,
+    #[serde(default = "half")]
+    rebuild_position: f64,
+    #[serde(default)]
+    fail_at: OneOrMore<Duration>,
+    #[serde(default)]
+    fail_member: OneOrMore<u32>,
+    #[serde(default)]
+    other_drive: Option<String>,
+    #[serde(default)]
+    other_members: u32,
+    /// What differs from the files of the parts, by part: `[changes.controller]`.
+    #[serde(default)]
+    changes: BTreeMap<String, Table>,
+    /// Where those values come from.
+    #[serde(default)]
+    #[allow(dead_code, reason = "checked as text and read by people")]
+    basis: BTreeMap<String, Table>,
+}
+
+impl ArrayFile {
+    fn has(&self, part: &str) -> bool {
+        let named = |reference: &Option<String>| reference.as_ref().is_some_and(|r| !r.is_empty());
+        match part {
+            "drive" => true,
+            "controller" => named(&self.controller),
+            "software" => named(&self.software),
+            _ => named(&self.other_drive),
+        }
+    }
+}
+
+/// `"60s"` or `["60s", "90s"]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+enum OneOrMore<T> {
+    One(T),
+    More(Vec<T>),
+}
+
+impl<T> Default for OneOrMore<T> {
+    fn default() -> OneOrMore<T> {
+        OneOrMore::More(Vec::new())
+    }
+}
+
+impl<T> OneOrMore<T> {
+    fn list(self) -> Vec<T> {
+        match self {
+            OneOrMore::One(value) => vec![value],
+            OneOrMore::More(values) => values,
+        }
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+/// 64 KiB: the middle of what controllers of the five studies offered (16 to 256 KiB).
+fn default_stripe() -> Bytes {
+    Bytes(65_536)
+}
+fn normal() -> Condition {
+    Condition::Normal
+}
+fn half() -> f64 {
+    50.0
+}
+
+/// Parts whose own keys a user may change as well: `controller.cache_bytes=1GiB`.
+pub const PARTS: [&str; 4] = ["drive", "controller", "software", "other_drive"];
+
+/// Keys of an array file that a user may change: `members=8`.
+pub const OVERRIDES: [&str; 17] = [
+    "drive",
+    "controller",
+    "software",
+    "controllers",
+    "level",
+    "members",
+    "spares",
+    "stripe",
+    "write_cache",
+    "queue_limit",
+    "host_request",
+    "condition",
+    "rebuild_position",
+    "fail_at",
+    "fail_member",
+    "other_drive",
+    "other_members",
+];
+
+/// Texts of brick files by `drives/NAME`, `controllers/NAME` and `arrays/NAME`; `files/NAME` is a user's own, which is a
+/// drive if it says its `kind` and else an array.
+pub type Texts = BTreeMap<String, String>;
+
+/// The text at a place; a user's file stands in for a drive or array that does not ship.
+fn text_at<'a>(place: &str, texts: &'a Texts) -> Option<(String, &'a String)> {
+    if let Some(text) = texts.get(place) {
+        return Some((place.to_string(), text));
+    }
+    let (kind, name) = place.split_once('/')?;
+    let own = format!("files/{name}");
+    let text = texts.get(&own)?;
+    // A file that is no TOML is taken for either, so that its fault is told where it is read.
+    let is_drive = toml::from_str::<Table>(text).is_ok_and(|t| t.contains_key("kind"));
+    let wanted = if is_drive { "drives" } else { "arrays" };
+    (kind == wanted).then_some((own, text))
+}
+
+/// The brick that `NAME` or `NAME,key=value,…` speaks of.
+pub fn resolve(spoken: &str, texts: &Texts, overrides: &[String]) -> Result<Brick, String> {
+    let (name, file) = file_of(spoken, texts, overrides)?;
+    if let Some(unused) = file.changes.keys().find(|part| !file.has(part)) {
+        return Err(format!("sim:{name}: {unused} has changed keys, and the brick has no such part"));
+    }
+    let changes = |part: &str| file.changes.get(part);
+    let controller = |key: &str, reference: &Option<String>| -> Result<Option<ControllerParameters>, String> {
+        let place = reference.as_ref().filter(|r| !r.is_empty()).map(|r| format!("controllers/{r}"));
+        place.map(|place| part(&place, texts, changes(key))).transpose()
+    };
+    let failures = failures_of(file.fail_at.list(), file.fail_member.list()).map_err(|e| format!("sim:{name}: {e}"))?;
+    let other = file.other_drive.as_ref().filter(|d| !d.is_empty());
+    let brick = Brick {
+        name: name.to_string(),
+        title: file.title,
+        drive: part(&format!("drives/{}", file.drive), texts, changes("drive"))?,
+        controller: controller("controller", &file.controller)?,
+        software: controller("software", &file.software)?,
+        controllers: file.controllers,
+        level: file.level,
+        members: file.members,
+        spares: file.spares,
+        stripe_bytes: file.stripe.0,
+        write_cache: file.write_cache,
+        queue_limit: file.queue_limit.unwrap_or(u32::MAX),
+        host_request_ns: file.host_request.ns,
+        condition: file.condition,
+        rebuild_position: file.rebuild_position,
+        failures,
+        other_drive: other.map(|d| part(&format!("drives/{d}"), texts, changes("other_drive"))).transpose()?,
+        other_members: file.other_members,
+    };
+    brick.check().map_err(|e| format!("sim:{name}: {e}"))?;
+    Ok(brick)
+}
+
+/// The first to fail is member 0, the next member 1, unless `fail_member` says otherwise.
+fn failures_of(times: Vec<Duration>, members: Vec<u32>) -> Result<Vec<Failure>, String> {
+    if !members.is_empty() && members.len() != times.len() {
+        return Err(format!(
+            "{} times in fail_at, {} members in fail_member; as many are needed",
+            times.len(),
+            members.len()
+        ));
+    }
+    let member = |index: usize| members.get(index).copied().unwrap_or(index as u32);
+    Ok(times.iter().enumerate().map(|(index, at)| Failure { at_ns: at.ns, member: member(index) }).collect())
+}
+
+/// The texts that a brick is made of: what a record needs to keep of all that there are.
+pub fn needed(spoken: &str, texts: &Texts, overrides: &[String]) -> Result<Texts, String> {
+    let (name, file) = file_of(spoken, texts, overrides)?;
+    let controllers = [&file.controller, &file.software].into_iter().flatten().map(|c| format!("controllers/{c}"));
+    let other = file.other_drive.iter().map(|d| format!("drives/{d}"));
+    let places = controllers.chain(other).chain([format!("arrays/{name}"), format!("drives/{}", file.drive)]);
+    Ok(places.filter_map(|place| text_at(&place, texts)).map(|(k, v)| (k, v.clone())).collect())
+}
+
+fn file_of<'a>(spoken: &'a str, texts: &Texts, overrides: &[String]) -> Result<(&'a str, ArrayFile), String> {
+    let (name, changes) = spoken.split_once(',').unwrap_or((spoken, ""));
+    let name = name.trim();
+    let mut table = array_table(name, texts)?;
+    check_basis_of_changes(name, &table)?;
+    for text in overrides.iter().map(String::as_str).chain(changes.split(',').filter(|c| !c.is_empty())) {
+        apply(&mut table, text).map_err(|e| format!("sim:{name}: {e}"))?;
+    }
+    let file = table.try_into().map_err(|e: toml::de::Error| format!("arrays/{name}: {}", one_line(e.message())))?;
+    Ok((name, file))
+}
+
+/// A drive by itself is an array of one.
+fn array_table(name: &str, texts: &Texts) -> Result<Table, String> {
+    if let Some((place, text)) = text_at(&format!("arrays/{name}"), texts) {
+        return toml::from_str(text).map_err(|e: toml::de::Error| format!("{place}: {}", one_line(e.message())));
+    }
+    if text_at(&format!("drives/{name}"), texts).is_some() {
+        let text = format!("title = \"one {name}\"\ndrive = \"{name}\"\nlevel = \"jbod\"\nmembers = 1\n");
+        return toml::from_str(&text).map_err(|e: toml::de::Error| one_line(e.message()));
+    }
+    let known: Vec<&str> =
+        texts.keys().filter_map(|k| k.strip_prefix("arrays/").or(k.strip_prefix("files/"))).collect();
+    Err(format!("sim:{name}: no such brick; there are the drives and {}", known.join(", ")))
+}
+
+fn apply(table: &mut Table, text: &str) -> Result<(), String> {
+    let (key, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("`{text}` is not an override; write key=value such as members=8"))?;
+    let (key, value) = (key.trim(), value.trim());
+    let parsed = toml::from_str::<Table>(&format!("v = {value}")).ok().and_then(|mut t| t.remove("v"));
+    let parsed = parsed.unwrap_or_else(|| Value::String(value.to_string()));
+    if let Some((part, of_part)) = key.split_once('.').filter(|(part, _)| PARTS.contains(part)) {
+        let none = || Value::Table(Table::new());
+        let changes = table.entry("changes").or_insert_with(none);
+        let changes = changes.as_table_mut().map(|t| t.entry(part).or_insert_with(none));
+        let changes =
+            changes.and_then(Value::as_table_mut).ok_or("`changes` must be tables, such as [changes.drive]")?;
+        changes.insert(of_part.to_string(), parsed);
+        return Ok(());
+    }
+    if !OVERRIDES.contains(&key) {
+        let (own, parts) = (OVERRIDES.join(", "), PARTS.join(", "));
+        return Err(format!("`{key}` is no key of a brick; there are {own}, and PART.KEY for the parts {parts}"));
+    }
+    table.insert(key.to_string(), parsed);
+    Ok(())
+}
+
+/// An array file that changes a value of a part says where its own comes from.
+fn check_basis_of_changes(name: &str, table: &Table) -> Result<(), String> {
+    let Some(changes) = table.get("changes").and_then(Value::as_table) else { return Ok(()) };
+    for (part, keys) in changes.iter().filter_map(|(part, keys)| Some((part, keys.as_table()?))) {
+        for key in keys.keys() {
+            let basis = table.get("basis").and_then(|b| b.get(part)).and_then(|b| b.get(key));
+            if !basis.and_then(Value::as_str).is_some_and(is_basis) {
+                return Err(format!("arrays/{name}: [basis.{part}] must call {key} \"{}\"", BASES.join("\", \"")));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_basis(text: &str) -> bool {
+    BASES.iter().any(|b| text.starts_with(b))
+}
+
+/// Keys of a file that describe it and need no basis.
+const DESCRIPTION: [&str; 4] = ["title", "source", "about", "kind"];
+const BASES: [&str; 4] = ["data sheet", "derived", "fitted", "from memory"];
+
+/// Reads a drive or controller: every value has its basis.
+fn part<T: for<'de> Deserialize<'de>>(place: &str, texts: &Texts, changes: Option<&Table>) -> Result<T, String> {
+    let (place, text) = text_at(place, texts).ok_or_else(|| format!("{place}: no such brick file"))?;
+    let mut table: Table =
+        toml::from_str(text).map_err(|e: toml::de::Error| format!("{place}: {}", one_line(e.message())))?;
+    let basis = match table.remove("basis") {
+        Some(Value::Table(basis)) => basis,
+        _ => return Err(format!("{place}: has no table [basis] that says where its values come from")),
+    };
+    for key in ["title", "source", "about"] {
+        table.remove(key);
+    }
+    for key in table.keys().filter(|k| !DESCRIPTION.contains(&k.as_str())) {
+        match basis.get(key).and_then(Value::as_str) {
+            Some(text) if is_basis(text) => {}
+            _ => return Err(format!("{place}: [basis] must call {key} \"{}\"", BASES.join("\", \""))),
+        }
+    }
+    if let Some(key) = basis.keys().find(|k| !table.contains_key(*k)) {
+        return Err(format!("{place}: [basis] speaks of {key}, which the file does not have"));
+    }
+    table.extend(changes.into_iter().flatten().map(|(key, value)| (key.clone(), value.clone())));
+    table.try_into().map_err(|e: toml::de::Error| format!("{place}: {}", one_line(e.message())))
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
