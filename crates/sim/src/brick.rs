@@ -238,7 +238,10 @@ struct ArrayFile {
 
 /// `"60s"` or `["60s", "90s"]`.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "one value or a list of them is needed, such as fail_at = \"60s\" and fail_member = [0, 3]"
+)]
 enum OneOrMore<T> {
     One(T),
     More(Vec<T>),
@@ -402,11 +405,37 @@ fn file_of<'a>(spoken: &'a str, texts: &Texts, overrides: &[String]) -> Result<(
     let (name, changes) = spoken.split_once(',').unwrap_or((spoken, ""));
     let name = name.trim();
     let mut table = array_table(name, texts)?;
+    let mut file = read_array(name, &table)?;
     for text in overrides.iter().map(String::as_str).chain(changes.split(',').filter(|c| !c.is_empty())) {
-        apply(&mut table, text).map_err(|e| format!("sim:{name}: {e}"))?;
+        let key = apply(&mut table, text).map_err(|e| format!("sim:{name}: {e}"))?;
+        // Each by itself, so that a value that cannot be read is told with its own key.
+        file = read_array(name, &table).map_err(|_| format!("sim:{name}: {text}: {}", needed_value(key)))?;
     }
-    let file = table.try_into().map_err(|e: toml::de::Error| format!("arrays/{name}: {}", one_line(e.message())))?;
     Ok((name, file))
+}
+
+fn read_array(name: &str, table: &Table) -> Result<ArrayFile, String> {
+    table.clone().try_into().map_err(|e: toml::de::Error| format!("arrays/{name}: {}", one_line(e.message())))
+}
+
+/// What an override needs as its value, for whoever wrote another.
+fn needed_value(key: &str) -> &'static str {
+    match key {
+        "drive" | "other_drive" => "the name of a drive is needed; `brickyard advise parts` lists them",
+        "controller" | "software" => "the name of a controller is needed; `brickyard advise parts` lists them",
+        "level" => "jbod, raid0, raid1, raid5, raid6 or raid10 is needed",
+        "stripe" => "a size such as 64KiB is needed",
+        "write_cache" => "true or false is needed",
+        "host_request" => "a time such as 20us is needed",
+        "condition" => {
+            "normal, degraded, rebuilding, neighbour_rebuilding, initializing or scrubbing is needed; write caches are \
+             switched by write_cache=true or write_cache=false"
+        }
+        "rebuild_position" => "a number of per cent from 0 to 100 is needed",
+        "fail_at" => "a time after the run's begin is needed, such as 60s, or a list such as [\"60s\", \"90s\"]",
+        "fail_member" => "the number of a member is needed, counted from 0, or a list such as [0, 3]",
+        _ => "a whole number of 0 or more is needed",
+    }
 }
 
 /// A drive by itself is an array of one.
@@ -423,7 +452,7 @@ fn array_table(name: &str, texts: &Texts) -> Result<Table, String> {
     Err(format!("sim:{name}: no such brick; there are the drives and {}", known.join(", ")))
 }
 
-fn apply(table: &mut Table, text: &str) -> Result<(), String> {
+fn apply<'a>(table: &mut Table, text: &'a str) -> Result<&'a str, String> {
     let (key, value) = text
         .split_once('=')
         .ok_or_else(|| format!("`{text}` is not an override; write key=value such as members=8"))?;
@@ -433,7 +462,7 @@ fn apply(table: &mut Table, text: &str) -> Result<(), String> {
     }
     let parsed = toml::from_str::<Table>(&format!("v = {value}")).ok().and_then(|mut t| t.remove("v"));
     table.insert(key.to_string(), parsed.unwrap_or_else(|| Value::String(value.to_string())));
-    Ok(())
+    Ok(key)
 }
 
 /// Stripe units and rebuild chunks; a member operation counts its bytes in 32 bits.
@@ -505,6 +534,7 @@ impl Brick {
         self.check_ports()?;
         self.check_condition()?;
         self.check_failures()?;
+        self.check_write_cache()?;
         if self.other_members > n || (self.other_members > 0) != self.other_drive.is_some() {
             return Err(format!("other_members = {}: name other_drive as well, and up to {n}", self.other_members));
         }
@@ -526,6 +556,23 @@ impl Brick {
             return Err(
                 "its controller states no rebuild_chunk_bytes from 4KiB to 1GiB; name another, or spares=0".into()
             );
+        }
+        Ok(())
+    }
+
+    /// A cache that is not there, or that a controller keeps off, is switched by nobody.
+    fn check_write_cache(&self) -> Result<(), String> {
+        let Some(on) = self.write_cache else { return Ok(()) };
+        let has_none = |drive: &DriveParameters| match drive {
+            DriveParameters::Rotating(p) => p.cache_bytes.0 == 0,
+            DriveParameters::Ssd(_) => false,
+            DriveParameters::Cloud(_) => true,
+        };
+        if std::iter::once(&self.drive).chain(&self.other_drive).any(has_none) {
+            return Err(format!("write_cache={on}: its drives have no write cache that could be switched"));
+        }
+        if on && self.keeper().is_some_and(|k| !k.drive_write_cache) {
+            return Err("write_cache=true: its controller keeps the write caches of its drives off".into());
         }
         Ok(())
     }
