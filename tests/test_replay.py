@@ -388,9 +388,84 @@ def test_one_brick_down_is_seen_and_the_others_go_on(
         first, second = document["replay"]["paces"][pace.replace("-", " ")]["bricks"]
         assert (first["calls"], first["errors"]) == (low, 0)
         assert second["calls"] == 0
-        assert second["errors"] + ends[0]["unsent_by_brick"][1] == (200 - low if pace != "fire-hose" else 0)
+        assert (second["errors"], ends[0]["unsent_by_brick"]) == (200 - low, [0, 0])
+        assert second["calls_per_s"] is None
+        assert second["away_s"] > 0
         assert any(w["id"] == "brick_down" for w in document["runs"][0]["warnings"])
         assert "nobody@127.0.0.1:1" in second["page"]
+
+
+def test_a_brick_that_dies_disturbs_no_other_and_comes_back(
+    shop: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mapping = tmp_path / "m.toml"
+    mapping.write_text(MAPPING + '[[route]]\nbrick = 0\nwhere = { id = "1..50" }\n[[route]]\nbrick = 1\n')
+    log, place = tmp_path / "a.log", tmp_path / "s.db"
+    log.write_text(w3c(items(2000, 10.0)))
+    with ephemeral_postgres(settings={"fsync": "off"}) as dying:
+        fill(dying.dsn)
+        command = ["replay", str(log), "--map", str(mapping), "--to", f"{dying.dsn},{shop}", "--pace", "fire-hose"]
+        command += ["--again", "--duration", "7s", "--sessions", "2", "--store", str(place), "--json"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "brickyard", *command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        try:
+            measured(place)
+            dying.kill()
+            time.sleep(2.0)
+            dying.start()
+            out, _ = process.communicate(timeout=60)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+    assert process.returncode == 0
+    run = json.loads(out)
+    first, second = run["replay"]["paces"]["fire hose"]["bricks"]
+    assert (second["errors"], second["away_s"]) == (0, 0)
+    assert first["errors"] > 0
+    assert set(run["replay"]["paces"]["fire hose"]["errors_by_sqlstate"]) <= {"08001", "08006", "57P01", "57P03"}
+    with Store(place, must_exist=True) as kept:
+        record = kept.record(run["runs"][0]["run"])
+    end = replays.ends(record)[0]
+    assert end["unsent_by_brick"] == [0, 0]
+    assert end["reconnects"][0] >= 1
+    length_s = max(item.end_ns for item in record.intervals) / 1e9
+    assert 2.0 <= first["away_s"] < length_s
+    # Its rate is over the time in which it served, that of the other over all of it.
+    assert first["calls_per_s"] == pytest.approx(first["calls"] / (length_s - first["away_s"]), rel=0.05)
+    assert second["calls_per_s"] == pytest.approx(second["calls"] / length_s, rel=0.05)
+    streams = [n for n, stream in enumerate(record.info.plan["phase"][0]["stream"]) if stream["target"] == 1]
+    served = {i.start_ns for i in record.intervals if i.stream in streams and i.measure == "service" and i.requests}
+    assert served == {i.start_ns for i in record.intervals}
+    last = max(i.start_ns for i in record.intervals)
+    assert any(i.requests for i in record.intervals if i.start_ns == last and i.stream not in streams)
+    assert any(w["id"] == "brick_down" and "could not be reached for" in w["text"] for w in run["runs"][0]["warnings"])
+
+
+def test_a_brick_that_ends_early_is_rated_over_its_own_time(
+    shop: str, postgres: Server, mapping: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mapping.write_text(MAPPING + '[[route]]\nbrick = 0\nwhere = { s = "0.." }\n[[route]]\nbrick = 1\n')
+    log = tmp_path / "a.log"
+    log.write_text(w3c([*items(2000, 1.0), *[(36_002.0, "/sleep?s=0.05")] * 60]))
+    name = f"slow_{os.getpid()}"
+    execute(postgres.dsn, f"create database {name}")
+    slow_dsn = postgres.dsn_of(name)
+    try:
+        fill(slow_dsn)
+        document, _ = replayed(
+            capsys, log, "--map", mapping, "--to", f"{slow_dsn},{shop}", "--pace", "fire-hose", "--sessions", "1",
+            store=tmp_path / "s.db",
+        )  # fmt: skip
+    finally:
+        execute(postgres.dsn, f"drop database {name} with (force)")
+    slow, quick = document["replay"]["paces"]["fire hose"]["bricks"]
+    assert (slow["calls"], quick["calls"]) == (60, 2000)
+    # The first is busy for at least 3 s, which are no part of the second's time.
+    assert slow["calls_per_s"] <= 20
+    assert quick["calls_per_s"] > 1.5 * 2000 / 3.0
+    assert not any(w["id"] == "brick_down" for w in document["runs"][0]["warnings"])
 
 
 def test_passwords_are_nowhere(mapping: Path, tmp_path: Path) -> None:

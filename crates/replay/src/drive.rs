@@ -67,6 +67,9 @@ impl Refusal {
     }
 }
 
+/// The sessions of one database, or why it could not be reached while others could.
+type Opened = Result<Vec<<Postgres as Database>::Session>, Failure>;
+
 /// A driver with its sessions open, waiting for the word.
 pub struct Driver {
     spec: Spec,
@@ -75,7 +78,7 @@ pub struct Driver {
     feed: Feed,
     runtime: tokio::runtime::Runtime,
     database: Arc<Postgres>,
-    sessions: Vec<Vec<<Postgres as Database>::Session>>,
+    sessions: Vec<Opened>,
     pub facts: Vec<Result<ServerFacts, Failure>>,
     pub first_ns: Option<i64>,
 }
@@ -113,11 +116,10 @@ impl Driver {
             let shown = database.shown(brick);
             Refusal::input(format!("{shown}: {}", refused(&failure)))
         })?;
-        if sessions.iter().all(Vec::is_empty) {
-            let brick = 0;
-            let failure = facts[brick].as_ref().err().cloned();
-            let said = failure.map_or_else(|| "no session could be opened".into(), |f| refused(&f));
-            return Err(Refusal::input(format!("{}: {said}", database.shown(brick))));
+        if let Some(Err(failure)) = sessions.first()
+            && sessions.iter().all(Result::is_err)
+        {
+            return Err(Refusal::input(format!("{}: {}", database.shown(0), refused(failure))));
         }
         Ok(Driver { spec, pace, mapping, feed, runtime, database, sessions, facts, first_ns: found.first_ns })
     }
@@ -178,22 +180,21 @@ impl Driver {
 }
 
 /// Opens all sessions. A database that can't be reached is left out while another can; any other refusal is final.
-async fn open_sessions(
-    database: &Arc<Postgres>,
-    bricks: usize,
-    count: u32,
-) -> Result<Vec<Vec<<Postgres as Database>::Session>>, (usize, Failure)> {
+async fn open_sessions(database: &Arc<Postgres>, bricks: usize, count: u32) -> Result<Vec<Opened>, (usize, Failure)> {
     let mut all = Vec::new();
     for brick in 0..bricks {
         let mut sessions = Vec::new();
-        for _ in 0..count {
+        let mut unreachable = None;
+        while unreachable.is_none() && sessions.len() < count as usize {
             match database.connect(brick).await {
                 Ok(session) => sessions.push(session),
-                Err(failure) if sessions.is_empty() && bricks > 1 && is_unreachable(&failure) => break,
+                Err(failure) if sessions.is_empty() && bricks > 1 && is_unreachable(&failure) => {
+                    unreachable = Some(failure);
+                }
                 Err(failure) => return Err((brick, failure)),
             }
         }
-        all.push(sessions);
+        all.push(unreachable.map_or(Ok(sessions), Err));
     }
     Ok(all)
 }
@@ -221,7 +222,7 @@ async fn conduct(
     pace: Pace,
     feed: Feed,
     shared: Arc<Shared<Postgres>>,
-    sessions: Vec<Vec<<Postgres as Database>::Session>>,
+    sessions: Vec<Opened>,
     start_ns: u64,
     control: &Control,
 ) {
@@ -231,12 +232,21 @@ async fn conduct(
     };
     let _ = timer.until(start_ns).await;
     let (cpu, thread) = (process_cpu(), thread_cpu());
-    shared.tally().begin(start_ns);
+    let unreachable = (0..sessions.len()).filter(|brick| sessions[*brick].is_err()).collect::<Vec<_>>();
+    shared.tally().begin(start_ns, &unreachable);
     shared.live_at(now_ns());
-    for (brick, sessions) in sessions.into_iter().enumerate() {
+    for (brick, opened) in sessions.into_iter().enumerate() {
+        let sessions = opened.unwrap_or_else(|failure| {
+            shared.not_connected(brick, &failure);
+            Vec::new()
+        });
         let missing = spec.sessions as usize - sessions.len();
-        let all = sessions.into_iter().map(Some).chain((0..missing).map(|_| None));
-        all.for_each(|session| drop(tokio::spawn(work::work(shared.clone(), brick, session))));
+        for session in sessions.into_iter().map(Some).chain((0..missing).map(|_| None)) {
+            if session.is_some() {
+                shared.connected(brick, false);
+            }
+            tokio::spawn(work::work(shared.clone(), brick, session));
+        }
     }
     let dispatching = dispatch::Dispatch::new(spec, pace, feed, shared.clone(), timer, start_ns);
     let dispatcher = tokio::spawn(dispatching.run());
@@ -287,16 +297,15 @@ async fn look_after(
             shared.drop_waiting();
         }
         let all_issued = (dispatcher.is_finished() || ending.is_some()) && shared.waiting() == 0;
+        // In an open loop the log says when a database has nothing to do.
+        if dispatcher.is_finished() && !shared.is_open_loop {
+            shared.note_served();
+        }
         if all_issued {
             shared.tally().issuing_ended = true;
         }
         if all_issued && shared.tally().in_flight_all == 0 {
             return ending.unwrap_or(("end of log", "done", String::new()));
-        }
-        // The log is at its end, and what still waits does so for a database that is gone.
-        let stuck_ns = now.saturating_sub(shared.tally().last_success_ns.max(shared.dispatched_at()));
-        if dispatcher.is_finished() && shared.is_waiting_for_the_dead() && stuck_ns > spec.patience_ns {
-            shared.drop_waiting();
         }
     }
 }
@@ -344,6 +353,9 @@ impl End<'_> {
             diverged: tally.sums.diverged_by_stream.values().sum(),
             lost_connections: shared.lost(),
             reconnects: shared.reconnects(),
+            away_ns: tally.absence.away_ns(),
+            served_ns: tally.absence.served_ns(),
+            any_served_ns: tally.absence.any_served_ns(),
             unsent_by_brick: unsent_by_brick.clone(),
             queued: tally.sums.queued,
             keeps_pace: lag.as_ref().is_none_or(|m| m.p99_ns <= LAG_P99_MAX_NS),

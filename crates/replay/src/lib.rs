@@ -3,6 +3,7 @@
 //!
 //! Refusal: it writes no SQL of its own, pastes no value into a statement, and keeps no log in memory.
 
+mod absence;
 pub mod clock;
 pub mod counts;
 pub mod database;

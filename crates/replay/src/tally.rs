@@ -6,6 +6,7 @@ use std::sync::mpsc::Sender;
 
 use record::Histogram;
 
+use crate::absence::Absence;
 use crate::clock::{CpuTime, process_cpu, thread_cpu};
 use crate::database::{Answer, Failure};
 use crate::event::{Event, SlowCall};
@@ -90,7 +91,7 @@ pub struct Tally {
     pub sums: Sums,
     pub driver_lag: Histogram,
     pub last_end_ns: u64,
-    pub last_success_ns: u64,
+    pub absence: Absence,
 }
 
 impl Tally {
@@ -114,15 +115,17 @@ impl Tally {
             sums: Sums::default(),
             driver_lag: Histogram::default(),
             last_end_ns: 0,
-            last_success_ns: 0,
+            absence: Absence::new(bricks),
         }
     }
 
     /// The thread that calls this is the one whose CPU time counts.
-    pub fn begin(&mut self, start_ns: u64) {
+    pub fn begin(&mut self, start_ns: u64, unreachable: &[usize]) {
         (self.start_ns, self.interval_start_ns) = (start_ns, start_ns);
         self.boundary_ns = start_ns + self.interval_ns;
-        (self.last_end_ns, self.last_success_ns) = (start_ns, start_ns);
+        self.last_end_ns = start_ns;
+        self.absence.begin(start_ns);
+        unreachable.iter().for_each(|brick| self.absence.is_away(*brick));
         (self.cpu, self.thread) = (process_cpu(), thread_cpu());
     }
 
@@ -151,7 +154,6 @@ impl Tally {
     #[inline]
     pub fn succeeded(&mut self, stream: usize, times: Times, answer: Answer, call: &Call) {
         self.ended(stream, times.ended_ns);
-        self.last_success_ns = times.ended_ns;
         let service_ns = times.ended_ns.saturating_sub(times.submitted_ns);
         let response_ns = times.ended_ns.saturating_sub(times.due_ns);
         let lag_ns = times.submitted_ns.saturating_sub(times.ready_ns);
@@ -222,6 +224,28 @@ impl Tally {
         self.last_end_ns = self.last_end_ns.max(now_ns);
     }
 
+    /// A database has no connection any more.
+    pub fn is_away(&mut self, brick: usize, now_ns: u64) {
+        self.tick(now_ns);
+        self.absence.advance(now_ns, !self.drain);
+        self.absence.is_away(brick);
+    }
+
+    pub fn is_back(&mut self, brick: usize, now_ns: u64) {
+        self.tick(now_ns);
+        self.absence.advance(now_ns, !self.drain);
+        self.absence.is_back(brick);
+    }
+
+    /// Nothing waits for a database any more; what it still carries is its last.
+    pub fn has_served(&mut self, brick: usize, now_ns: u64) {
+        if self.in_flight.iter().skip(brick).step_by(self.bricks).all(|n| *n == 0) {
+            self.tick(now_ns);
+            self.absence.advance(now_ns, !self.drain);
+            self.absence.has_served(brick);
+        }
+    }
+
     /// Closes the intervals that are over.
     #[inline]
     pub fn tick(&mut self, now_ns: u64) {
@@ -231,6 +255,7 @@ impl Tally {
     }
 
     fn close(&mut self, end_ns: u64) {
+        self.absence.advance(end_ns, !self.drain);
         let room = (0..self.cells.len()).map(|_| None).collect();
         let (cpu, thread) = (process_cpu(), thread_cpu());
         let closed = Closed {

@@ -6,7 +6,7 @@ Refusal: no percentile is averaged. Repetitions' maxima are, as the study's "mea
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any
 
@@ -27,6 +27,7 @@ from brickyard.units import (
 )
 
 COLD_S = 10  # seconds that a cold start is looked at; the study saw maxima of several seconds in its first ones
+BLINK_S = 0.1  # a database that was away for less took new connections at once
 LINK_SHARE_MAX = 0.8  # of a link's speed: from here on protocol overhead may fill the rest
 
 SQLSTATES = {
@@ -76,6 +77,7 @@ class PageFigures:
     first_byte_ns: float | None
     last_byte_ns: float | None
     mean_of_max_ns: float | None
+    away_s: float = 0.0
 
 
 def pages(records: list[Record], *, by_brick: bool = True) -> list[PageFigures]:
@@ -98,7 +100,8 @@ def bricks(records: list[Record]) -> list[PageFigures]:
     for target in targets:
         own = [n for n, stream in enumerate(_streams(records[0])) if stream["target"] == target]
         shown = records[0].info.targets[target]
-        found.append(_figures(f"brick {target}: {shown}", own, records))
+        figures = _figures(f"brick {target}: {shown}", own, records)
+        found.append(replace(figures, away_s=away_s(records, target)))
     return found
 
 
@@ -153,14 +156,31 @@ def _p95(figures: Latency | None) -> int | None:
 
 
 def _rate(records: list[Record], streams: set[int] | None = None) -> float | None:
-    """Calls a second over the time in which they were issued."""
+    """Calls a second over the time in which they were issued, and their databases could be reached and had some."""
     span_ns, calls = 0, 0
     for record in records:
         spans = rated_intervals(record, 0)
         starts = {span.start_ns for span in spans}
-        span_ns += sum(span.end_ns - span.start_ns for span in spans)
+        issuing_ns = sum(span.end_ns - span.start_ns for span in spans)
+        served_ns = _served_ns(record, streams)
+        span_ns += issuing_ns if served_ns is None else min(issuing_ns, served_ns)
         calls += sum(i.requests for i in _once(record) if i.start_ns in starts and (not streams or i.stream in streams))
     return calls / span_ns * 1e9 if span_ns else None
+
+
+def _served_ns(record: Record, streams: set[int] | None) -> int | None:
+    """For how long a database served, or one of several did; drivers that ended early wait for no other."""
+    targets = {int(stream["target"]) for n, stream in enumerate(_streams(record)) if not streams or n in streams}
+    told = [end for end in ends(record) if "served_ns" in end]
+    if len(targets) == 1:
+        return max((int(end["served_ns"][target]) for end in told for target in targets), default=None)
+    return max((int(end["any_served_ns"]) for end in told), default=None)
+
+
+def away_s(records: list[Record], target: int) -> float:
+    """For how long a database could not be reached while calls were issued; by the driver that lacked it longest."""
+    told = [[int(end["away_ns"][target]) for end in ends(record) if "away_ns" in end] for record in records]
+    return sum(max(found, default=0) for found in told) / 1e9
 
 
 def _once(record: Record) -> list[Interval]:
@@ -176,8 +196,19 @@ def page_rows(records: list[Record], *, by_brick: bool = True) -> list[list[str]
     return [_page_row(item) for item in pages(records, by_brick=by_brick)]
 
 
-def brick_rows(records: list[Record]) -> list[list[str]]:
-    return [_page_row(item) for item in bricks(records)]
+def brick_table(records: list[Record]) -> tuple[list[str], list[list[str]]]:
+    """The same by database; for how long one was down, where one was."""
+    found = bricks(records)
+    columns = ["database", *PAGE_COLUMNS[1:]]
+    rows = [_page_row(item) for item in found]
+    if any(item.away_s for item in found):
+        columns.append("down")
+        rows = [[*row, _down(item)] for row, item in zip(rows, found, strict=True)]
+    return columns, rows
+
+
+def _down(item: PageFigures) -> str:
+    return format_seconds(item.away_s) if item.away_s else DASH
 
 
 def _page_row(item: PageFigures) -> list[str]:
@@ -202,15 +233,18 @@ def _page_row(item: PageFigures) -> list[str]:
 
 
 def driver_rates(records: list[Record]) -> dict[int, float]:
-    """Calls a second of each driver over its own time, counted from 0; repetitions together."""
+    """Calls a second of each driver over its own time with a database, counted from 0; repetitions together."""
     calls: Counter[int] = Counter()
     spans: Counter[int] = Counter()
     for record in records:
+        own: Counter[int] = Counter()
         for event in record.events_of("drivers"):
             for item in event["drivers"]:
                 if not item["drain"]:
                     calls[item["driver"]] += item["requests"]
-                    spans[item["driver"]] += event["end_ns"] - event["start_ns"]
+                    own[item["driver"]] += event["end_ns"] - event["start_ns"]
+        served = {end["driver"]: int(end["any_served_ns"]) for end in ends(record) if "any_served_ns" in end}
+        spans.update({driver: min(span_ns, served.get(driver, span_ns)) for driver, span_ns in own.items()})
     return {driver: calls[driver] / spans[driver] * 1e9 for driver in sorted(calls) if spans[driver]}
 
 
@@ -697,13 +731,23 @@ def replay_warnings(record: Record) -> list[Json]:
     return found
 
 
+def _down_warning(record: Record, number: int, target: Json) -> list[Json]:
+    """A database that was down at the beginning, or for longer than a blink."""
+    down_s = away_s([record], number)
+    if target.get("unreachable"):
+        text = f"{target['path']} could not be reached when the run began: {target['unreachable']}."
+    elif down_s >= BLINK_S:
+        text = f"{target['path']} could not be reached for {format_seconds(down_s)} of the run."
+    else:
+        return []
+    remedy = "Its rate counts the time in which it served; its calls meanwhile failed, or waited for the only database."
+    return [{"id": "brick_down", "severity": "warning", "text": text, "remedy": remedy}]
+
+
 def _site_warnings(record: Record) -> list[Json]:
     found: list[Json] = []
-    for target in record.info.engine.get("targets", []):
-        if target.get("unreachable"):
-            text = f"{target['path']} could not be reached when the run began: {target['unreachable']}."
-            remedy = "Its calls failed or were not sent; see its line in the table."
-            found.append({"id": "brick_down", "severity": "warning", "text": text, "remedy": remedy})
+    for number, target in enumerate(record.info.engine.get("targets", [])):
+        found += _down_warning(record, number, target)
         link = target.get("link")
         speed = (link or {}).get("megabit_per_s")
         if not speed:
@@ -811,6 +855,7 @@ def page_document(item: PageFigures) -> dict[str, Any]:
         if shown
         else None,
         "mean_of_max_ns": item.mean_of_max_ns,
+        "away_s": item.away_s,
         "first_byte_mean_ns": item.first_byte_ns,
         "last_byte_mean_ns": item.last_byte_ns,
     }

@@ -33,10 +33,10 @@ def print_replay(console: Console, records: list[Record], limit: Limit | None = 
         repeated = f", {len(group)} repetitions" if len(group) > 1 else ""
         title = f"{name[0].upper()}{name[1:]}{repeated}: response time by page"
         console.print(table(title, _columns(replay.PAGE_COLUMNS), replay.page_rows(group)))
-        bricks = replay.brick_rows(group)
+        columns, bricks = replay.brick_table(group)
         if bricks:
             console.print()
-            console.print(table("By database", _columns(["database", *replay.PAGE_COLUMNS[1:]]), bricks))
+            console.print(table("By database", _columns(columns), bricks))
         _print_rest(console, group)
     _print_verdict(console, records, limit)
 

@@ -10,12 +10,14 @@ from .checkup import doctor
 from .gather import collect
 from .health import endurance
 from .roots import NoTools, Roots, Tools
+from .server_io import ServerIo
 from .target import store_facts
 from .watch import Watch
 
 __all__ = [
     "NoTools",
     "Roots",
+    "ServerIo",
     "Tools",
     "Watch",
     "cache_bytes",

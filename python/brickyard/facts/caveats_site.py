@@ -261,7 +261,7 @@ def neighbours(record: Json) -> Iterator[Json]:
                 "foreign_io",
                 "warning",
                 f"Others used {', '.join(map(str, foreign.get('devices') or []))} during the run: {words} "
-                f"beside our own {mine}.",
+                f"beside {foreign.get('whose', 'our own')} {mine}.",
                 "Stop what else uses the device, and measure again.",
             )
 

@@ -46,8 +46,11 @@ def compare(
     *,
     duration_ns: int,
     unknown: dict[str, str],
+    dirty_bytes: int = 0,
 ) -> Json:
     """Foreign bytes by direction; `seen` is whether either exceeds the tolerance.
+
+    `dirty_bytes` were written before the run and may have reached the device in it.
 
     `process` holds what the kernel accounts to this process and to its children that have ended: a store or a database
     of our own may lie on the same device, and is no neighbour.
@@ -84,6 +87,8 @@ def compare(
                 own_beside_bytes=beside,
                 tolerance_bytes=tolerance_bytes(mine * copies, duration_ns),
             )
+            if direction == "write":
+                part["tolerance_bytes"] += dirty_bytes * copies
             part["seen"] = part["foreign_bytes"] > part["tolerance_bytes"]
             result["seen"] = result["seen"] or part["seen"]
         result[direction] = part

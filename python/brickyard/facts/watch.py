@@ -158,14 +158,24 @@ class Watch:
             self.samples = self.samples[::2]
             self.stride *= 2
 
-    def foreign_io(self, ours: dict[str, int]) -> Json:
-        """The target's device counters minus ours; `ours` holds {read,write}_{bytes,requests}."""
+    def foreign_io(self, ours: Json) -> Json:
+        """The target's device counters minus ours; `ours` holds {read,write}_{bytes,requests}.
+
+        Or those of a server (`ServerIo`), or why they are not known.
+        """
+        if ours.get("known") is False:
+            return ours
         last = self.last or self._counters()
         try:
             deltas = self._deltas(last)
             process = minus(self.first.get("process"), last.get("process")) or {}
             duration_ns = int(last.get("at_ns", 0))
-            return foreign.compare(self.facts, deltas, ours, process, duration_ns=duration_ns, unknown=self.unknown)
+            dirty_bytes = int(ours.get("dirty_bytes", 0))
+            told = foreign.compare(
+                self.facts, deltas, ours, process,
+                duration_ns=duration_ns, unknown=self.unknown, dirty_bytes=dirty_bytes,
+            )  # fmt: skip
+            return {**told, "whose": ours.get("whose", "our own")} if told["known"] else told
         except Exception as error:
             return {"known": False, "reason": f"not known: {type(error).__name__}: {error}"}
 
@@ -177,7 +187,11 @@ class Watch:
             result[number] = difference(before, after) if before and after else None
         return result
 
-    def result(self, ours: dict[str, int] | None = None) -> Json:
+    def top_devices(self) -> set[str]:
+        """Those that the target's own file system lies on."""
+        return {node["major_minor"] for node in stack.tops(self.facts.get("stack") or [])}
+
+    def result(self, ours: Json | None = None) -> Json:
         """Everything seen, ready for JSON; with `ours` also the foreign I/O."""
         last = self.last or self._counters()
         known = Known(duration_ns=last.get("at_ns", 0), samples=len(self.samples), sample_stride=self.stride)

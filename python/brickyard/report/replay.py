@@ -203,10 +203,12 @@ def tables(records: list[Record]) -> list[Table]:
         )
         result = ["page", *replay.PAGE_COLUMNS[9:]]
         made.append(Table(f"{title}: results and failures", result, _cut(group, 9, None), text_columns=1))
-        bricks = replay.brick_rows(group)
+        columns, bricks = replay.brick_table(group)
         if bricks:
-            cut = [row[:9] for row in bricks]
-            made.append(Table(f"{title}: by database", ["database", *replay.PAGE_COLUMNS[1:9]], cut, text_columns=1))
+            # Beside what every page has: errors, and where one was down, for how long.
+            kept = [*range(9), *(n for n, column in enumerate(columns) if column in ("errors", "down"))]
+            cut = [[row[n] for n in kept] for row in bricks]
+            made.append(Table(f"{title}: by database", [columns[n] for n in kept], cut, text_columns=1))
         late = replay.late_rows(group)
         if late:
             made.append(Table(f"{title}: how late calls were sent", replay.LATE_COLUMNS, late, text_columns=1))

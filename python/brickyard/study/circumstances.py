@@ -13,10 +13,10 @@ from brickyard.analysis.totals import stream_plan
 from brickyard.store import READS, WRITES, Json, Record, Store
 
 DATABASE_KINDS = ("replay", "load")  # of plans that go to a server, not to a file or device
-NOT_OF_DATABASES = {"cache_unknown", "smaller_than_cache", "unwritten", "unwritten_unknown", "foreign_unknown"}
+NOT_OF_DATABASES = {"cache_unknown", "smaller_than_cache", "unwritten", "unwritten_unknown"}
 NOT_OF_REPLAYS = {
     *("short", "not_steady", "left_steady", "noisy"),
-    *("cache_unknown", "smaller_than_cache", "unwritten", "unwritten_unknown", "foreign_unknown"),
+    *NOT_OF_DATABASES,
     "volatile_write_cache",
 }
 SAMPLE_EVERY_S = 1.0  # a sample reads a few open files; more often would tell no more
@@ -36,12 +36,16 @@ class Watching:
     Filling comes before, so that what a device has carried can be held against what was asked of it.
     """
 
-    def __init__(self, targets: list[str]) -> None:
+    def __init__(self, targets: list[str], *, are_servers: bool = False) -> None:
         self._watches = [facts.Watch(target) for target in targets]
+        self._servers = [facts.ServerIo(target) for target in targets] if are_servers else []
         self._sampled_s: float | None = None
 
     def event(self, event: Json) -> None:
         if event["event"] == "phase" and self._sampled_s is None:
+            # Servers are looked at before and after their devices: what falls between is nobody else's.
+            for server in self._servers:
+                server.start()
             for watch in self._watches:
                 watch.__enter__()
             self._sampled_s = time.monotonic()
@@ -54,20 +58,32 @@ class Watching:
         """Ends the watch; what it saw can be asked for afterwards."""
         for watch in self._watches:
             watch.stop()
+        for server in self._servers:
+            server.stop()
 
     def results(self, record: Record) -> list[Json]:
         if self._sampled_s is None:
             return []
+        if self._servers:
+            return [watch.result(self._of_servers(watch)) for watch in self._watches]
         return [watch.result(ours(record, target)) for target, watch in enumerate(self._watches)]
 
+    def _of_servers(self, watch: facts.Watch) -> Json:
+        """What all servers of the run did on the devices of one of them, each server once."""
+        found: dict[object, Json] = {}
+        for server, other in zip(self._servers, self._watches, strict=True):
+            if watch.top_devices() & other.top_devices():
+                told = server.told()
+                if not told["known"]:
+                    return told
+                found[told["pid"]] = told
+        dirty_bytes = max((told["dirty_bytes"] for told in found.values()), default=0)
+        sums = {name: sum(told[name] for told in found.values()) for name in ("read_bytes", "write_bytes")}
+        return {**sums, "dirty_bytes": dirty_bytes, "whose": "the server's"}
 
-def ours(record: Record, target: int) -> Json | None:
-    """None where a server stands between: what it asks of its devices is the answer, not a disturbance.
 
-    Else what the run itself asked of one target, warm-up included, to be told apart from what others did.
-    """
-    if record.info.plan.get("kind") in DATABASE_KINDS:
-        return None
+def ours(record: Record, target: int) -> Json:
+    """What the run itself asked of one target, warm-up included, to be told apart from what others did."""
     counts = {"read_bytes": 0, "read_requests": 0, "write_bytes": 0, "write_requests": 0}
     for item in record.intervals:
         stream = stream_plan(record, item.phase, item.stream)

@@ -132,8 +132,8 @@ class Runner:
         key = tuple(spec.targets if spec.places is None else spec.places)
         if key not in self._facts:
             self._facts[key] = circumstances.collect(list(key))
-        watch = circumstances.Watching(list(key))
         plan = json.loads(spec.plan)
+        watch = circumstances.Watching(list(key), are_servers=plan.get("kind") in circumstances.DATABASE_KINDS)
         handle = _start(spec) if spec.start is None else spec.start()
         self.interrupt.attach(handle)
         try:

@@ -27,6 +27,9 @@ pub struct Dispatch<D> {
     shared: Arc<Shared<D>>,
     timer: Timer,
     until_ns: u64,
+    /// How many calls the log has had, and how many when it last had one for each database.
+    calls: u64,
+    last_call: Vec<u64>,
 }
 
 enum When {
@@ -56,7 +59,8 @@ impl<D: Database> Dispatch<D> {
             ))),
         };
         let until_ns = spec.duration_ns.map_or(u64::MAX, |d| start_ns.saturating_add(d));
-        Dispatch { batches, when, shared, timer, until_ns }
+        let last_call = vec![0; shared.bricks()];
+        Dispatch { batches, when, shared, timer, until_ns, calls: 0, last_call }
     }
 
     pub async fn run(mut self) {
@@ -76,6 +80,8 @@ impl<D: Database> Dispatch<D> {
                     break 'log;
                 }
                 self.timer_until(due_ns).await;
+                self.calls += 1;
+                self.last_call[usize::from(call.brick)] = self.calls;
                 self.room_for(usize::from(call.brick), is_closed_loop).await;
                 if self.shared.queue_length(usize::from(call.brick)) >= WAITING_MAX {
                     self.shared.unsent_one(usize::from(call.brick));
@@ -83,8 +89,9 @@ impl<D: Database> Dispatch<D> {
                 }
                 self.shared.push(Job { call, due_ns, ready_ns: due_ns });
             }
+            // Calls of a database that is down fail without a wait: the sessions of the others get their turn.
+            tokio::task::yield_now().await;
         }
-        self.shared.dispatched(now_ns());
     }
 
     async fn timer_until(&self, at_ns: u64) {
@@ -100,12 +107,18 @@ impl<D: Database> Dispatch<D> {
         let held_max = enough.max(HELD_MAX);
         loop {
             let is_full = self.shared.queue_length(brick) >= enough
-                && (0..self.shared.bricks()).all(|b| self.shared.queue_length(b) > enough / 2);
+                && (0..self.shared.bricks()).all(|b| self.shared.queue_length(b) > enough / 2 || !self.could_have(b));
             if !is_full && self.shared.held() < held_max {
                 return;
             }
             self.shared.room.notified().await;
         }
+    }
+
+    /// Whether reading on may give a database something to do: not while it is down, nor where the log has had nothing
+    /// for it in a long while.
+    fn could_have(&self, brick: usize) -> bool {
+        self.calls - self.last_call[brick] < WAITING_MAX as u64 / 2 && !self.shared.is_down(brick)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the sessions of a driver have in common: queues of calls that are due, the tally, what is lost and found.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -33,17 +34,20 @@ pub struct Job {
 struct Brick {
     queue: Mutex<VecDeque<Job>>,
     work: Notify,
+    /// Held by the one session that connects again, also while it pauses between two attempts.
+    connecting: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct State {
     /// Sessions that have a connection, by brick.
     live: Vec<usize>,
+    /// Why a database without any connection could not be reached again: its calls fail at once.
+    down: Vec<Option<Failure>>,
     lost: Vec<u64>,
     reconnects: Vec<u64>,
     unsent: Vec<u64>,
     live_at_ns: u64,
-    dispatched_ns: u64,
     starved_ns: u64,
     last_failure: String,
     is_closed: bool,
@@ -60,6 +64,8 @@ pub struct Shared<D> {
     bricks: Vec<Brick>,
     /// Somebody took a call: there is room.
     pub room: Notify,
+    /// Databases that are down; nobody looks for them while there are none.
+    down: AtomicUsize,
     tally: Mutex<Tally>,
     out: Mutex<Option<Sender<Told>>>,
     state: Mutex<State>,
@@ -83,6 +89,7 @@ impl<D> Shared<D> {
         let zeros = vec![0; bricks];
         let state = State {
             live: vec![0; bricks],
+            down: vec![None; bricks],
             lost: zeros.clone(),
             reconnects: zeros.clone(),
             unsent: zeros,
@@ -95,6 +102,7 @@ impl<D> Shared<D> {
             in_order,
             bricks: (0..bricks).map(|_| Brick::default()).collect(),
             room: Notify::new(),
+            down: AtomicUsize::new(0),
             out: Mutex::new(Some(tally.sender())),
             tally: Mutex::new(tally),
             state: Mutex::new(state),
@@ -118,30 +126,84 @@ impl<D> Shared<D> {
             }
             state.sessions.insert(job.call.session, VecDeque::new());
         }
-        let brick = &self.bricks[usize::from(job.call.brick)];
-        locked(&brick.queue).push_back(job);
-        brick.work.notify_one();
+        if let Some(job) = self.unless_down(job) {
+            let brick = &self.bricks[usize::from(job.call.brick)];
+            locked(&brick.queue).push_back(job);
+            brick.work.notify_one();
+        }
     }
 
     /// The call of a session has ended: its next one may go.
     pub fn session_goes_on(&self, session: u64, now_ns: u64) {
+        if let Some(job) = self.next_of(session, now_ns).and_then(|next| self.unless_down(next)) {
+            self.give_back(job);
+        }
+    }
+
+    /// A call that has waited longest.
+    pub fn give_back(&self, job: Job) {
+        let brick = &self.bricks[usize::from(job.call.brick)];
+        locked(&brick.queue).push_front(job);
+        brick.work.notify_one();
+    }
+
+    /// The call that waited for the one before it of its session.
+    fn next_of(&self, session: u64, now_ns: u64) -> Option<Job> {
         if !self.in_order {
-            return;
+            return None;
         }
         let mut state = locked(&self.state);
-        let Some(waiting) = state.sessions.get_mut(&session) else { return };
-        let Some(mut job) = waiting.pop_front() else {
+        let Some(mut job) = state.sessions.get_mut(&session)?.pop_front() else {
             state.sessions.remove(&session);
-            return;
+            return None;
         };
         state.held -= 1;
         drop(state);
         self.room.notify_one();
         job.ready_ns = job.ready_ns.max(now_ns);
-        let brick = &self.bricks[usize::from(job.call.brick)];
-        // It has waited longest.
-        locked(&brick.queue).push_front(job);
-        brick.work.notify_one();
+        Some(job)
+    }
+
+    /// A call of a database that is down fails at once, as its page would have, and then the next of its session may
+    /// go: what is left of them can be sent.
+    fn unless_down(&self, mut job: Job) -> Option<Job> {
+        while let Some(why) = self.why_down(usize::from(job.call.brick)) {
+            let now = now_ns();
+            let mut tally = self.tally();
+            let stream = tally.stream(self.mapping.page_of(job.call.call), job.call.brick);
+            tally.submitted(stream, now);
+            tally.failed(stream, now, &why);
+            drop(tally);
+            job = self.next_of(job.call.session, now)?;
+        }
+        Some(job)
+    }
+
+    /// Why calls of a database fail at once. A fire hose has nothing else to do when all databases are down: it waits.
+    fn why_down(&self, brick: usize) -> Option<Failure> {
+        let down = self.down.load(Ordering::Relaxed);
+        if down == 0 || (!self.is_open_loop && down == self.bricks.len()) {
+            return None;
+        }
+        let state = locked(&self.state);
+        let failure = state.down[brick].as_ref()?;
+        let text = format!("database {brick} is down: {} ({})", failure.text, failure.sqlstate);
+        Some(Failure { sqlstate: Failure::UNREACHABLE.into(), text })
+    }
+
+    pub fn is_down(&self, brick: usize) -> bool {
+        self.down.load(Ordering::Relaxed) > 0 && locked(&self.state).down[brick].is_some()
+    }
+
+    /// What waits for databases that are down fails, where it does not wait for them.
+    fn fail_waiting(&self) {
+        for (number, brick) in self.bricks.iter().enumerate() {
+            if self.why_down(number).is_some() {
+                let waiting = std::mem::take(&mut *locked(&brick.queue));
+                waiting.into_iter().filter_map(|job| self.unless_down(job)).for_each(|job| self.give_back(job));
+                self.room.notify_one();
+            }
+        }
     }
 
     /// The next call for a brick; None when there will be no more.
@@ -171,10 +233,6 @@ impl<D> Shared<D> {
         self.bricks.iter().for_each(|b| b.work.notify_waiters());
     }
 
-    pub fn is_closed(&self) -> bool {
-        locked(&self.state).is_closed
-    }
-
     pub fn queue_length(&self, brick: usize) -> usize {
         locked(&self.bricks[brick].queue).len()
     }
@@ -194,10 +252,18 @@ impl<D> Shared<D> {
         held + (0..self.bricks.len()).map(|b| self.queue_length(b)).sum::<usize>()
     }
 
-    /// Whether all that waits does so for databases without a single connection.
-    pub fn is_waiting_for_the_dead(&self) -> bool {
-        let live = locked(&self.state).live.clone();
-        (0..self.bricks.len()).all(|b| live[b] == 0 || self.queue_length(b) == 0)
+    /// Waits until no other session of this database connects.
+    pub async fn turn_to_connect(&self, brick: usize) -> tokio::sync::MutexGuard<'_, ()> {
+        self.bricks[brick].connecting.lock().await
+    }
+
+    /// Databases that have ended their part of a log that is at its end no longer count as serving.
+    pub fn note_served(&self) {
+        if self.held() == 0 {
+            let idle = (0..self.bricks.len()).filter(|b| self.queue_length(*b) == 0).collect::<Vec<_>>();
+            let (mut tally, now) = (self.tally(), now_ns());
+            idle.into_iter().for_each(|brick| tally.has_served(brick, now));
+        }
     }
 
     pub fn unsent_one(&self, brick: usize) {
@@ -224,20 +290,45 @@ impl<D> Shared<D> {
         let mut state = locked(&self.state);
         state.live[brick] += 1;
         state.reconnects[brick] += u64::from(is_again);
+        let was_down = state.down[brick].take().is_some();
+        drop(state);
+        self.tally().is_back(brick, now_ns());
+        if was_down {
+            self.down.fetch_sub(1, Ordering::Relaxed);
+            self.fail_waiting();
+        }
     }
 
     pub fn disconnected(&self, brick: usize, why: &Failure) {
+        let now = now_ns();
         let mut state = locked(&self.state);
         if state.live.iter().sum::<usize>() == state.live[brick].min(1) {
-            state.live_at_ns = now_ns();
+            state.live_at_ns = now;
         }
         state.live[brick] = state.live[brick].saturating_sub(1);
         state.lost[brick] += 1;
         state.last_failure.clone_from(&why.text);
+        let is_gone = state.live[brick] == 0;
+        drop(state);
+        if is_gone {
+            self.tally().is_away(brick, now);
+        }
     }
 
-    pub fn not_connected(&self, why: &Failure) {
-        locked(&self.state).last_failure.clone_from(&why.text);
+    /// A database with no connection that could not be connected to is down, until somebody can.
+    pub fn not_connected(&self, brick: usize, why: &Failure) {
+        let mut state = locked(&self.state);
+        state.last_failure.clone_from(&why.text);
+        if state.live[brick] > 0 {
+            return;
+        }
+        let is_news = state.down[brick].replace(why.clone()).is_none();
+        drop(state);
+        if is_news {
+            self.tally().is_away(brick, now_ns());
+            self.down.fetch_add(1, Ordering::Relaxed);
+            self.fail_waiting();
+        }
     }
 
     pub fn live_at(&self, now_ns: u64) {
@@ -255,14 +346,6 @@ impl<D> Shared<D> {
 
     pub fn last_failure(&self) -> String {
         locked(&self.state).last_failure.clone()
-    }
-
-    pub fn dispatched(&self, now_ns: u64) {
-        locked(&self.state).dispatched_ns = now_ns;
-    }
-
-    pub fn dispatched_at(&self) -> u64 {
-        locked(&self.state).dispatched_ns
     }
 
     pub fn starved(&self, ns: u64) {

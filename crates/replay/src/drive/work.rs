@@ -14,34 +14,25 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 pub async fn work<D: Database>(shared: Arc<Shared<D>>, brick: usize, session: Option<D::Session>) {
     let mut session = session;
-    let mut pause = PAUSE_FIRST;
-    if session.is_some() {
-        shared.connected(brick, false);
-    }
     let mut free_ns = now_ns();
     loop {
-        // A connection that was lost is mended before a call is taken, so that calls wait and do not fail.
-        if session.is_none() {
-            match shared.database.connect(brick).await {
-                Ok(made) => {
-                    shared.connected(brick, true);
-                    session = Some(made);
-                    pause = PAUSE_FIRST;
-                    free_ns = now_ns();
-                }
-                Err(failure) => {
-                    shared.not_connected(&failure);
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(PAUSE_MAX);
-                    if !fail_one(&shared, brick, &failure).await {
-                        return;
-                    }
-                    continue;
-                }
+        // A connection that was lost is mended before a call is taken, so that other sessions can have it.
+        let open = match &mut session {
+            Some(open) => open,
+            None => {
+                let made = connect_again(&shared, brick).await;
+                free_ns = now_ns();
+                session.insert(made)
             }
-        }
+        };
         let Some(job) = shared.take(brick).await else { return };
-        let Some(open) = session.as_mut() else { continue };
+        if open.is_lost() {
+            shared.give_back(job);
+            let text = "the connection was closed while it was idle".into();
+            shared.disconnected(brick, &Failure { sqlstate: Failure::LOST.into(), text });
+            session = None;
+            continue;
+        }
         if let Some(failure) = carry(&shared, open, job, free_ns).await
             && open.is_lost()
         {
@@ -49,6 +40,24 @@ pub async fn work<D: Database>(shared: Arc<Shared<D>>, brick: usize, session: Op
             session = None;
         }
         free_ns = now_ns();
+    }
+}
+
+/// One session of a database after the other, and as long as it takes. What happens to its calls meanwhile is decided
+/// where they wait: none is held here.
+async fn connect_again<D: Database>(shared: &Shared<D>, brick: usize) -> D::Session {
+    let _turn = shared.turn_to_connect(brick).await;
+    let mut pause = PAUSE_FIRST;
+    loop {
+        match shared.database.connect(brick).await {
+            Ok(made) => {
+                shared.connected(brick, true);
+                return made;
+            }
+            Err(failure) => shared.not_connected(brick, &failure),
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(PAUSE_MAX);
     }
 }
 
@@ -75,21 +84,4 @@ async fn carry<D: Database>(shared: &Shared<D>, session: &mut D::Session, job: J
     };
     shared.session_goes_on(call.session, ended_ns);
     failure
-}
-
-/// In an open loop a call that is due fails when its database can't be reached, as the page would have; a fire hose
-/// waits. False when there is nothing more to do.
-async fn fail_one<D: Database>(shared: &Shared<D>, brick: usize, failure: &Failure) -> bool {
-    if !shared.is_open_loop || shared.queue_length(brick) == 0 {
-        return !shared.is_closed();
-    }
-    let Some(Job { call, .. }) = shared.take(brick).await else { return false };
-    let mut tally = shared.tally();
-    let stream = tally.stream(shared.mapping.page_of(call.call), call.brick);
-    let now = now_ns();
-    tally.submitted(stream, now);
-    tally.failed(stream, now, failure);
-    drop(tally);
-    shared.session_goes_on(call.session, now);
-    true
 }

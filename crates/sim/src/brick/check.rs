@@ -1,0 +1,155 @@
+//! What makes a brick impossible, in one line each.
+
+use super::{Brick, Condition, DriveParameters, Level, MAX_DRIVE_BYTES, MAX_PIECE_BYTES};
+
+impl Brick {
+    pub(super) fn check(&self) -> Result<(), String> {
+        let least = match self.level {
+            Level::Jbod | Level::Raid0 => 1,
+            Level::Raid1 => 2,
+            Level::Raid5 => 3,
+            Level::Raid6 | Level::Raid10 => 4,
+        };
+        let n = self.members;
+        if n < least || n > 1_000 {
+            return Err(format!("{n} members; this level takes from {least} to 1000"));
+        }
+        if matches!(self.level, Level::Raid10) && n % 2 == 1 || matches!(self.level, Level::Raid1) && n != 2 {
+            return Err(format!("{n} members; raid1 takes 2 and raid10 an even number"));
+        }
+        if !(512..=MAX_PIECE_BYTES).contains(&self.stripe_bytes) || !self.stripe_bytes.is_multiple_of(512) {
+            return Err(format!("stripe of {} bytes; a multiple of 512 up to 1GiB is needed", self.stripe_bytes));
+        }
+        if self.controllers == 0 || !n.is_multiple_of(self.controllers) {
+            return Err(format!("{n} members cannot be shared out evenly over {} controllers", self.controllers));
+        }
+        if !(0.0..=100.0).contains(&self.rebuild_position) {
+            return Err(format!("rebuild_position = {}; from 0 to 100 per cent", self.rebuild_position));
+        }
+        self.check_ports()?;
+        self.check_condition()?;
+        self.check_failures()?;
+        self.check_write_cache()?;
+        if self.other_members > n || (self.other_members > 0) != self.other_drive.is_some() {
+            return Err(format!("other_members = {}: name other_drive as well, and up to {n}", self.other_members));
+        }
+        std::iter::once(&self.drive).chain(&self.other_drive).try_for_each(check_drive)
+    }
+
+    fn check_failures(&self) -> Result<(), String> {
+        let Some(first) = self.failures.first() else { return Ok(()) };
+        if let Some(failure) = self.failures.iter().find(|f| f.member >= self.members) {
+            return Err(format!("member {} cannot fail; there are 0 to {}", failure.member, self.members - 1));
+        }
+        if self.condition != Condition::Normal {
+            return Err(format!(
+                "a member fails at {} s of a run in normal condition; leave condition out",
+                first.at_ns / 1_000_000_000
+            ));
+        }
+        if self.spares > 0 && self.is_redundant() && !self.can_rebuild() {
+            return Err(
+                "its controller states no rebuild_chunk_bytes from 4KiB to 1GiB; name another, or spares=0".into()
+            );
+        }
+        Ok(())
+    }
+
+    /// A cache that is not there, or that a controller keeps off, is switched by nobody.
+    fn check_write_cache(&self) -> Result<(), String> {
+        let Some(on) = self.write_cache else { return Ok(()) };
+        let has_none = |drive: &DriveParameters| match drive {
+            DriveParameters::Rotating(p) => p.cache_bytes.0 == 0,
+            DriveParameters::Ssd(_) => false,
+            DriveParameters::Cloud(_) => true,
+        };
+        if std::iter::once(&self.drive).chain(&self.other_drive).any(has_none) {
+            return Err(format!("write_cache={on}: its drives have no write cache that could be switched"));
+        }
+        if on && self.keeper().is_some_and(|k| !k.drive_write_cache) {
+            return Err("write_cache=true: its controller keeps the write caches of its drives off".into());
+        }
+        Ok(())
+    }
+
+    fn is_redundant(&self) -> bool {
+        !matches!(self.level, Level::Jbod | Level::Raid0)
+    }
+
+    fn can_rebuild(&self) -> bool {
+        self.keeper().is_some_and(|k| (4096..=MAX_PIECE_BYTES).contains(&k.rebuild_chunk_bytes.0))
+    }
+
+    fn check_ports(&self) -> Result<(), String> {
+        let Some(controller) = &self.controller else { return Ok(()) };
+        let here = (self.members + self.spares).div_ceil(self.controllers);
+        if controller.ports > 0 && here > controller.ports {
+            return Err(format!("{here} drives on a controller of {} ports; add controllers", controller.ports));
+        }
+        if self.queue_limit == 0 {
+            return Err("queue_limit = 0; at least 1".into());
+        }
+        Ok(())
+    }
+
+    fn check_condition(&self) -> Result<(), String> {
+        let (redundant, rebuilds) = (self.is_redundant(), self.can_rebuild());
+        match self.condition {
+            Condition::Normal => Ok(()),
+            Condition::Degraded if !redundant => Err("a volume without redundancy cannot be degraded".into()),
+            Condition::Degraded if self.spares > 0 => {
+                Err("a failed member is replaced by the spare; take condition=rebuilding, or spares=0".into())
+            }
+            Condition::Degraded => Ok(()),
+            Condition::NeighbourRebuilding => match self.keeper() {
+                Some(k) if k.rebuild_slice.ns > 0 && self.controller.is_some() => Ok(()),
+                _ => Err("has no controller that could rebuild a neighbour; name one that states rebuild_slice".into()),
+            },
+            _ if !redundant => Err("a volume without redundancy has nothing to rebuild, initialize or scrub".into()),
+            _ if !rebuilds => {
+                Err("its controller states no rebuild_chunk_bytes from 4KiB to 1GiB; name another".into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn check_drive(drive: &DriveParameters) -> Result<(), String> {
+    let capacity_bytes = match drive {
+        DriveParameters::Rotating(p) => p.capacity_bytes.0,
+        DriveParameters::Ssd(p) => p.capacity_bytes.0,
+        DriveParameters::Cloud(p) => p.capacity_bytes.0,
+    };
+    if !(1 << 20..=MAX_DRIVE_BYTES).contains(&capacity_bytes) {
+        return Err(format!("a drive of {capacity_bytes} bytes; from 1MiB to 256TiB"));
+    }
+    match drive {
+        DriveParameters::Rotating(p) => {
+            let positive = [p.outer_mb_per_s, p.inner_mb_per_s, p.interface_mb_per_s].iter().all(|v| *v > 0.0);
+            let counted = p.rpm >= 1 && p.heads >= 1 && p.zones >= 1 && p.destage_window >= 1;
+            let counted = counted && p.write_cache_entries >= 1 && p.queue_depth >= 1;
+            let sized = p.capacity_bytes.0 >= 1 << 20 && p.rpm <= 100_000;
+            if positive && counted && sized {
+                return Ok(());
+            }
+            Err("a rotating drive needs rates, rpm, heads, zones, windows and depths above 0 and at least 1 MiB".into())
+        }
+        DriveParameters::Ssd(p) => {
+            let rates = p.channel_mb_per_s > 0.0 && p.interface_mb_per_s > 0.0 && p.over_provision_percent > 0.0;
+            let chips = (1..=256).contains(&p.channels) && (1..=64).contains(&p.dies_per_channel);
+            let counts = chips && p.pages_per_block >= 1 && p.page_bytes.0 >= p.map_bytes.0;
+            if rates && counts && p.page_bytes.0 >= 512 && p.map_bytes.0 >= 512 && p.dram_cache_bytes.0 >= 1 << 20 {
+                return Ok(());
+            }
+            Err("a solid-state drive needs 1 to 256 channels, 1 to 64 dies a channel, pages of 512 bytes or more and no \
+                     smaller than map_bytes, rates, and 1MiB of DRAM"
+                    .into())
+        }
+        DriveParameters::Cloud(p) => {
+            if p.iops >= 1 && p.mb_per_s > 0.0 && p.io_unit_bytes.0 >= 512 && p.burst_ios >= 1 {
+                return Ok(());
+            }
+            Err("a cloud volume needs iops, mb_per_s, burst_ios and io_unit_bytes above 0".into())
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! From a name to a brick: array files, the parts that they name, and what the user changes of them.
+
+use std::collections::BTreeMap;
+
+use plan::{Bytes, Duration};
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use super::{Brick, Condition, ControllerParameters, Failure, Level};
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ArrayFile {
+    title: String,
+    #[serde(default)]
+    #[allow(dead_code, reason = "read by people and by `bricks show`")]
+    source: String,
+    drive: String,
+    #[serde(default)]
+    controller: Option<String>,
+    #[serde(default)]
+    software: Option<String>,
+    #[serde(default = "one")]
+    controllers: u32,
+    level: Level,
+    members: u32,
+    #[serde(default)]
+    spares: u32,
+    #[serde(default = "default_stripe")]
+    stripe: Bytes,
+    #[serde(default)]
+    write_cache: Option<bool>,
+    #[serde(default)]
+    queue_limit: Option<u32>,
+    #[serde(default)]
+    host_request: Duration,
+    #[serde(default = "normal")]
+    condition: Condition,
+    #[serde(default = "half")]
+    rebuild_position: f64,
+    #[serde(default)]
+    fail_at: OneOrMore<Duration>,
+    #[serde(default)]
+    fail_member: OneOrMore<u32>,
+    #[serde(default)]
+    other_drive: Option<String>,
+    #[serde(default)]
+    other_members: u32,
+}
+
+/// `"60s"` or `["60s", "90s"]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "one value or a list of them is needed, such as fail_at = \"60s\" and fail_member = [0, 3]"
+)]
+enum OneOrMore<T> {
+    One(T),
+    More(Vec<T>),
+}
+
+impl<T> Default for OneOrMore<T> {
+    fn default() -> OneOrMore<T> {
+        OneOrMore::More(Vec::new())
+    }
+}
+
+impl<T> OneOrMore<T> {
+    fn list(self) -> Vec<T> {
+        match self {
+            OneOrMore::One(value) => vec![value],
+            OneOrMore::More(values) => values,
+        }
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+/// 64 KiB: the middle of what controllers of the five studies offered (16 to 256 KiB).
+fn default_stripe() -> Bytes {
+    Bytes(65_536)
+}
+fn normal() -> Condition {
+    Condition::Normal
+}
+fn half() -> f64 {
+    50.0
+}
+
+/// Keys of an array file that a user may change: `members=8`.
+pub const OVERRIDES: [&str; 17] = [
+    "drive",
+    "controller",
+    "software",
+    "controllers",
+    "level",
+    "members",
+    "spares",
+    "stripe",
+    "write_cache",
+    "queue_limit",
+    "host_request",
+    "condition",
+    "rebuild_position",
+    "fail_at",
+    "fail_member",
+    "other_drive",
+    "other_members",
+];
+
+/// Texts of brick files by `drives/NAME`, `controllers/NAME` and `arrays/NAME`; `files/NAME` is a user's own, which is a
+/// drive if it says its `kind` and else an array.
+pub type Texts = BTreeMap<String, String>;
+
+/// The text at a place; a user's file stands in for a drive or array that does not ship.
+fn text_at<'a>(place: &str, texts: &'a Texts) -> Option<(String, &'a String)> {
+    if let Some(text) = texts.get(place) {
+        return Some((place.to_string(), text));
+    }
+    let (kind, name) = place.split_once('/')?;
+    let own = format!("files/{name}");
+    let text = texts.get(&own)?;
+    // A file that is no TOML is taken for either, so that its fault is told where it is read.
+    let is_drive = toml::from_str::<Table>(text).is_ok_and(|t| t.contains_key("kind"));
+    let wanted = if is_drive { "drives" } else { "arrays" };
+    (kind == wanted).then_some((own, text))
+}
+
+/// The brick that `NAME` or `NAME,key=value,…` speaks of.
+pub fn resolve(spoken: &str, texts: &Texts, overrides: &[String]) -> Result<Brick, String> {
+    let (name, file) = file_of(spoken, texts, overrides)?;
+    let controller = |reference: &Option<String>| -> Result<Option<ControllerParameters>, String> {
+        reference.as_ref().filter(|r| !r.is_empty()).map(|r| part(&format!("controllers/{r}"), texts)).transpose()
+    };
+    let failures = failures_of(file.fail_at.list(), file.fail_member.list()).map_err(|e| format!("sim:{name}: {e}"))?;
+    let other = file.other_drive.as_ref().filter(|d| !d.is_empty());
+    let brick = Brick {
+        name: name.to_string(),
+        title: file.title,
+        drive: part(&format!("drives/{}", file.drive), texts)?,
+        controller: controller(&file.controller)?,
+        software: controller(&file.software)?,
+        controllers: file.controllers,
+        level: file.level,
+        members: file.members,
+        spares: file.spares,
+        stripe_bytes: file.stripe.0,
+        write_cache: file.write_cache,
+        queue_limit: file.queue_limit.unwrap_or(u32::MAX),
+        host_request_ns: file.host_request.ns,
+        condition: file.condition,
+        rebuild_position: file.rebuild_position,
+        failures,
+        other_drive: other.map(|d| part(&format!("drives/{d}"), texts)).transpose()?,
+        other_members: file.other_members,
+    };
+    brick.check().map_err(|e| format!("sim:{name}: {e}"))?;
+    Ok(brick)
+}
+
+/// The first to fail is member 0, the next member 1, unless `fail_member` says otherwise.
+fn failures_of(times: Vec<Duration>, members: Vec<u32>) -> Result<Vec<Failure>, String> {
+    if !members.is_empty() && members.len() != times.len() {
+        return Err(format!(
+            "{} times in fail_at, {} members in fail_member; as many are needed",
+            times.len(),
+            members.len()
+        ));
+    }
+    let member = |index: usize| members.get(index).copied().unwrap_or(index as u32);
+    Ok(times.iter().enumerate().map(|(index, at)| Failure { at_ns: at.ns, member: member(index) }).collect())
+}
+
+/// The texts that a brick is made of: what a record needs to keep of all that there are.
+pub fn needed(spoken: &str, texts: &Texts, overrides: &[String]) -> Result<Texts, String> {
+    let (name, file) = file_of(spoken, texts, overrides)?;
+    let controllers = [&file.controller, &file.software].into_iter().flatten().map(|c| format!("controllers/{c}"));
+    let other = file.other_drive.iter().map(|d| format!("drives/{d}"));
+    let places = controllers.chain(other).chain([format!("arrays/{name}"), format!("drives/{}", file.drive)]);
+    Ok(places.filter_map(|place| text_at(&place, texts)).map(|(k, v)| (k, v.clone())).collect())
+}
+
+fn file_of<'a>(spoken: &'a str, texts: &Texts, overrides: &[String]) -> Result<(&'a str, ArrayFile), String> {
+    let (name, changes) = spoken.split_once(',').unwrap_or((spoken, ""));
+    let name = name.trim();
+    let mut table = array_table(name, texts)?;
+    let mut file = read_array(name, &table)?;
+    for text in overrides.iter().map(String::as_str).chain(changes.split(',').filter(|c| !c.is_empty())) {
+        let key = apply(&mut table, text).map_err(|e| format!("sim:{name}: {e}"))?;
+        // Each by itself, so that a value that cannot be read is told with its own key.
+        file = read_array(name, &table).map_err(|_| format!("sim:{name}: {text}: {}", needed_value(key)))?;
+    }
+    Ok((name, file))
+}
+
+fn read_array(name: &str, table: &Table) -> Result<ArrayFile, String> {
+    table.clone().try_into().map_err(|e: toml::de::Error| format!("arrays/{name}: {}", one_line(e.message())))
+}
+
+/// What an override needs as its value, for whoever wrote another.
+fn needed_value(key: &str) -> &'static str {
+    match key {
+        "drive" | "other_drive" => "the name of a drive is needed; `brickyard advise parts` lists them",
+        "controller" | "software" => "the name of a controller is needed; `brickyard advise parts` lists them",
+        "level" => "jbod, raid0, raid1, raid5, raid6 or raid10 is needed",
+        "stripe" => "a size such as 64KiB is needed",
+        "write_cache" => "true or false is needed",
+        "host_request" => "a time such as 20us is needed",
+        "condition" => {
+            "normal, degraded, rebuilding, neighbour_rebuilding, initializing or scrubbing is needed; write caches are \
+             switched by write_cache=true or write_cache=false"
+        }
+        "rebuild_position" => "a number of per cent from 0 to 100 is needed",
+        "fail_at" => "a time after the run's begin is needed, such as 60s, or a list such as [\"60s\", \"90s\"]",
+        "fail_member" => "the number of a member is needed, counted from 0, or a list such as [0, 3]",
+        _ => "a whole number of 0 or more is needed",
+    }
+}
+
+/// A drive by itself is an array of one.
+fn array_table(name: &str, texts: &Texts) -> Result<Table, String> {
+    if let Some((place, text)) = text_at(&format!("arrays/{name}"), texts) {
+        return toml::from_str(text).map_err(|e: toml::de::Error| format!("{place}: {}", one_line(e.message())));
+    }
+    if text_at(&format!("drives/{name}"), texts).is_some() {
+        let text = format!("title = \"one {name}\"\ndrive = \"{name}\"\nlevel = \"jbod\"\nmembers = 1\n");
+        return toml::from_str(&text).map_err(|e: toml::de::Error| one_line(e.message()));
+    }
+    let known: Vec<&str> =
+        texts.keys().filter_map(|k| k.strip_prefix("arrays/").or(k.strip_prefix("files/"))).collect();
+    Err(format!("sim:{name}: no such brick; there are the drives and {}", known.join(", ")))
+}
+
+fn apply<'a>(table: &mut Table, text: &'a str) -> Result<&'a str, String> {
+    let (key, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("`{text}` is not an override; write key=value such as members=8"))?;
+    let (key, value) = (key.trim(), value.trim());
+    if !OVERRIDES.contains(&key) {
+        return Err(format!("`{key}` is no key of a brick; there are {}", OVERRIDES.join(", ")));
+    }
+    let parsed = toml::from_str::<Table>(&format!("v = {value}")).ok().and_then(|mut t| t.remove("v"));
+    table.insert(key.to_string(), parsed.unwrap_or_else(|| Value::String(value.to_string())));
+    Ok(key)
+}
+
+/// Keys of a file that describe it and need no basis.
+const DESCRIPTION: [&str; 4] = ["title", "source", "about", "kind"];
+const BASES: [&str; 4] = ["data sheet", "derived", "fitted", "from memory"];
+
+/// Reads a drive or controller: every value has its basis.
+fn part<T: for<'de> Deserialize<'de>>(place: &str, texts: &Texts) -> Result<T, String> {
+    let (place, text) = text_at(place, texts).ok_or_else(|| format!("{place}: no such brick file"))?;
+    let mut table: Table =
+        toml::from_str(text).map_err(|e: toml::de::Error| format!("{place}: {}", one_line(e.message())))?;
+    let basis = match table.remove("basis") {
+        Some(Value::Table(basis)) => basis,
+        _ => return Err(format!("{place}: has no table [basis] that says where its values come from")),
+    };
+    for key in ["title", "source", "about"] {
+        table.remove(key);
+    }
+    for key in table.keys().filter(|k| !DESCRIPTION.contains(&k.as_str())) {
+        match basis.get(key).and_then(Value::as_str) {
+            Some(text) if BASES.iter().any(|b| text.starts_with(b)) => {}
+            _ => return Err(format!("{place}: [basis] must call {key} \"{}\"", BASES.join("\", \""))),
+        }
+    }
+    if let Some(key) = basis.keys().find(|k| !table.contains_key(*k)) {
+        return Err(format!("{place}: [basis] speaks of {key}, which the file does not have"));
+    }
+    table.try_into().map_err(|e: toml::de::Error| format!("{place}: {}", one_line(e.message())))
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

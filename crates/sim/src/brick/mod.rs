@@ -1,0 +1,87 @@
+//! Bricks: drives, controllers and arrays described in TOML, and how a name becomes a brick.
+//!
+//! A drive or controller file has a table `[basis]` that says of every value whether it is from the data sheet, derived,
+//! fitted, or from memory, not checked against a data sheet; a value without a basis is refused. An array file names a
+//! drive and a controller.
+
+mod check;
+mod files;
+mod parameters;
+
+use serde::{Deserialize, Serialize};
+
+pub use files::{OVERRIDES, Texts, needed, resolve};
+pub use parameters::{
+    CloudParameters, ControllerParameters, DriveParameters, MirrorRead, RotatingParameters, Scheduler, SsdParameters,
+};
+
+/// Stripe units and rebuild chunks; a member operation counts its bytes in 32 bits.
+const MAX_PIECE_BYTES: u64 = 1 << 30;
+/// Ten times what there is; sectors times the ns of a revolution still fit into 64 bits.
+const MAX_DRIVE_BYTES: u64 = 1 << 48;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    Jbod,
+    Raid0,
+    Raid1,
+    Raid5,
+    Raid6,
+    Raid10,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Condition {
+    Normal,
+    /// A member has failed and nothing replaces it.
+    Degraded,
+    /// The volume itself is being rebuilt.
+    Rebuilding,
+    /// Another volume on the same controller is being rebuilt.
+    NeighbourRebuilding,
+    /// Redundancy is being computed for the first time.
+    Initializing,
+    /// Redundancy is being checked.
+    Scrubbing,
+}
+
+/// A complete brick.
+#[derive(Debug, Clone, Serialize)]
+pub struct Brick {
+    pub name: String,
+    pub title: String,
+    pub drive: DriveParameters,
+    pub controller: Option<ControllerParameters>,
+    pub software: Option<ControllerParameters>,
+    pub controllers: u32,
+    pub level: Level,
+    pub members: u32,
+    pub spares: u32,
+    pub stripe_bytes: u64,
+    pub write_cache: Option<bool>,
+    pub queue_limit: u32,
+    pub host_request_ns: u64,
+    pub condition: Condition,
+    pub rebuild_position: f64,
+    /// Members that fail during the run: which, and when.
+    pub failures: Vec<Failure>,
+    /// The last members are of another kind.
+    pub other_drive: Option<DriveParameters>,
+    pub other_members: u32,
+}
+
+/// A member that fails at an instant of the run.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Failure {
+    pub at_ns: u64,
+    pub member: u32,
+}
+
+impl Brick {
+    /// Who keeps the redundancy: the software array if there is one, else the controller.
+    pub fn keeper(&self) -> Option<&ControllerParameters> {
+        self.software.as_ref().or(self.controller.as_ref())
+    }
+}

@@ -1,0 +1,164 @@
+//! What drives, controllers and software arrays are described by. Names of files' keys are names of fields; units are in
+//! the names or in the type.
+
+use plan::{Bytes, Duration};
+use serde::{Deserialize, Serialize};
+
+/// How a drive orders its queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheduler {
+    /// No command queue: one command at a time, the others wait outside.
+    None,
+    Fifo,
+    /// Shortest positioning time first, with an age limit.
+    Sptf,
+    CLook,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RotatingParameters {
+    pub capacity_bytes: Bytes,
+    pub rpm: u32,
+    pub heads: u32,
+    pub zones: u32,
+    /// Sustained rates of the outermost and the innermost zone, in 10^6 bytes/s.
+    pub outer_mb_per_s: f64,
+    pub inner_mb_per_s: f64,
+    pub seek_track_read: Duration,
+    pub seek_track_write: Duration,
+    pub seek_average_read: Duration,
+    pub seek_average_write: Duration,
+    pub seek_full_read: Duration,
+    pub seek_full_write: Duration,
+    pub head_switch: Duration,
+    pub write_settle: Duration,
+    pub command_overhead: Duration,
+    pub interface_mb_per_s: f64,
+    pub scheduler: Scheduler,
+    pub queue_depth: u32,
+    pub age_limit: Duration,
+    pub cache_bytes: Bytes,
+    pub read_segments: u32,
+    pub read_ahead_bytes: Bytes,
+    pub write_cache: bool,
+    /// Writes that the cache holds at the most, whatever their size.
+    pub write_cache_entries: u32,
+    /// How many of the oldest writes the firmware sorts.
+    pub destage_window: u32,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SsdParameters {
+    pub capacity_bytes: Bytes,
+    pub channels: u32,
+    pub dies_per_channel: u32,
+    pub page_bytes: Bytes,
+    pub map_bytes: Bytes,
+    pub pages_per_block: u32,
+    pub read_time: Duration,
+    pub program_time: Duration,
+    pub slc_program_time: Duration,
+    pub erase_time: Duration,
+    pub over_provision_percent: f64,
+    pub slc_cache_bytes: Bytes,
+    pub dram_cache_bytes: Bytes,
+    pub power_loss_protection: bool,
+    pub channel_mb_per_s: f64,
+    pub interface_mb_per_s: f64,
+    pub command_overhead: Duration,
+    /// Every block was written before, so that writing needs garbage collection from the start.
+    pub steady: bool,
+    /// Writes end in DRAM; without it they end when they are programmed.
+    #[serde(default = "yes")]
+    pub write_cache: bool,
+    /// The drive takes no two commands in less time than this, however many dies are idle.
+    #[serde(default)]
+    pub command_interval: Duration,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CloudParameters {
+    pub capacity_bytes: Bytes,
+    pub iops: u64,
+    pub burst_ios: u64,
+    /// A larger request counts as several.
+    pub io_unit_bytes: Bytes,
+    pub mb_per_s: f64,
+    pub burst_bytes: Bytes,
+    pub read_latency: Duration,
+    pub write_latency: Duration,
+    /// Mean of the exponential part that comes on top.
+    pub latency_tail: Duration,
+    pub seed: u64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum DriveParameters {
+    Rotating(RotatingParameters),
+    Ssd(SsdParameters),
+    Cloud(CloudParameters),
+}
+
+/// Which arm of a mirror reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MirrorRead {
+    /// The arm with the fewest commands; a stream of reads stays where it is.
+    Idle,
+    /// The nearer arm among those with the fewest commands.
+    Nearer,
+    /// One after the other, whatever they have to do.
+    Alternate,
+}
+
+/// A controller, or an operating system's software array: neither has limits that it doesn't state. Rates of 0 are
+/// without limit.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ControllerParameters {
+    /// A software array stands in front of controllers; its commands go through each of them.
+    pub software: bool,
+    pub ports: u32,
+    /// What the bus carries by its data sheet, and which shares of that reads and writes attain.
+    pub bus_mb_per_s: f64,
+    pub bus_read_efficiency: f64,
+    pub bus_write_efficiency: f64,
+    /// Serial cost of each command of the host.
+    pub read_command: Duration,
+    pub write_command: Duration,
+    /// No data move while a command is dealt with.
+    pub command_holds_bus: bool,
+    /// A stream of sequential reads from a mirror gets no more than this.
+    pub mirror_stream_mb_per_s: f64,
+    pub mirror_read: MirrorRead,
+    pub cache_bytes: Bytes,
+    /// Writes end when they are in the cache.
+    pub write_back: bool,
+    /// What the cache holds survives a power cut.
+    pub battery: bool,
+    pub read_ahead_bytes: Bytes,
+    /// Drives keep their own write caches on.
+    pub drive_write_cache: bool,
+    /// Redundant volumes write through drive caches while anything on this controller is rebuilt.
+    pub rebuild_writes_through: bool,
+    pub rebuild_chunk_bytes: Bytes,
+    /// Pace of a rebuild that competes with users, and of one that doesn't.
+    pub rebuild_min_mb_per_s: f64,
+    pub rebuild_max_mb_per_s: f64,
+    /// Pace of a rebuild, initialization or scrub while users write.
+    pub rebuild_writing_mb_per_s: f64,
+    /// While a neighbour is rebuilt, each command waits for its turn among slices of this length.
+    pub rebuild_slice: Duration,
+    /// While anything is rebuilt, a write to a region of this size that was not written lately waits until every member
+    /// has a record of it. 0: no such record is kept.
+    pub region_log_bytes: Bytes,
+}

@@ -1,0 +1,116 @@
+"""What a PostgreSQL server on this host itself reads from and writes to its devices.
+
+Duty: the kernel's accounts of the server's processes, those that have ended included, at two instants. Refusal: where
+they may not be read, or do not tell of one device alone, it says so instead of guessing.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from .roots import Json, Roots, text
+
+COUNTS = ("read_bytes", "write_bytes", "wchar", "cancelled_write_bytes")
+
+
+class ServerIo:
+    """The server whose data lie in a directory: `start()`, later `stop()`, then `told()`."""
+
+    def __init__(self, data_directory: str, roots: Roots | None = None) -> None:
+        self.roots = roots or Roots()
+        self.data_directory = os.path.realpath(data_directory)
+        self.reason = ""
+        self.pid: int | None = None
+        self.dirty_bytes = 0
+        self._first: dict[str, int] = {}
+        self._last: dict[str, int] = {}
+
+    def start(self) -> None:
+        self.pid = self._postmaster()
+        if self.pid is None:
+            self.reason = "the server's processes are not seen from here"
+        elif not self._is_on_one_device():
+            self.reason = "its log or tablespaces lie on further devices"
+        else:
+            self._first = self._sums()
+        # Written by whomever, it may reach the device only now.
+        self.dirty_bytes = self._dirty()
+
+    def stop(self) -> None:
+        if self._first and not self._last:
+            self._last = self._sums()
+
+    def told(self) -> Json:
+        """Bytes since the start, or why they are not known."""
+        if self._first and self.pid != self._postmaster():
+            self.reason = "the server was started again meanwhile"
+        if self.reason or not self._last:
+            return {"known": False, "reason": f"not known: {self.reason or 'nothing was counted'}"}
+        told = {name: max(0, self._last[name] - self._first[name]) for name in COUNTS}
+        # A cache in large folios counts a whole one, such as 1 MiB, for each page written in it; what was handed over
+        # to the kernel is no such guess, and neither is less than what reached the device, its journal aside.
+        written = min(max(0, told["write_bytes"] - told["cancelled_write_bytes"]), told["wchar"])
+        counts = {"read_bytes": told["read_bytes"], "write_bytes": written}
+        return {"known": True, "pid": self.pid, "dirty_bytes": self.dirty_bytes, **counts}
+
+    def _postmaster(self) -> int | None:
+        """The server writes its process down; another namespace's number may be somebody else's here."""
+        lines = (_read(os.path.join(self.data_directory, "postmaster.pid")) or "").splitlines()
+        if not lines or not lines[0].strip().isdecimal():
+            return None
+        pid = int(lines[0])
+        with suppress(OSError):
+            if os.readlink(self.roots.at_proc(str(pid), "cwd")) == self.data_directory:
+                return pid
+        return None
+
+    def _is_on_one_device(self) -> bool:
+        with suppress(OSError):
+            spaces = os.path.join(self.data_directory, "pg_tblspc")
+            places = [os.path.join(spaces, name) for name in os.listdir(spaces)]
+            places.append(os.path.join(self.data_directory, "pg_wal"))
+            own = os.stat(self.data_directory).st_dev
+            return all(os.stat(place).st_dev == own for place in places)
+        return False
+
+    def _sums(self) -> dict[str, int]:
+        """Of the postmaster, which inherits the accounts of those that have ended, and of its children."""
+        total = dict.fromkeys(COUNTS, 0)
+        # The postmaster last: who ends in between is counted twice rather than never.
+        for pid in [*self._children(), self.pid]:
+            told = text(self.roots.at_proc(str(pid), "io"))
+            if told is None:
+                if pid == self.pid or os.path.exists(self.roots.at_proc(str(pid))):
+                    self.reason = "only root and the server's account may read what its processes did"
+                    return {}
+                continue  # it has ended in this moment
+            counts = dict(line.split(": ", 1) for line in told.splitlines() if ": " in line)
+            for name in COUNTS:
+                total[name] += int(counts.get(name, 0))
+        return total
+
+    def _children(self) -> list[int]:
+        found = []
+        for name in os.listdir(self.roots.at_proc()):
+            if name.isdecimal():
+                stat = text(self.roots.at_proc(name, "stat")) or ""
+                # The name in parentheses may hold anything; the parent is the second word behind it.
+                words = stat.rpartition(")")[2].split()
+                if len(words) > 1 and words[1] == str(self.pid):
+                    found.append(int(name))
+        return found
+
+    def _dirty(self) -> int:
+        kib = 0
+        for line in (text(self.roots.at_proc("meminfo")) or "").splitlines():
+            name, _, rest = line.partition(":")
+            if name in ("Dirty", "Writeback"):
+                kib += int(rest.split()[0])
+        return kib << 10
+
+
+def _read(place: str) -> str | None:
+    with suppress(OSError, UnicodeDecodeError), open(place, encoding="utf-8") as file:
+        return file.read()
+    return None
