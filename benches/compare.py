@@ -1,6 +1,8 @@
 """What Brickyard costs and reaches, side by side with its peers in one run.
 
-Every comparison alternates its contestants, so that a drift of the machine falls on all of them, and takes medians.
+Every comparison alternates its contestants, each round beginning with another, so that a drift of the machine falls on
+all of them. Tables show medians, and of rates the least and the most as well. How a contestant does against the first
+is the median of the rounds' own ratios, since the two of a round are nearest in time.
 Whole-process CPU comes from wait4, which sees the kernel workers of a ring; the generator's own time is measured by
 the clock around its loop. Without root or a RAM-backed block device the comparisons that need one are left out by name.
 
@@ -26,8 +28,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-WORKER = ROOT / "target" / "release" / "brickyard-worker"
-TIMER = ROOT / "target" / "release" / "examples" / "timer_loop"
+BUILT = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "release"
+WORKER = BUILT / "brickyard-worker"
+TIMER = BUILT / "examples" / "timer_loop"
 SIZE_BYTES = 1 << 30
 
 FIO_TUNED = [
@@ -80,7 +83,7 @@ class Bench:
         """One run of fio with JSON output."""
         command = [
             "fio", "--name=bench", f"--filename={target}", f"--size={SIZE_BYTES}", "--time_based", "--ramp_time=200ms",
-            f"--runtime={self.seconds}", "--output-format=json", *options,
+            f"--runtime={round(self.seconds * 1000)}ms", "--output-format=json", *options,
         ]  # fmt: skip
         output, cpu_ns = run(command)
         job = json.loads(output[output.index("{") :])["jobs"][0]
@@ -166,31 +169,38 @@ def fill(target: Path) -> None:
         os.fsync(out.fileno())
 
 
-def duel(name: str, contestants: list[Contestant], rounds: int, unit: str = "") -> list[str]:
-    """Alternates the contestants and returns the lines of a table: medians, and each against the first."""
+def duel(name: str, contestants: list[Contestant], rounds: int) -> list[str]:
+    """Alternates the contestants and returns the lines of a table: medians, spread, and each against the first."""
     results: dict[str, list[Figures]] = {label: [] for label, _ in contestants}
     for number in range(rounds):
-        for label, contestant in contestants:
+        turn = number % len(contestants)
+        for label, contestant in contestants[turn:] + contestants[:turn]:
             print(f"  {name}: round {number + 1}/{rounds}, {label}          ", end="\r", file=sys.stderr, flush=True)
             results[label].append(contestant())
     keys = list(dict.fromkeys(key for runs in results.values() for f in runs for key in f.values))
-    lines = ["", f"### {name}" + (f" ({unit})" if unit else ""), "", f"| | {' | '.join(keys)} | against the first |"]
+    lines = ["", f"### {name}", "", f"| | {' | '.join(keys)} | against the first |"]
     lines.append("|---" * (len(keys) + 2) + "|")
-    first = (
-        statistics.median(f.values["iops"] for f in results[contestants[0][0]] if "iops" in f.values)
-        if any("iops" in f.values for f in results[contestants[0][0]])
-        else 0.0
-    )
+    first = results[contestants[0][0]]
     for label, runs in results.items():
-        cells = []
-        for key in keys:
-            values = [f.values[key] for f in runs if key in f.values]
-            cells.append(f"{statistics.median(values):,.1f}" if values else "")
-        rates = [f.values["iops"] for f in runs if "iops" in f.values]
-        ratio = f"{statistics.median(rates) / first:.2f}" if rates and first else ""
-        lines.append(f"| {label} | {' | '.join(cells)} | {ratio} |")
+        cells = [spread([f.values[key] for f in runs if key in f.values], key == "iops") for key in keys]
+        ratios = [f.values["iops"] / g.values["iops"] for f, g in zip(runs, first, strict=True) if "iops" in f.values]
+        against = "" if runs is first or not ratios else f"{statistics.median(ratios):.2f} ({extremes(ratios, '.2f')})"
+        lines.append(f"| {label} | {' | '.join(cells)} | {against} |")
     print("\n".join(lines), flush=True)
     return lines
+
+
+def extremes(values: list[float], form: str) -> str:
+    """The least and the most."""
+    return f"{min(values):{form}} to {max(values):{form}}"
+
+
+def spread(values: list[float], whole: bool) -> str:
+    """The median; of a rate also the least and the most."""
+    if not values:
+        return ""
+    middle = statistics.median(values)
+    return f"{middle:,.0f} ({extremes(values, ',.0f')})" if whole else f"{middle:,.1f}"
 
 
 READ = 'request = "4KiB"\naddress = "random"\n'
@@ -306,13 +316,12 @@ def depth_one(bench: Bench, device: Path, kind: str, rounds: int) -> list[str]:
 
 
 def nop(bench: Bench, file: Path, rounds: int) -> list[str]:
-    """No-operations of the ring: what the loop and the ring cost, every latency recorded."""
-    stream = 'request = "4KiB"\naddress = "random"\noperations = { read = 0, flush = 100 }\ndepth = 32'
+    """No-operations of the ring: what the loop and the ring cost, every address drawn and every latency recorded."""
     return duel(
-        "io_uring no-operations, depth 32, one core",
+        "io_uring no-operations in place of 4 KiB random reads, depth 32, one core",
         [
-            ("Brickyard", lambda: bench.brickyard(file, stream, nop=True)),
-            ("Brickyard, reap = 32", lambda: bench.brickyard(file, stream, "reap=32", nop=True)),
+            ("Brickyard", lambda: bench.brickyard(file, READ + "depth = 32", nop=True)),
+            ("Brickyard, reap = 32", lambda: bench.brickyard(file, READ + "depth = 32", "reap=32", nop=True)),
         ],
         rounds,
     )
@@ -437,8 +446,8 @@ def compare(bench: Bench, rounds: int, only: str, stack: ExitStack) -> list[str]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=1.5)
     parser.add_argument("--only", default="", help="only comparisons whose name contains this word")
     parser.add_argument("--write", type=Path, help="file that gets the tables as Markdown")
     arguments = parser.parse_args()
@@ -450,11 +459,9 @@ def main() -> None:
     lines = [
         "# Benchmarks",
         "",
-        f"Medians of {arguments.rounds} alternating rounds of {arguments.seconds} s; {version}.",
-    ]
-    lines += [
+        f"Medians (least to most) of {arguments.rounds} alternating rounds of {arguments.seconds} s; {version}.",
         f"Machine: {machine()}.",
-        "`own_ns` is the generator's own time a request; `cpu_ns` all CPU of the process.",
+        "`own_ns` is the generator's own time a request; `cpu_ns` all CPU of the process, kernel workers included.",
     ]
     # Ended by a signal, it must still give back the devices that it took.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

@@ -48,6 +48,7 @@ impl Buffers {
         Ok(Buffers { start, mapping, mapped_bytes, each_bytes, count })
     }
 
+    #[inline(always)]
     pub fn pointer(&self, index: u32) -> *mut u8 {
         debug_assert!((index as usize) < self.count);
         // SAFETY: index is below count, so the offset lies within the mapping.

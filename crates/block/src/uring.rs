@@ -53,7 +53,8 @@ pub struct Uring {
     buffers: Buffers,
     submitted_ns: Vec<u64>,
     queued: Vec<u32>,
-    /// What goes into the submission queue at the next turn.
+    /// What goes into the submission queue at the next turn. Entries are put together here and copied later: in the
+    /// queue itself, they would first be put together on the stack.
     entries: Vec<squeue::Entry>,
     in_flight: u32,
     reap: u32,
@@ -146,15 +147,15 @@ impl Uring {
         unsafe { self.ring.submitter().register_buffers(&vectors) }.is_ok()
     }
 
-    /// Puts an entry into the submission queue. Each operation builds and pushes its own: one entry out of a `match`
-    /// would be put together on the stack and copied in pieces, which cost a third of the loop's own time.
+    /// Puts an entry into the next batch. Each operation builds and pushes its own: one entry out of a `match` would be
+    /// put together on the stack and copied in pieces, which cost a third of the loop's own time.
     #[inline(always)]
     fn push(&mut self, entry: squeue::Entry, slot: u32) {
         self.entries.push(entry.user_data(u64::from(slot)));
     }
 
     #[inline(never)]
-    fn push_rare(&mut self, order: &Order) {
+    fn push_rare(&mut self, order: Order) {
         let file = Fixed(u32::from(order.target));
         let pointer = self.buffers.pointer(order.slot);
         let (bytes, offset) = (order.request_bytes, order.offset_bytes);
@@ -292,7 +293,8 @@ impl Device for Uring {
                     opcode::WriteFixed::new(file, pointer, bytes, buffer).offset(offset).rw_flags(flags).build();
                 self.push(entry, order.slot);
             }
-            _ => self.push_rare(order),
+            // By value: a reference would keep the order out of the registers of the others.
+            _ => self.push_rare(*order),
         }
         self.queued.push(order.slot);
         self.in_flight += 1;

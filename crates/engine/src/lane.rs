@@ -6,10 +6,11 @@ use pace::Schedule;
 use plan::{FlushCall, FlushEvery, Lockstep, SyncMode};
 
 use crate::control::Knobs;
-use crate::device::{Entry, Operation};
+use crate::device::{Completion, Device, Entry, Operation, Order};
 use crate::frames::FrameJudge;
+use crate::pattern::Pattern;
 use crate::payload::Payload;
-use crate::source::{ChainKind, Part, Source};
+use crate::source::{ChainKind, Next, Part, Request, Source};
 use crate::verify::Verifier;
 
 /// When a lane's operations are due.
@@ -21,6 +22,33 @@ pub enum Pacer {
     Open(Schedule),
 }
 
+/// Where a lane's operations come from. A pattern is known as one, so that a request of it costs no call.
+pub enum LaneSource {
+    Pattern(Box<Pattern>),
+    Other(Box<dyn Source>),
+}
+
+impl Source for LaneSource {
+    fn next(&mut self, slot: u32, now_ns: u64, last: Option<&Completion>) -> Next {
+        match self {
+            LaneSource::Pattern(pattern) => Next::Do(pattern.next()),
+            LaneSource::Other(source) => source.next(slot, now_ns, last),
+        }
+    }
+
+    fn abort(&mut self, slot: u32) {
+        if let LaneSource::Other(source) = self {
+            source.abort(slot);
+        }
+    }
+
+    fn dirty(&mut self, buffer: &mut [u8]) {
+        if let LaneSource::Other(source) = self {
+            source.dirty(buffer);
+        }
+    }
+}
+
 /// What a lane is made of.
 pub struct LaneSpec {
     pub stream: u16,
@@ -30,7 +58,7 @@ pub struct LaneSpec {
     pub depth: u32,
     /// The most slots a ramp may ask for.
     pub depth_max: u32,
-    pub source: Box<dyn Source>,
+    pub source: LaneSource,
     pub pacer: Pacer,
     pub buffer_bytes: u32,
     pub operations: [bool; record::OPERATIONS],
@@ -54,6 +82,8 @@ pub(crate) struct Lane {
     /// Slots that are not in flight, as numbers of the loop.
     pub free: Vec<u32>,
     pub first_slot: u32,
+    /// Which of its loop's lanes, counted from 0.
+    pub number: u16,
     pub in_flight: u32,
     /// How many slots the knobs allow now.
     pub depth_now: u32,
@@ -66,6 +96,11 @@ pub(crate) struct Lane {
     /// Waits for the other lanes; or a ramp has set it aside.
     pub held: bool,
     pub aside: bool,
+    /// Its requests hang together or are checked: chains, frames, rounds, flushes that are owed, verification. All of
+    /// that is off the path of a lane that has none.
+    pub tied: bool,
+    /// A slot gets its next request at the instant that the one before ended, and from a pattern alone.
+    pub follows_at_once: bool,
 }
 
 /// A request in flight.
@@ -80,8 +115,12 @@ pub(crate) struct Slot {
     pub operation: Operation,
     pub in_flight: bool,
     pub hang_named: bool,
+}
+
+/// What ties a slot's request to others, where its lane is `tied`.
+#[derive(Clone, Copy)]
+pub(crate) struct Ties {
     pub part: Part,
-    pub entry: Entry,
     /// What this slot's chain is counted as.
     pub chain: ChainKind,
     /// A step of this slot's chain has failed.
@@ -91,6 +130,54 @@ pub(crate) struct Slot {
     pub chain_submitted_ns: u64,
     /// Number of the frame that the request belongs to, where its lane has frames.
     pub frame: u64,
+    pub entry: Entry,
+}
+
+impl Slot {
+    pub fn new(lane: u16, stream: u16) -> Slot {
+        Slot {
+            due_ns: 0,
+            queued_ns: 0,
+            offset_bytes: 0,
+            request_bytes: 0,
+            lane,
+            stream,
+            operation: Operation::Read,
+            in_flight: false,
+            hang_named: false,
+        }
+    }
+
+    /// A request begins here.
+    #[inline(always)]
+    pub fn take(&mut self, request: &Request, due_ns: u64, now_ns: u64) {
+        self.due_ns = due_ns;
+        self.queued_ns = now_ns;
+        self.offset_bytes = request.offset_bytes;
+        self.request_bytes = request.request_bytes;
+        self.operation = request.operation;
+        self.in_flight = true;
+        self.hang_named = false;
+    }
+
+    /// The request ends. True: it did all that was asked for.
+    #[inline(always)]
+    pub fn ends(&mut self, completion: &Completion) -> bool {
+        self.in_flight = false;
+        completion.result == self.request_bytes as i32 || (completion.result >= 0 && !self.operation.moves_data())
+    }
+}
+
+impl Ties {
+    pub const NONE: Ties = Ties {
+        part: Part::Whole,
+        chain: ChainKind::Steps,
+        chain_failed: false,
+        chain_due_ns: 0,
+        chain_submitted_ns: 0,
+        frame: 0,
+        entry: Entry { directory: 0, number: 0 },
+    };
 }
 
 fn round_of(spec: &LaneSpec) -> u64 {
@@ -98,25 +185,32 @@ fn round_of(spec: &LaneSpec) -> u64 {
 }
 
 impl Lane {
-    pub fn new(mut spec: LaneSpec, first_slot: u32, start_ns: u64) -> Lane {
+    pub fn new(mut spec: LaneSpec, number: u16, first_slot: u32, start_ns: u64) -> Lane {
         if let Pacer::Open(schedule) = &mut spec.pacer {
             schedule.start_at(start_ns);
         }
         let free = (first_slot..first_slot + spec.depth_max).rev().collect();
         let depth_now = spec.depth;
         let round_left = round_of(&spec);
+        let bound = spec.verifier.is_some() || spec.frames.is_some() || spec.lockstep.is_some();
+        let tied = bound || spec.flush_every.is_some() || matches!(spec.source, LaneSource::Other(_));
+        let follows_at_once = !tied && matches!(spec.pacer, Pacer::Closed { think_ns: 0 });
+        let ended = spec.requests_left == 0 || spec.bytes_left == 0;
         Lane {
             spec,
             free,
             first_slot,
+            number,
             in_flight: 0,
             depth_now,
             writes: 0,
             writes_since_flush: 0,
-            ended: false,
+            ended,
             round_left,
             held: false,
             aside: false,
+            tied,
+            follows_at_once,
         }
     }
 
@@ -125,8 +219,17 @@ impl Lane {
         (self.round_left, self.held) = (round_of(&self.spec), false);
     }
 
-    /// A request is issued: so much less is left of this round.
+    /// A request is issued: so much less is left of the lane's limits. That it has ended is known at once, since a lane
+    /// must not wait for its next due time to learn that it has nothing left.
     #[inline(always)]
+    pub fn spend(&mut self, request: &Request) {
+        let counts = request.operation != Operation::Flush || !self.spec.flushes_on_top;
+        self.spec.requests_left -= u64::from(counts);
+        self.spec.bytes_left = self.spec.bytes_left.saturating_sub(u64::from(request.request_bytes));
+        self.ended = self.spec.requests_left == 0 || self.spec.bytes_left == 0;
+    }
+
+    /// A request is issued: so much less is left of this round.
     pub fn take_of_round(&mut self, request_bytes: u32) {
         if let Some(lockstep) = self.spec.lockstep {
             let taken = if lockstep.bytes.is_some() { u64::from(request_bytes) } else { 1 };
@@ -170,11 +273,70 @@ impl Lane {
 
     #[inline(always)]
     pub fn may_issue(&self) -> bool {
-        self.in_flight < self.depth_now && !self.ended && !self.held
+        self.may_issue_beside(0)
+    }
+
+    /// As `may_issue`, if so many slots that count as in flight had ended.
+    #[inline(always)]
+    pub fn may_issue_beside(&self, ended: u32) -> bool {
+        self.in_flight < self.depth_now + ended && !self.ended && !self.held
+    }
+
+    /// Another slot is in flight; `depth` counts those of the lane's stream, now and at the most.
+    #[inline(always)]
+    pub fn enters(&mut self, depth: &mut (u32, u32)) {
+        self.in_flight += 1;
+        depth.0 += 1;
+        depth.1 = depth.1.max(depth.0);
+    }
+
+    /// The next request of a slot the last request of which has just ended, where nothing but the pattern decides it.
+    #[inline(always)]
+    pub fn next_at_once(&mut self) -> Option<Request> {
+        if !(self.follows_at_once && self.may_issue_beside(1)) {
+            return None;
+        }
+        let LaneSource::Pattern(pattern) = &mut self.spec.source else { return None };
+        let request = pattern.next();
+        self.spend(&request);
+        Some(request)
+    }
+
+    /// Hands a request to the device, with the data of a write.
+    #[inline(always)]
+    pub fn queue(&mut self, device: &mut impl Device, slot: u32, request: &Request, flush_call: FlushCall) {
+        if request.operation.writes() {
+            self.write_data(request.offset_bytes, request.pass, device.buffer(slot, request.request_bytes));
+        }
+        device.queue(&Order {
+            slot,
+            target: self.spec.target,
+            operation: request.operation,
+            sync: self.spec.sync,
+            flush_call,
+            request_bytes: request.request_bytes,
+            offset_bytes: request.offset_bytes,
+            entry: request.entry,
+        });
+    }
+
+    /// Fills the buffer of a write. It takes numbers: a reference to the request would keep it out of the registers of
+    /// those that never come here.
+    #[inline(never)]
+    pub fn write_data(&mut self, offset_bytes: u64, pass: u64, buffer: &mut [u8]) {
+        self.writes_since_flush += 1;
+        if let Some(verifier) = &self.spec.verifier {
+            verifier.begin_write(offset_bytes, pass, buffer);
+        } else if let Some(payload) = &self.spec.payload {
+            // Lanes count their writes apart, so the lane stands in the sequence too.
+            payload.fill(buffer, offset_bytes, self.writes << 16 | u64::from(self.number));
+        } else {
+            self.spec.source.dirty(buffer);
+        }
+        self.writes += 1;
     }
 
     /// The flush that is owed after so many writes, if it is owed now.
-    #[inline(always)]
     pub fn owed_flush(&mut self) -> Option<FlushCall> {
         let every = self.spec.flush_every?;
         if self.writes_since_flush < every.writes {

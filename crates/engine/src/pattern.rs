@@ -5,14 +5,16 @@
 use crate::address::{
     HotSpots, OrderSeed, Pareto, Region, Scatter, Sequential, Space, StreamShared, Strided, Uniform, Zipf, lane_share,
 };
-use crate::device::{Completion, Entry, Operation};
+use crate::device::{Entry, Operation};
 use crate::rng::Rng;
-use crate::source::{Next, Request, Source};
+use crate::source::Request;
 use std::sync::Arc;
 
 /// Picks among weighted choices with one integer comparison each; a single choice costs no draw.
 #[derive(Debug)]
 struct Shares<T> {
+    /// The choice, where there is one.
+    only: Option<T>,
     /// The choice, and the largest draw that means it.
     choices: Box<[(u64, T)]>,
 }
@@ -30,12 +32,13 @@ impl<T: Copy> Shares<T> {
             choices.push((((sum / total * 18_446_744_073_709_551_616.0) as u64).saturating_sub(1), choice));
         }
         choices.last_mut()?.0 = u64::MAX;
-        Some(Shares { choices: choices.into() })
+        let only = if let [(_, only)] = *choices { Some(only) } else { None };
+        Some(Shares { only, choices: choices.into() })
     }
 
     #[inline]
     fn draw(&self, rng: &mut Rng) -> T {
-        if let [(_, only)] = *self.choices {
+        if let Some(only) = self.only {
             return only;
         }
         let draw = rng.next_u64();
@@ -165,23 +168,34 @@ impl Pattern {
         self.pass_requests
     }
 
-    #[inline]
+    #[inline(always)]
     #[allow(clippy::should_implement_trait)] // an Iterator may end; a pattern does not
     pub fn next(&mut self) -> Request {
-        let rng = &mut self.rng;
-        let operation = self.operations.draw(rng);
+        let operation = self.operations.draw(&mut self.rng);
         if operation == Operation::Flush {
             return Request::flush(self.pass);
         }
-        let size = self.sizes.draw(rng);
-        let mut request_bytes = self.space.sizes[size];
+        let size = self.sizes.draw(&mut self.rng);
+        let (offset_bytes, request_bytes, pass) = match &mut self.addresses {
+            Addresses::Random { uniform, count } => {
+                (uniform.next(&mut self.rng, size), self.space.sizes[size], count.next())
+            }
+            _ => self.next_place(size),
+        };
+        self.pass = pass;
+        Request { operation, offset_bytes, request_bytes, pass, entry: Entry::default() }
+    }
+
+    /// Offset, size and pass of the next request, its size being that of the mix where its place has room for it.
+    fn next_place(&mut self, size: usize) -> (u64, u32, u64) {
+        let rng = &mut self.rng;
+        let request_bytes = self.space.sizes[size];
         let at_rank = |rank: u64| self.space.start_bytes + rank * self.space.align_bytes;
         let (offset_bytes, pass) = match &mut self.addresses {
             Addresses::Random { uniform, count } => (uniform.next(rng, size), count.next()),
             Addresses::Sequential(sequential) => {
                 let step = sequential.next(request_bytes);
-                request_bytes = step.request_bytes;
-                (step.offset_bytes, step.pass)
+                return (step.offset_bytes, step.request_bytes, step.pass);
             }
             Addresses::Strided(strided) => strided.take(),
             Addresses::Permutation(permuted) => {
@@ -189,14 +203,11 @@ impl Pattern {
                 (permuted.start_bytes + block * u64::from(request_bytes), pass)
             }
             Addresses::Mixed { is_random, uniform, sequential, count } => {
-                let offset_bytes = if is_random.draw(rng) {
-                    uniform.next(rng, size)
-                } else {
+                if !is_random.draw(rng) {
                     let step = sequential.next(request_bytes);
-                    request_bytes = step.request_bytes;
-                    step.offset_bytes
-                };
-                (offset_bytes, count.next())
+                    return (step.offset_bytes, step.request_bytes, count.next());
+                }
+                (uniform.next(rng, size), count.next())
             }
             Addresses::Zipf { zipf, order, count } => (at_rank(order.at(zipf.next(rng))), count.next()),
             Addresses::Pareto { pareto, order, count } => (at_rank(order.at(pareto.next(rng))), count.next()),
@@ -205,15 +216,7 @@ impl Pattern {
                 (if hot { spots.next(rng, size) } else { uniform.next(rng, size) }, count.next())
             }
         };
-        self.pass = pass;
-        Request { operation, offset_bytes, request_bytes, pass, entry: Entry::default() }
-    }
-}
-
-impl Source for Pattern {
-    #[inline]
-    fn next(&mut self, _slot: u32, _now_ns: u64, _last: Option<&Completion>) -> Next {
-        Next::Do(Pattern::next(self))
+        (offset_bytes, request_bytes, pass)
     }
 }
 

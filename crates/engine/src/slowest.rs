@@ -30,19 +30,19 @@ impl Slow {
 pub struct Slowest {
     heap: BinaryHeap<Reverse<Slow>>,
     /// A request below this need not be offered.
-    threshold_ns: u64,
+    wanted_from_ns: u64,
 }
 
 impl Default for Slowest {
     fn default() -> Self {
-        Slowest { heap: BinaryHeap::with_capacity(SLOWEST_KEPT + 1), threshold_ns: 0 }
+        Slowest { heap: BinaryHeap::with_capacity(SLOWEST_KEPT + 1), wanted_from_ns: 0 }
     }
 }
 
 impl Slowest {
     #[inline(always)]
     pub fn wants(&self, response_ns: u64) -> bool {
-        response_ns > self.threshold_ns || self.heap.len() < SLOWEST_KEPT
+        response_ns >= self.wanted_from_ns
     }
 
     #[cold]
@@ -52,7 +52,7 @@ impl Slowest {
             self.heap.pop();
         }
         if self.heap.len() == SLOWEST_KEPT {
-            self.threshold_ns = self.heap.peek().map_or(0, |s| s.0.response_ns);
+            self.wanted_from_ns = self.heap.peek().map_or(0, |s| s.0.response_ns + 1);
         }
     }
 

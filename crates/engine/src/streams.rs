@@ -10,11 +10,11 @@ use crate::address::{Region, StreamShared};
 use crate::chain::Chain;
 use crate::device::Operation;
 use crate::frames::{FrameJudge, FrameSource};
-use crate::lane::{LaneSpec, Pacer};
+use crate::lane::{LaneSource, LaneSpec, Pacer};
 use crate::pattern::Pattern;
 use crate::payload::Payload;
 use crate::program::{NoPrograms, ProgramLane, ProgramPlace, Programs};
-use crate::source::{ChainKind, Source};
+use crate::source::ChainKind;
 use crate::verify::{MapChoice, Verifier, VerifyCounts};
 
 /// The part of a target that streams may touch, and what it demands of requests.
@@ -309,9 +309,9 @@ impl StreamBuilder<'_> {
                 // Every step of a chain is a request; a pass begins so many chains as the region has places.
                 let steps = if self.stream.chain.is_empty() { 1 } else { Chain::requests(&self.stream.chain) };
                 let pass_requests = source.pass_requests().saturating_mul(steps);
-                let source: Box<dyn Source> = match self.stream.chain.as_slice() {
-                    [] => Box::new(source),
-                    steps => Box::new(Chain::new(source, steps, depth_max)),
+                let source = match self.stream.chain.as_slice() {
+                    [] => LaneSource::Pattern(Box::new(source)),
+                    steps => LaneSource::Other(Box::new(Chain::new(source, steps, depth_max))),
                 };
                 Ok(self.lane(source, pass_requests, lane, workers, lanes_before + u64::from(lane), &payload))
             })
@@ -349,7 +349,7 @@ impl StreamBuilder<'_> {
             depth_max: 1,
             buffer_bytes: made.buffer_bytes,
             operations,
-            source: made.source,
+            source: LaneSource::Other(made.source),
             pacer: self.pacer(lane, self.stream.workers),
             sync: self.stream.sync,
             flush_every: None,
@@ -383,7 +383,14 @@ impl StreamBuilder<'_> {
         let rate = frames.rate_per_s() * f64::from(lanes);
         let clock = || Schedule::new(rate, Arrivals::Constant, lane, lanes, 0, 0);
         let judge = FrameJudge::new(self.index, lane, each, frames.buffer_ns(), clock());
-        let made = self.lane(Box::new(source), pass_requests, lane, lanes, before + u64::from(lane), payload);
+        let made = self.lane(
+            LaneSource::Other(Box::new(source)),
+            pass_requests,
+            lane,
+            lanes,
+            before + u64::from(lane),
+            payload,
+        );
         Ok(LaneSpec { pacer: Pacer::Open(clock().in_bursts(each)), frames: Some(Box::new(judge)), ..made })
     }
 
@@ -393,7 +400,7 @@ impl StreamBuilder<'_> {
 
     fn lane(
         &self,
-        source: Box<dyn Source>,
+        source: LaneSource,
         pass_requests: u64,
         lane: u32,
         lanes: u32,

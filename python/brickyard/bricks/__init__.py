@@ -60,11 +60,18 @@ def _shipped() -> dict[str, str]:
     }
 
 
-def override_keys() -> list[str]:
-    """What `--set` may change of a brick."""
+def override_keys() -> tuple[list[str], list[str]]:
+    """What `--set` may change of a brick, and the parts of one whose own keys it may: `drive.rpm=10000`."""
     from brickyard import _core
 
     return _core.brick_keys()
+
+
+def is_override(change: str) -> bool:
+    """Whether `KEY=VALUE` changes a brick, and not the profile."""
+    keys, parts = override_keys()
+    key = change.split("=", 1)[0].strip()
+    return key in keys or ("." in key and key.split(".", 1)[0] in parts)
 
 
 def resolve(target: str, overrides: list[str]) -> Json:
