@@ -138,6 +138,13 @@ def test_every_value_of_a_brick_has_its_basis() -> None:
         )
 
 
+def test_a_value_of_a_part_is_changed_by_set(capsys: pytest.CaptureFixture[str]) -> None:
+    shipped = rate(capsys, "sqlio-random-read-1", "sim:wd2500jd")
+    slow = rate(capsys, "sqlio-random-read-1", "sim:wd2500jd", "--set", "drive.rpm=5400")
+    # Half a revolution takes 5.56 ms instead of 4.17 ms.
+    assert 1e3 / slow - 1e3 / shipped == pytest.approx(1.39, abs=0.15)
+
+
 def test_a_modelled_brick_is_characterized(capsys: pytest.CaptureFixture[str]) -> None:
     document = answer(capsys, "characterize", "sim:barracuda-es-750", "--quick")
     assert document["outcome"] == "done"

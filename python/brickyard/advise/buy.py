@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
-from brickyard.advise.lifetime import HOURS_A_YEAR, data_loss_hours, rebuild_hours
+from brickyard.advise.lifetime import HOURS_A_YEAR, data_loss_hours, rebuild_hours, unreadable
 from brickyard.advise.parts import LEVELS, Part, Parts
 from brickyard.advise.simulate import Brick, absorbs_writes, rates, simulate
 from brickyard.analysis.verdict import Finding, Verdict, verdict, verdict_document
@@ -207,7 +207,10 @@ def evaluate(candidate: Candidate, wanted: Wanted) -> Trial:
         if not states[condition].met:
             break
     lossless = candidate.level in REDUNDANT and repair is None
-    hours = None if lossless else data_loss_hours(candidate.level, candidate.members, wanted.mttf_hours, repair or 0)
+    whole = float(Brick(candidate.drive.name).resolve()["capacity_bytes"])
+    share = unreadable(whole, candidate.drive.bits_per_read_error)
+    level, members = candidate.level, candidate.members
+    hours = None if lossless else data_loss_hours(level, members, wanted.mttf_hours, repair or 0, share)
     return Trial(
         candidate,
         int(candidate.resolved["capacity_bytes"]),

@@ -62,8 +62,8 @@ def _shipped() -> dict[str, str]:
     }
 
 
-def override_keys() -> list[str]:
-    """What `--set` may change of a brick."""
+def override_keys() -> tuple[list[str], list[str]]:
+    """What `--set` may change of a brick, and the parts of one whose own keys it may: `drive.rpm=10000`."""
     from brickyard import _core
 
     return _core.brick_keys()
@@ -92,6 +92,13 @@ def failures_ns(targets: list[str], options: Json) -> list[int]:
 
     found = [json.loads(_core.brick(target.removeprefix(MODELLED), texts, overrides)) for target in targets]
     return sorted({int(failure["at_ns"]) for item in found for failure in item["brick"]["failures"]})
+
+
+def is_override(change: str) -> bool:
+    """Whether `KEY=VALUE` changes a brick, and not the profile."""
+    keys, parts = override_keys()
+    key = change.split("=", 1)[0].strip()
+    return key in keys or ("." in key and key.split(".", 1)[0] in parts)
 
 
 def resolve(target: str, overrides: list[str]) -> Json:

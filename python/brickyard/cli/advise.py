@@ -243,37 +243,3 @@ def parts(*, json: options.Json = False) -> int:
     columns = [("part", "left"), ("kind", "left"), ("interface", "left"), ("USD", "right"), ("price from", "left")]
     stdout().print(table("", columns, rows))
     return 0
-
-
-def charts(*, json: options.Json = False) -> int:
-    """The rule-of-thumb charts of the studies, computed from the models, next to the published ratings."""
-    from brickyard.advise import charts as computing
-
-    console = stderr()
-    with console.status("rules of thumb") as status:
-        cells = computing.compute(lambda done, total: status.update(f"{done} of {total} published ratings"))
-    whole = computing.document(cells)
-    if json:
-        emit(whole)
-        return 0
-    out = stdout()
-    columns = [(name, "left") for name in ("", "criterion", "published", "computed", "agrees", "from")]
-    for study, chart in dict.fromkeys((cell.study, cell.chart) for cell in cells):
-        rows = [
-            [c.item, c.criterion, c.published, c.computed or "–", _AGREES[c.agrees], c.figure]
-            for c in cells
-            if (c.study, c.chart) == (study, chart)
-        ]
-        out.print(table(f"{chart} ({study})", columns, rows))
-        out.print()
-    steps = ", ".join(f"{name} from {least:.0%}" for name, least in computing.RATINGS[:-1])
-    out.print(
-        f"{whole['agree']} of {whole['compared']} agree. Ratings: share of the best level's figure, {steps}, else Poor."
-        f" Ranges agree when they touch, single figures within {computing.AGREES_WITHIN:.0%}.",
-        markup=False,
-        soft_wrap=True,
-    )
-    return 0
-
-
-_AGREES = {True: "yes", False: "no", None: "–"}

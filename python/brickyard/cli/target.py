@@ -32,8 +32,8 @@ class Aim:
 
 def split_overrides(targets: tuple[str, ...], overrides: list[str]) -> tuple[list[str], list[str]]:
     """What changes the profile, and what changes modelled bricks."""
-    keys = bricks.override_keys() if any(bricks.is_modelled(target) for target in targets) else []
-    of_bricks = [change for change in overrides if change.split("=", 1)[0].strip() in keys]
+    modelled = any(bricks.is_modelled(target) for target in targets)
+    of_bricks = [change for change in overrides if modelled and bricks.is_override(change)]
     return [change for change in overrides if change not in of_bricks], of_bricks
 
 
