@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// Keys of a brick that `key=value` may change.
+/// Keys of a brick that `key=value` may change, and parts of one whose keys `part.key=value` may.
 #[pyfunction]
-fn brick_keys() -> Vec<&'static str> {
-    sim::brick::OVERRIDES.to_vec()
+fn brick_keys() -> (Vec<&'static str>, Vec<&'static str>) {
+    (sim::brick::OVERRIDES.to_vec(), sim::brick::PARTS.to_vec())
 }
 
 /// What `NAME,key=value` comes to, as JSON with the texts it is made of; raises ValueError with one line.

@@ -121,6 +121,10 @@ impl Array {
         matches!(self.level, Level::Raid1 | Level::Raid10)
     }
 
+    pub fn has_parity(&self) -> bool {
+        self.parity_count() > 0
+    }
+
     fn parity_count(&self) -> u64 {
         match self.level {
             Level::Raid5 => 1,

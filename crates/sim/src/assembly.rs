@@ -6,6 +6,7 @@ use crate::SECTOR_BYTES;
 use crate::array::Array;
 use crate::brick::{Brick, CloudParameters, Condition, ControllerParameters, DriveParameters, Level};
 use crate::cloud::Cloud;
+use crate::controller::Link;
 use crate::drive::Drive;
 use crate::member::Member;
 use crate::region_log::RegionLog;
@@ -57,6 +58,25 @@ pub(crate) fn drive_caches(brick: &Brick) -> Option<bool> {
     brick.write_cache
 }
 
+/// Links that drives share; one that each has for itself is in the drive's own interface.
+pub(crate) fn links_of(brick: &Brick) -> Vec<Link> {
+    let shared = brick.controller.as_ref().filter(|c| c.link_mb_per_s > 0.0);
+    let count = shared.map_or(0, |c| c.links * brick.controllers);
+    (0..count).map(|_| Link::new(shared.map_or(0.0, |c| c.link_mb_per_s))).collect()
+}
+
+/// A drive whose interface is no faster than the controller's port.
+fn behind_port(drive: &DriveParameters, controller: Option<&ControllerParameters>) -> DriveParameters {
+    let mut drive = drive.clone();
+    let own = controller.filter(|c| c.links == 0 && c.link_mb_per_s > 0.0).map(|c| c.link_mb_per_s);
+    match (&mut drive, own) {
+        (DriveParameters::Rotating(p), Some(rate)) => p.interface_mb_per_s = p.interface_mb_per_s.min(rate),
+        (DriveParameters::Ssd(p), Some(rate)) => p.interface_mb_per_s = p.interface_mb_per_s.min(rate),
+        _ => {}
+    }
+    drive
+}
+
 /// Drives in the order of their numbers; spares that may be needed come last.
 pub(crate) fn members_of(brick: &Brick) -> Result<Vec<Member>, String> {
     let own = brick.members - brick.other_members;
@@ -67,7 +87,8 @@ pub(crate) fn members_of(brick: &Brick) -> Result<Vec<Member>, String> {
     let spares = if brick.failures.is_empty() { 0 } else { brick.spares };
     let numbered =
         (0..brick.members).map(|n| (kind(n), n)).chain((0..spares).map(|n| (&brick.drive, brick.members + n)));
-    numbered.map(|(drive, number)| member_of(drive, u64::from(number))).collect()
+    let controller = brick.controller.as_ref();
+    numbered.map(|(drive, number)| member_of(&behind_port(drive, controller), u64::from(number))).collect()
 }
 
 pub(crate) fn background_of(

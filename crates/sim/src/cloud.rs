@@ -1,6 +1,7 @@
 //! A cloud volume: caps on requests and bytes a second, each a token bucket, and a latency that is a constant plus an
 //! exponential part. The buckets are the virtual scheduling form of the generic cell rate algorithm (ITU-T I.371): a
-//! request conforms when the theoretical arrival time lies no further ahead than the burst allows.
+//! request conforms when the theoretical arrival time lies no further ahead than the burst allows. A volume with credits
+//! has two for each: the baseline's, whose burst are the credits, and the peak's, without any.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -32,6 +33,8 @@ pub struct Cloud {
     p: CloudParameters,
     requests: Bucket,
     bytes: Bucket,
+    peak_requests: Bucket,
+    peak_bytes: Bucket,
     rng: Rng,
     ended: BinaryHeap<Reverse<(u64, u64, u32)>>,
     sequence: u64,
@@ -44,6 +47,8 @@ impl Cloud {
         Cloud {
             requests: Bucket { theoretical_ns: 0, burst_ns },
             bytes: Bucket { theoretical_ns: 0, burst_ns: bytes_ns },
+            peak_requests: Bucket { theoretical_ns: 0, burst_ns: 0 },
+            peak_bytes: Bucket { theoretical_ns: 0, burst_ns: 0 },
             rng: Rng::from_words(&[p.seed]),
             ended: BinaryHeap::new(),
             sequence: 0,
@@ -62,13 +67,27 @@ impl Cloud {
             Kind::Read | Kind::Write => {
                 let moving_ns = (f64::from(command.bytes) * 1e3 / self.p.mb_per_s) as u64;
                 let requests_ns = self.requests.take(now_ns, units * 1_000_000_000 / self.p.iops);
-                requests_ns.max(self.bytes.take(now_ns, moving_ns))
+                let baseline_ns = requests_ns.max(self.bytes.take(now_ns, moving_ns));
+                baseline_ns.max(self.at_peak_ns(now_ns, units, command.bytes))
             }
         };
         let base_ns = if command.kind == Kind::Read { self.p.read_latency.ns } else { self.p.write_latency.ns };
         let tail_ns = (-libm::log(1.0 - self.rng.unit_f64()) * self.p.latency_tail.ns as f64) as u64;
         self.ended.push(Reverse((pass_ns + base_ns + tail_ns, self.sequence, command.id)));
         self.sequence += 1;
+    }
+
+    /// When the peak rates let it pass.
+    fn at_peak_ns(&mut self, now_ns: u64, units: u64, bytes: u32) -> u64 {
+        let mut pass_ns = now_ns;
+        if let Some(cost_ns) = (units * 1_000_000_000).checked_div(self.p.peak_iops) {
+            pass_ns = pass_ns.max(self.peak_requests.take(now_ns, cost_ns));
+        }
+        if self.p.peak_mb_per_s > 0.0 {
+            let moving_ns = (f64::from(bytes) * 1e3 / self.p.peak_mb_per_s) as u64;
+            pass_ns = pass_ns.max(self.peak_bytes.take(now_ns, moving_ns));
+        }
+        pass_ns
     }
 
     pub fn next_event(&self) -> u64 {

@@ -82,3 +82,31 @@ impl Controller {
         self.stream_free_ns
     }
 }
+
+/// A link that several drives share. A drive's own interface moves the data at the same time, so that a link that nobody
+/// else uses costs nothing on top.
+#[derive(Debug)]
+pub struct Link {
+    mb_per_s: f64,
+    free_ns: u64,
+}
+
+impl Link {
+    pub fn new(mb_per_s: f64) -> Link {
+        Link { mb_per_s, free_ns: 0 }
+    }
+
+    /// When these bytes begin to move to a drive.
+    pub fn to_drive(&mut self, now_ns: u64, bytes: u64) -> u64 {
+        let begin_ns = now_ns.max(self.free_ns);
+        self.free_ns = begin_ns + per_mb(bytes, self.mb_per_s);
+        begin_ns
+    }
+
+    /// When the last of these bytes is here, of a drive that had it ready to end now.
+    pub fn from_drive(&mut self, now_ns: u64, bytes: u64) -> u64 {
+        let moving_ns = per_mb(bytes, self.mb_per_s);
+        self.free_ns = self.free_ns.max(now_ns.saturating_sub(moving_ns)) + moving_ns;
+        self.free_ns
+    }
+}

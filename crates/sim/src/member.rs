@@ -86,17 +86,12 @@ impl Member {
         }
     }
 
-    /// The write cache as the drive's description has it.
-    pub fn reset_write_cache(&mut self) {
-        if let Member::Rotating(d) = self {
-            d.reset_write_cache();
-        }
-    }
-
-    /// Turns a volatile write cache on or off.
-    pub fn set_write_cache(&mut self, on: bool) {
-        if let Member::Rotating(d) = self {
-            d.set_write_cache(on);
+    /// Turns the cache of writes on or off; none leaves it as the drive's description has it. A cloud volume shows none.
+    pub fn set_write_cache(&mut self, on: Option<bool>) {
+        match self {
+            Member::Rotating(d) => d.set_write_cache(on),
+            Member::Ssd(d) => d.set_write_cache(on),
+            Member::Cloud(_) => {}
         }
     }
 }

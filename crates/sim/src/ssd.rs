@@ -3,7 +3,9 @@
 //! A page goes to a die by its number (mapping units are striped over all dies). A host write of `n` mapping units costs
 //! its die `n·map/page · program · W`, with `W` the write amplification. Fresh flash has `W = 1`; in steady state random
 //! writes have `W = (1 + ρ) / 2ρ` (Agarwal and Marrow, A Closed-Form Expression for Write Amplification in NAND Flash,
-//! 2010), `ρ` being the spare share, and sequential ones 1. Each moved page costs a read and a program, each block an
+//! 2010), `ρ` being flash without valid data as a share of flash with, and sequential ones 1. How much is valid follows
+//! from what was written: of a part of the drive with the share `c` written, random writes of `w` of it write `(1 - c)·w`
+//! anew. So a drive that only a tenth of is ever written stays fast, and trimmed space is spare space. Each moved page costs a read and a program, each block an
 //! erase. A drive becomes steady when its spare and unwritten pages are used up. Commands are taken one at a time, each
 //! `command_interval` after the one before, which bounds the rate of small requests.
 
@@ -13,6 +15,9 @@ use std::collections::{BinaryHeap, VecDeque};
 use crate::NEVER;
 use crate::brick::SsdParameters;
 use crate::member::{Command, Kind, Lost};
+
+/// Parts of the drive whose valid share is known apart.
+const PART_BYTES: u64 = 64 << 20;
 
 /// Writes that continue the one before are no burden to garbage collection; the drive follows so many streams.
 const STREAMS: usize = 8;
@@ -36,15 +41,23 @@ pub struct Ssd {
     draining: VecDeque<Draining>,
     dirty_bytes: u64,
     fresh_bytes: u64,
+    /// Of all the flash.
+    flash_bytes: f64,
+    /// Share of each part of the drive that holds valid data.
+    valid_shares: Vec<f64>,
+    valid_bytes: f64,
     slc_free_bytes: u64,
     slc_seen_ns: u64,
     streams: VecDeque<u64>,
+    write_cache: bool,
 }
 
 impl Ssd {
     pub fn new(p: &SsdParameters) -> Ssd {
         let dies = (p.channels * p.dies_per_channel) as usize;
-        let spare = p.capacity_bytes.0 as f64 * (1.0 + p.over_provision_percent / 100.0);
+        let flash_bytes = p.capacity_bytes.0 as f64 * (1.0 + p.over_provision_percent / 100.0);
+        let parts = p.capacity_bytes.0.div_ceil(PART_BYTES) as usize;
+        let written = if p.steady { 1.0 } else { 0.0 };
         Ssd {
             die_free_ns: vec![0; dies],
             channel_free_ns: vec![0; p.channels as usize],
@@ -54,16 +67,26 @@ impl Ssd {
             sequence: 0,
             draining: VecDeque::new(),
             dirty_bytes: 0,
-            fresh_bytes: if p.steady { 0 } else { spare as u64 },
+            fresh_bytes: if p.steady { 0 } else { flash_bytes as u64 },
+            flash_bytes,
+            valid_shares: vec![written; parts],
+            valid_bytes: written * p.capacity_bytes.0 as f64,
             slc_free_bytes: p.slc_cache_bytes.0,
             slc_seen_ns: 0,
             streams: VecDeque::new(),
+            write_cache: p.write_cache,
             p: p.clone(),
         }
     }
 
     pub fn capacity_bytes(&self) -> u64 {
         self.p.capacity_bytes.0
+    }
+
+    /// Whether writes end in DRAM. DRAM that survives a power cut is no volatile cache, and stays on.
+    pub fn set_write_cache(&mut self, on: Option<bool>) {
+        let settable = on.filter(|_| !self.p.power_loss_protection);
+        self.write_cache = settable.unwrap_or(self.p.write_cache);
     }
 
     pub fn submit(&mut self, now_ns: u64, command: Command) {
@@ -76,7 +99,7 @@ impl Ssd {
             Kind::Flush if self.p.power_loss_protection => begin_ns,
             Kind::Flush => self.draining.iter().map(|d| d.end_ns).max().unwrap_or(0).max(begin_ns),
             Kind::Trim => {
-                self.fresh_bytes += u64::from(command.bytes);
+                self.trim(&command);
                 begin_ns
             }
         };
@@ -134,7 +157,7 @@ impl Ssd {
     fn read(&mut self, begin_ns: u64, command: &Command) -> u64 {
         let (first, last) = self.units(command);
         let mut ready_ns = begin_ns;
-        let cached = self.p.write_cache
+        let cached = self.write_cache
             && self.draining.iter().any(|d| {
                 d.offset_bytes <= command.offset_bytes
                     && command.offset_bytes + u64::from(command.bytes) <= d.offset_bytes + d.bytes
@@ -177,7 +200,7 @@ impl Ssd {
         let at = self.draining.partition_point(|d| d.end_ns <= end_ns);
         self.draining.insert(at, Draining { end_ns, offset_bytes: command.offset_bytes, bytes });
         self.dirty_bytes += bytes;
-        let programmed = !self.p.write_cache || (command.durable && !self.p.power_loss_protection);
+        let programmed = !self.write_cache || (command.durable && !self.p.power_loss_protection);
         if programmed { end_ns } else { here_ns }
     }
 
@@ -189,7 +212,8 @@ impl Ssd {
         let whole_bytes = units * self.p.map_bytes.0;
         let steady = self.fresh_bytes < whole_bytes;
         self.fresh_bytes = self.fresh_bytes.saturating_sub(whole_bytes);
-        let spare = self.p.over_provision_percent / 100.0;
+        self.make_valid(first * self.p.map_bytes.0, whole_bytes, sequential);
+        let spare = (self.flash_bytes - self.valid_bytes) / self.valid_bytes.max(1.0);
         let amplification = if steady && !sequential { ((1.0 + spare) / (2.0 * spare)).max(1.0) } else { 1.0 };
         let slc = self.slc_free_bytes >= whole_bytes;
         if slc {
@@ -214,6 +238,36 @@ impl Ssd {
             end_ns = end_ns.max(done_ns);
         }
         end_ns
+    }
+
+    /// `each` gets the valid share of each part that the bytes lie in and the share of the part that they are, and gives
+    /// the new valid share.
+    fn each_part(&mut self, offset: u64, bytes: u64, each: impl Fn(f64, f64) -> f64) -> f64 {
+        let (mut at, end) = (offset, (offset + bytes).min(self.p.capacity_bytes.0));
+        let before = self.valid_bytes;
+        while at < end {
+            let part = at / PART_BYTES;
+            let to = end.min((part + 1) * PART_BYTES);
+            let part_bytes = (self.p.capacity_bytes.0 - part * PART_BYTES).min(PART_BYTES) as f64;
+            let share = &mut self.valid_shares[part as usize];
+            let after = each(*share, (to - at) as f64 / part_bytes).clamp(0.0, 1.0);
+            self.valid_bytes += (after - *share) * part_bytes;
+            *share = after;
+            at = to;
+        }
+        self.valid_bytes = self.valid_bytes.clamp(0.0, self.p.capacity_bytes.0 as f64);
+        self.valid_bytes - before
+    }
+
+    fn make_valid(&mut self, offset: u64, bytes: u64, sequential: bool) {
+        self.each_part(offset, bytes, |c, w| if sequential { c + w } else { c + (1.0 - c) * w });
+    }
+
+    /// Pages without valid data are erased when nobody waits, and are as good as never written.
+    fn trim(&mut self, command: &Command) {
+        let freed = -self.each_part(command.offset_bytes, u64::from(command.bytes), |c, w| c - c * w);
+        let free = (self.flash_bytes - self.valid_bytes) as u64;
+        self.fresh_bytes = (self.fresh_bytes + freed as u64).min(free);
     }
 
     fn follows(&mut self, command: &Command) -> bool {

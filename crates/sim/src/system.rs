@@ -6,19 +6,21 @@
 
 mod background;
 mod caching;
+mod jobs;
+mod requests;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use crate::NEVER;
 use crate::array::{Array, MemberOp, Operations};
-use crate::assembly::{background_of, cache_of, drive_caches, is_rebuilding, members_of};
+use crate::assembly::{background_of, cache_of, drive_caches, is_rebuilding, links_of, members_of};
 use crate::brick::{Brick, Condition};
-use crate::controller::Controller;
-use crate::member::{Command, Kind, Lost, Member};
-use crate::region_log::{Held, RegionLog};
+use crate::controller::{Controller, Link};
+use crate::member::{Kind, Lost, Member};
+use crate::region_log::RegionLog;
 use crate::slab::Slab;
-use crate::write_back::{Found, ReadAhead, WriteBack};
+use crate::write_back::{ReadAhead, WriteBack};
 
 /// A volume counts as in use for so long after a request; a rebuild then keeps to its minimum. (Linux md looks back over
 /// a second; controllers do not tell.)
@@ -77,6 +79,8 @@ enum Owner {
 struct Job {
     owner: Owner,
     array: u32,
+    /// What it is for; one that writes may have to read before.
+    kind: Kind,
     operations: Operations,
     writing: bool,
     durable: bool,
@@ -87,8 +91,8 @@ struct Job {
 struct Step {
     job: u32,
     op: MemberOp,
+    kind: Kind,
     durable: bool,
-    flush: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,6 +108,8 @@ enum Event {
     StepCommanded(u32),
     StepTaken(u32),
     StepTurn(u32),
+    /// The link to the member is free for it.
+    StepGiven(u32),
     StepEnded(u32),
     /// A job that needs no member, or can have none, ends.
     JobEnded(u32),
@@ -164,6 +170,8 @@ pub struct System {
     member_next_ns: Vec<u64>,
     arrays: Vec<Array>,
     controllers: Vec<Controller>,
+    /// Links that drives share.
+    links: Vec<Link>,
     caches: Vec<Cache>,
     /// Redundancy is kept in front of the controllers.
     software: bool,
@@ -217,9 +225,7 @@ impl System {
         }
         let keeper = brick.keeper();
         let caches = arrays.iter().map(|a| cache_of(keeper, a, is_rebuilding(brick))).collect();
-        if let Some(on) = drive_caches(brick) {
-            members.iter_mut().for_each(|m| m.set_write_cache(on));
-        }
+        members.iter_mut().for_each(|m| m.set_write_cache(drive_caches(brick)));
         let mut system = System {
             member_next_ns: vec![NEVER; members.len()],
             members,
@@ -231,6 +237,7 @@ impl System {
             changes: Vec::new(),
             arrays,
             controllers,
+            links: links_of(brick),
             caches,
             software,
             stripe_bytes: brick.stripe_bytes,
@@ -411,9 +418,9 @@ impl System {
             Event::Taken(number) => self.serve(now_ns, number),
             Event::Ended(number) => self.end(now_ns, number),
             Event::StepCommanded(step) => {
-                let Step { op, .. } = *self.steps.get(step);
+                let Step { op, kind, .. } = *self.steps.get(step);
                 let controller = self.controller_of(op.member);
-                let at_ns = match op.write {
+                let at_ns = match kind == Kind::Write {
                     true => self.controllers[controller].transfer(now_ns, u64::from(op.bytes), true),
                     false => now_ns,
                 };
@@ -425,7 +432,8 @@ impl System {
                 let at_ns = self.controllers[controller].turn(now_ns);
                 self.then(now_ns, at_ns, Event::StepTurn(step));
             }
-            Event::StepTurn(step) => self.give_member(now_ns, step),
+            Event::StepTurn(step) => self.step_turn(now_ns, step),
+            Event::StepGiven(step) => self.give_member(now_ns, step),
             Event::StepEnded(step) => self.step_ended(now_ns, step),
             Event::JobEnded(job) => self.job_ended(now_ns, job),
             Event::Background { turn } => self.background_chunk(now_ns, turn),
@@ -435,266 +443,5 @@ impl System {
 
     fn controller_of(&self, member: u32) -> usize {
         member as usize * self.controllers.len() / self.places.len()
-    }
-
-    /// Which array an address lies in, and where there.
-    fn locate(&self, offset: u64) -> (usize, u64) {
-        let arrays = self.arrays.len() as u64;
-        if arrays == 1 {
-            return (0, offset);
-        }
-        let unit = offset / self.stripe_bytes;
-        ((unit % arrays) as usize, unit / arrays * self.stripe_bytes + offset % self.stripe_bytes)
-    }
-
-    fn arrived(&mut self, now_ns: u64, number: u32) {
-        let request = self.active.get(number).request;
-        if self.software || self.controllers.is_empty() {
-            return self.serve(now_ns, number);
-        }
-        let controller = self.locate(request.offset_bytes.min(self.capacity_bytes() - 1)).0;
-        self.active.get(number).controller = controller as u32;
-        let at_ns = self.controllers[controller].command(now_ns, request.kind == Kind::Write);
-        self.then(now_ns, at_ns, Event::Commanded(number));
-    }
-
-    /// A request is where its redundancy is kept: in the cache's or the array's hands from here on.
-    fn serve(&mut self, now_ns: u64, number: u32) {
-        let request = self.active.get(number).request;
-        match request.kind {
-            Kind::Flush => self.flush(now_ns, number),
-            // Arrays of this kind keep trims to themselves.
-            Kind::Trim => self.end(now_ns, number),
-            Kind::Read | Kind::Write => {
-                // One part more than there are, so that none can end the request before all are known.
-                self.active.get(number).parts = 1;
-                let (mut at, end) = (request.offset_bytes, request.offset_bytes + u64::from(request.bytes));
-                while at < end {
-                    let unit_end = (at / self.stripe_bytes + 1) * self.stripe_bytes;
-                    let to = if self.arrays.len() == 1 { end } else { end.min(unit_end) };
-                    let (array, offset) = self.locate(at);
-                    match request.kind {
-                        Kind::Read => self.read_part(now_ns, number, array, offset, to - at),
-                        _ => self.write_part(now_ns, number, array, offset, to - at),
-                    }
-                    at = to;
-                }
-                self.part_ended(now_ns, number);
-            }
-        }
-    }
-
-    fn read_part(&mut self, now_ns: u64, number: u32, array: usize, offset: u64, bytes: u64) {
-        let cache = &mut self.caches[array];
-        if cache.write_back.as_ref().is_some_and(|w| w.holds(offset, bytes)) {
-            return;
-        }
-        if let Some(ahead) = &mut cache.read_ahead {
-            let mut fetches = Vec::new();
-            let found = ahead.read(number, offset, bytes, &mut fetches);
-            if let Found::Stream(waits) = found {
-                self.active.get(number).parts += waits;
-            }
-            for (chunk, at, length) in fetches {
-                let owner = Owner::Fetch { controller: array as u32, chunk };
-                self.start_job(now_ns, owner, array, false, false, |a, out| a.read(at, length, out));
-            }
-            if matches!(found, Found::Stream(_)) {
-                return;
-            }
-        }
-        if !self.software
-            && self.arrays[array].is_mirror()
-            && self.arrays[array].continues(offset)
-            && let Some(controller) = self.controllers.get_mut(array)
-        {
-            let at_ns = controller.stream(now_ns, bytes);
-            let active = self.active.get(number);
-            active.not_before_ns = active.not_before_ns.max(at_ns);
-        }
-        self.active.get(number).parts += 1;
-        self.start_job(now_ns, Owner::Request(number), array, false, false, |a, out| a.read(offset, bytes, out));
-    }
-
-    fn write_part(&mut self, now_ns: u64, number: u32, array: usize, offset: u64, bytes: u64) {
-        let durable = self.active.get(number).request.durable;
-        let trusted = !durable || self.battery;
-        if self.caches[array].write_back.is_some() && trusted {
-            self.active.get(number).parts += 1;
-            self.caches[array].blocked.push_back(number);
-            return self.admit(now_ns, array);
-        }
-        self.active.get(number).parts += 1;
-        let held = Held { request: number, offset, bytes };
-        if self.caches[array].region_log.as_mut().is_none_or(|log| log.admits(held)) {
-            self.start_write(now_ns, array, held);
-        }
-        self.write_record(now_ns, array);
-    }
-
-    fn start_write(&mut self, now_ns: u64, array: usize, held: Held) {
-        let durable = self.active.get(held.request).request.durable;
-        let owner = Owner::Request(held.request);
-        self.start_job(now_ns, owner, array, true, durable, |a, out| a.write(held.offset, held.bytes, out));
-    }
-
-    /// Starts the operations that `find` lists: its reads, or its writes where there are none.
-    fn start_job(
-        &mut self,
-        now_ns: u64,
-        owner: Owner,
-        array: usize,
-        write: bool,
-        durable: bool,
-        find: impl FnOnce(&mut Array, &mut Operations),
-    ) {
-        let mut operations = self.spare.pop().unwrap_or_default();
-        operations.clear();
-        find(&mut self.arrays[array], &mut operations);
-        let writing = write && operations.reads.is_empty();
-        let lost = operations.lost;
-        let job = Job { owner, array: array as u32, operations, writing, durable, pending: 0 };
-        let job = self.jobs.insert(job);
-        if lost {
-            return self.plan(now_ns + REFUSED_NS, Event::JobEnded(job));
-        }
-        self.start_stage(now_ns, job);
-    }
-
-    fn start_stage(&mut self, now_ns: u64, number: u32) {
-        let job = self.jobs.get(number);
-        let (array, durable) = (job.array as usize, job.durable);
-        let list = if job.writing { &mut job.operations.writes } else { &mut job.operations.reads };
-        if job.writing {
-            // Members may have failed since these writes were thought of.
-            let layout = &self.arrays[array];
-            list.retain(|op| !layout.is_absent(op.member as usize));
-        }
-        job.pending = list.len() as u32;
-        let ops = std::mem::take(list);
-        if ops.is_empty() {
-            return self.plan(now_ns, Event::JobEnded(number));
-        }
-        let first = (array * self.arrays[array].loads.len()) as u32;
-        // A controller's own array sends all commands of a request in one turn.
-        let one_turn = !self.software && !self.controllers.is_empty();
-        let turn_ns = if one_turn { self.controllers[array].turn(now_ns) } else { now_ns };
-        for op in &ops {
-            self.arrays[array].loads[op.member as usize] += 1;
-            let op = MemberOp { member: first + op.member, ..*op };
-            let step = self.steps.insert(Step { job: number, op, durable: durable && op.write, flush: false });
-            if self.software && !self.controllers.is_empty() {
-                let controller = self.controller_of(op.member);
-                let at_ns = self.controllers[controller].command(now_ns, op.write);
-                self.then(now_ns, at_ns, Event::StepCommanded(step));
-            } else {
-                self.then(now_ns, turn_ns, Event::StepTurn(step));
-            }
-        }
-        // The list goes back, so that its memory is used again.
-        let mut ops = ops;
-        ops.clear();
-        if let Some(job) = self.jobs.find(number) {
-            let list = if job.writing { &mut job.operations.writes } else { &mut job.operations.reads };
-            if list.is_empty() {
-                *list = ops;
-            }
-        }
-    }
-
-    fn give_member(&mut self, now_ns: u64, number: u32) {
-        let Step { op, durable, flush, .. } = *self.steps.get(number);
-        let kind = match (flush, op.write) {
-            (true, _) => Kind::Flush,
-            (false, true) => Kind::Write,
-            (false, false) => Kind::Read,
-        };
-        let member = self.places[op.member as usize] as usize;
-        self.issued += 1;
-        let command = Command { id: number, kind, offset_bytes: op.offset_bytes, bytes: op.bytes, durable };
-        self.members[member].submit(now_ns, command);
-        self.member_next_ns[member] = self.members[member].next_event();
-    }
-
-    fn member_ended(&mut self, now_ns: u64, number: u32) {
-        let Step { op, job, flush, .. } = *self.steps.get(number);
-        if !flush {
-            let array = self.jobs.get(job).array as usize;
-            let here = self.arrays[array].loads.len();
-            self.arrays[array].loads[op.member as usize - array * here] -= 1;
-        }
-        let at_ns = if self.software && !self.controllers.is_empty() && !op.write {
-            let controller = self.controller_of(op.member);
-            self.controllers[controller].transfer(now_ns, u64::from(op.bytes), false)
-        } else {
-            now_ns
-        };
-        self.then(now_ns, at_ns, Event::StepEnded(number));
-    }
-
-    fn step_ended(&mut self, now_ns: u64, number: u32) {
-        let step = self.steps.remove(number);
-        let job = self.jobs.get(step.job);
-        job.pending -= 1;
-        if job.pending > 0 {
-            return;
-        }
-        if !job.writing && !job.operations.writes.is_empty() {
-            job.writing = true;
-            return self.start_stage(now_ns, step.job);
-        }
-        self.job_ended(now_ns, step.job);
-    }
-
-    fn job_ended(&mut self, now_ns: u64, number: u32) {
-        let job = self.jobs.remove(number);
-        let lost = job.operations.lost;
-        self.spare.push(job.operations);
-        match job.owner {
-            Owner::Request(number) => {
-                self.active.get(number).failed |= lost;
-                self.part_ended(now_ns, number);
-            }
-            Owner::Fetch { controller, chunk } => {
-                let ahead = self.caches[controller as usize].read_ahead.as_mut();
-                let waiting = ahead.map(|a| a.arrived(chunk)).unwrap_or_default();
-                for number in waiting {
-                    self.active.get(number).failed |= lost;
-                    self.part_ended(now_ns, number);
-                }
-            }
-            Owner::Destage { controller, bytes, whole } => {
-                self.lost_bytes += if lost { bytes } else { 0 };
-                self.destaged(now_ns, controller as usize, bytes, whole);
-            }
-            Owner::Record { array } => self.recorded(now_ns, array as usize),
-            Owner::Background { turn } => self.background_ended(now_ns, turn),
-        }
-    }
-
-    /// One part of a request has ended; with the last one its data go to the host.
-    fn part_ended(&mut self, now_ns: u64, number: u32) {
-        let active = self.active.get(number);
-        active.parts -= 1;
-        if active.parts > 0 {
-            return;
-        }
-        let Active { request, controller, not_before_ns, .. } = *active;
-        let mut at_ns = now_ns.max(not_before_ns);
-        if request.kind == Kind::Read && !self.software && !self.controllers.is_empty() {
-            let moved_ns = self.controllers[controller as usize].transfer(now_ns, u64::from(request.bytes), false);
-            at_ns = at_ns.max(moved_ns);
-        }
-        self.then(now_ns, at_ns, Event::Ended(number));
-    }
-
-    fn end(&mut self, now_ns: u64, number: u32) {
-        let active = self.active.remove(number);
-        self.ended.push((active.request.tag, now_ns, active.failed));
-        self.last_request_ns = Some(now_ns);
-        self.at_work -= 1;
-        if let Some(next) = self.waiting.pop_front() {
-            self.enter(now_ns, next);
-        }
     }
 }

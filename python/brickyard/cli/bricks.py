@@ -26,7 +26,8 @@ def list_bricks(*, json: options.Json = False) -> int:
             }
             for place, item in found
         ]
-        emit({"bricks": documents, "keys": bricks.override_keys()})
+        keys, parts = bricks.override_keys()
+        emit({"bricks": documents, "keys": keys, "parts": parts})
         return 0
     rows = [
         [

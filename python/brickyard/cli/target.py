@@ -32,8 +32,8 @@ class Aim:
 
 def split_overrides(targets: tuple[str, ...], overrides: list[str]) -> tuple[list[str], list[str]]:
     """What changes the profile, and what changes modelled bricks."""
-    keys = bricks.override_keys() if any(bricks.is_modelled(target) for target in targets) else []
-    of_bricks = [change for change in overrides if change.split("=", 1)[0].strip() in keys]
+    modelled = any(bricks.is_modelled(target) for target in targets)
+    of_bricks = [change for change in overrides if modelled and bricks.is_override(change)]
     return [change for change in overrides if change not in of_bricks], of_bricks
 
 
@@ -43,7 +43,7 @@ def aim_modelled(targets: tuple[str, ...], brick_overrides: list[str]) -> Aim:
         raise BadInputError("real and modelled targets have different clocks; name only the ones or the others")
     found = [bricks.resolve(target, brick_overrides) for target in targets]
     texts = {key: text for item in found for key, text in item["texts"].items()}
-    condition = "; ".join(dict.fromkeys(item["brick"]["condition"] for item in found))
+    condition = "; ".join(dict.fromkeys(bricks.condition_of(item, brick_overrides) for item in found))
     options: Json = {"bricks": texts, "overrides": brick_overrides}
     capacity_bytes = int(found[0]["capacity_bytes"])
     return Aim(list(targets), options, (), is_scratch=False, condition=condition, capacity_bytes=capacity_bytes)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -23,12 +22,10 @@ from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json
 from brickyard.study.design import CONDITIONS, PLACE, Design, Level, Recipe
 from brickyard.study.fit import own_size
-from brickyard.study.holding import modelled_redundancy_s
+from brickyard.study.holding import SetUp, modelled_redundancy_s
 from brickyard.study.keys import nearest
 from brickyard.study.runner import RunSpec
 
-MODELLED_WORDS = {"checking": "scrubbing"}  # what the models call a condition by another name
-CACHE_WORDS = {"write_cache_on": "write_cache=true", "write_cache_off": "write_cache=false"}
 PACES = ("rebuild_min_mb_per_s", "rebuild_max_mb_per_s", "rebuild_writing_mb_per_s")
 
 
@@ -67,6 +64,17 @@ class StudyCell:
     @property
     def condition(self) -> str:
         return self.recipe.condition or "normal"
+
+    @property
+    def set_up(self) -> SetUp:
+        rate = self.recipe.rebuild_rate
+        return SetUp(
+            self.targets,
+            self.condition,
+            self.recipe.neighbour,
+            self.recipe.array,
+            rate_bytes_per_s(rate) if rate else None,
+        )
 
     @property
     def name(self) -> str:
@@ -261,9 +269,9 @@ class Specs:
     def _spec(self, cell: StudyCell, repetition: int) -> RunSpec:
         text = self._profile(str(cell.recipe.profile))
         changes = [f"seed={self._design.seed + repetition - 1}", *cell.recipe.changes]
-        keys = bricks.override_keys() if cell.is_modelled else []
         changes += cell.recipe.modelled_changes if cell.is_modelled else ()
-        changes += [change for change in self._wishes.changes if _key(change) not in keys]
+        own = self._wishes.changes
+        changes += [change for change in own if not (cell.is_modelled and bricks.is_override(change))]
         plan = profiles.validate(text, changes)
         options = self._modelled(cell) if cell.is_modelled else self._real(cell, json.loads(plan))
         spec = RunSpec(text.name, plan, list(cell.targets), options, condition=cell.condition)
@@ -286,13 +294,14 @@ class Specs:
         """The condition is one of the model's own."""
         if not all(bricks.is_modelled(target) for target in cell.targets):
             raise BadInputError("real and modelled targets have different clocks; name only the ones or the others")
-        keys = bricks.override_keys()
-        state = CACHE_WORDS.get(cell.condition, f"condition={MODELLED_WORDS.get(cell.condition, cell.condition)}")
-        overrides = (*(c for c in self._wishes.changes if _key(c) in keys), state)
+        overrides = (
+            *(c for c in self._wishes.changes if bricks.is_override(c)),
+            bricks.condition_override(cell.condition),
+        )
         found = [self._resolved(target, overrides) for target in cell.targets]
         texts = {key: text for item in found for key, text in item["texts"].items()}
         if cell.recipe.rebuild_rate:
-            texts = _paced(texts, rate_bytes_per_s(cell.recipe.rebuild_rate))
+            overrides += _paced(found, rate_bytes_per_s(cell.recipe.rebuild_rate))
         return {"bricks": texts, "overrides": list(overrides)}
 
     def _resolved(self, target: str, overrides: tuple[str, ...]) -> Json:
@@ -317,10 +326,6 @@ class Specs:
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def _key(change: str) -> str:
-    return change.split("=", 1)[0].strip()
-
-
 def rate_bytes_per_s(text: str) -> int:
     """`8MiB/s` or `8MiB`."""
     from brickyard import _core
@@ -331,10 +336,9 @@ def rate_bytes_per_s(text: str) -> int:
         raise BadInputError(f"rebuild_rate {text}: {one_line(error)}") from error
 
 
-def _paced(texts: dict[str, str], bytes_per_s: int) -> dict[str, str]:
-    """The brick's files with another rebuild pace in every controller, and no other change."""
-    pattern = re.compile(rf"^({'|'.join(PACES)})(\s*=\s*)[\d._]+", re.MULTILINE)
-    return {
-        key: pattern.sub(rf"\g<1>\g<2>{bytes_per_s / 1e6:.6f}", text) if key.startswith("controllers/") else text
-        for key, text in texts.items()
-    }
+def _paced(found: list[Json], bytes_per_s: int) -> tuple[str, ...]:
+    """What gives the bricks another rebuild pace, whatever users do meanwhile."""
+    keepers = {"software" if item["brick"]["software"] else "controller" for item in found}
+    if len(keepers) > 1:
+        raise BadInputError("a rebuild rate is for bricks that all have a controller rebuild them, or all software")
+    return tuple(f"{keeper}.{pace}={bytes_per_s / 1e6:.6f}" for keeper in keepers for pace in PACES)

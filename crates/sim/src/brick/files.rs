@@ -46,11 +46,33 @@ struct ArrayFile {
     other_drive: Option<String>,
     #[serde(default)]
     other_members: u32,
+    /// What differs from the files of the parts, by part: `[changes.controller]`.
+    #[serde(default)]
+    changes: BTreeMap<String, Table>,
+    /// Where those values come from.
+    #[serde(default)]
+    #[allow(dead_code, reason = "checked as text and read by people")]
+    basis: BTreeMap<String, Table>,
+}
+
+impl ArrayFile {
+    fn has(&self, part: &str) -> bool {
+        let named = |reference: &Option<String>| reference.as_ref().is_some_and(|r| !r.is_empty());
+        match part {
+            "drive" => true,
+            "controller" => named(&self.controller),
+            "software" => named(&self.software),
+            _ => named(&self.other_drive),
+        }
+    }
 }
 
 /// `"60s"` or `["60s", "90s"]`.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "one value or a list of them is needed, such as fail_at = \"60s\" and fail_member = [0, 3]"
+)]
 enum OneOrMore<T> {
     One(T),
     More(Vec<T>),
@@ -84,6 +106,9 @@ fn normal() -> Condition {
 fn half() -> f64 {
     50.0
 }
+
+/// Parts whose own keys a user may change as well: `controller.cache_bytes=1GiB`.
+pub const PARTS: [&str; 4] = ["drive", "controller", "software", "other_drive"];
 
 /// Keys of an array file that a user may change: `members=8`.
 pub const OVERRIDES: [&str; 17] = [
@@ -127,17 +152,22 @@ fn text_at<'a>(place: &str, texts: &'a Texts) -> Option<(String, &'a String)> {
 /// The brick that `NAME` or `NAME,key=value,…` speaks of.
 pub fn resolve(spoken: &str, texts: &Texts, overrides: &[String]) -> Result<Brick, String> {
     let (name, file) = file_of(spoken, texts, overrides)?;
-    let controller = |reference: &Option<String>| -> Result<Option<ControllerParameters>, String> {
-        reference.as_ref().filter(|r| !r.is_empty()).map(|r| part(&format!("controllers/{r}"), texts)).transpose()
+    if let Some(unused) = file.changes.keys().find(|part| !file.has(part)) {
+        return Err(format!("sim:{name}: {unused} has changed keys, and the brick has no such part"));
+    }
+    let changes = |part: &str| file.changes.get(part);
+    let controller = |key: &str, reference: &Option<String>| -> Result<Option<ControllerParameters>, String> {
+        let place = reference.as_ref().filter(|r| !r.is_empty()).map(|r| format!("controllers/{r}"));
+        place.map(|place| part(&place, texts, changes(key))).transpose()
     };
     let failures = failures_of(file.fail_at.list(), file.fail_member.list()).map_err(|e| format!("sim:{name}: {e}"))?;
     let other = file.other_drive.as_ref().filter(|d| !d.is_empty());
     let brick = Brick {
         name: name.to_string(),
         title: file.title,
-        drive: part(&format!("drives/{}", file.drive), texts)?,
-        controller: controller(&file.controller)?,
-        software: controller(&file.software)?,
+        drive: part(&format!("drives/{}", file.drive), texts, changes("drive"))?,
+        controller: controller("controller", &file.controller)?,
+        software: controller("software", &file.software)?,
         controllers: file.controllers,
         level: file.level,
         members: file.members,
@@ -149,7 +179,7 @@ pub fn resolve(spoken: &str, texts: &Texts, overrides: &[String]) -> Result<Bric
         condition: file.condition,
         rebuild_position: file.rebuild_position,
         failures,
-        other_drive: other.map(|d| part(&format!("drives/{d}"), texts)).transpose()?,
+        other_drive: other.map(|d| part(&format!("drives/{d}"), texts, changes("other_drive"))).transpose()?,
         other_members: file.other_members,
     };
     brick.check().map_err(|e| format!("sim:{name}: {e}"))?;
@@ -182,11 +212,38 @@ fn file_of<'a>(spoken: &'a str, texts: &Texts, overrides: &[String]) -> Result<(
     let (name, changes) = spoken.split_once(',').unwrap_or((spoken, ""));
     let name = name.trim();
     let mut table = array_table(name, texts)?;
+    check_basis_of_changes(name, &table)?;
+    let mut file = read_array(name, &table)?;
     for text in overrides.iter().map(String::as_str).chain(changes.split(',').filter(|c| !c.is_empty())) {
-        apply(&mut table, text).map_err(|e| format!("sim:{name}: {e}"))?;
+        let key = apply(&mut table, text).map_err(|e| format!("sim:{name}: {e}"))?;
+        // Each by itself, so that a value that cannot be read is told with its own key.
+        file = read_array(name, &table).map_err(|_| format!("sim:{name}: {text}: {}", needed_value(key)))?;
     }
-    let file = table.try_into().map_err(|e: toml::de::Error| format!("arrays/{name}: {}", one_line(e.message())))?;
     Ok((name, file))
+}
+
+fn read_array(name: &str, table: &Table) -> Result<ArrayFile, String> {
+    table.clone().try_into().map_err(|e: toml::de::Error| format!("arrays/{name}: {}", one_line(e.message())))
+}
+
+/// What an override needs as its value, for whoever wrote another.
+fn needed_value(key: &str) -> &'static str {
+    match key {
+        "drive" | "other_drive" => "the name of a drive is needed; `brickyard advise parts` lists them",
+        "controller" | "software" => "the name of a controller is needed; `brickyard advise parts` lists them",
+        "level" => "jbod, raid0, raid1, raid5, raid6 or raid10 is needed",
+        "stripe" => "a size such as 64KiB is needed",
+        "write_cache" => "true or false is needed",
+        "host_request" => "a time such as 20us is needed",
+        "condition" => {
+            "normal, degraded, rebuilding, neighbour_rebuilding, initializing or scrubbing is needed; write caches are \
+             switched by write_cache=true or write_cache=false"
+        }
+        "rebuild_position" => "a number of per cent from 0 to 100 is needed",
+        "fail_at" => "a time after the run's begin is needed, such as 60s, or a list such as [\"60s\", \"90s\"]",
+        "fail_member" => "the number of a member is needed, counted from 0, or a list such as [0, 3]",
+        _ => "a whole number of 0 or more is needed",
+    }
 }
 
 /// A drive by itself is an array of one.
@@ -203,17 +260,46 @@ fn array_table(name: &str, texts: &Texts) -> Result<Table, String> {
     Err(format!("sim:{name}: no such brick; there are the drives and {}", known.join(", ")))
 }
 
-fn apply(table: &mut Table, text: &str) -> Result<(), String> {
+fn apply<'a>(table: &mut Table, text: &'a str) -> Result<&'a str, String> {
     let (key, value) = text
         .split_once('=')
         .ok_or_else(|| format!("`{text}` is not an override; write key=value such as members=8"))?;
     let (key, value) = (key.trim(), value.trim());
-    if !OVERRIDES.contains(&key) {
-        return Err(format!("`{key}` is no key of a brick; there are {}", OVERRIDES.join(", ")));
-    }
     let parsed = toml::from_str::<Table>(&format!("v = {value}")).ok().and_then(|mut t| t.remove("v"));
-    table.insert(key.to_string(), parsed.unwrap_or_else(|| Value::String(value.to_string())));
+    let parsed = parsed.unwrap_or_else(|| Value::String(value.to_string()));
+    if let Some((part, of_part)) = key.split_once('.').filter(|(part, _)| PARTS.contains(part)) {
+        let none = || Value::Table(Table::new());
+        let changes = table.entry("changes").or_insert_with(none);
+        let changes = changes.as_table_mut().map(|t| t.entry(part).or_insert_with(none));
+        let changes =
+            changes.and_then(Value::as_table_mut).ok_or("`changes` must be tables, such as [changes.drive]")?;
+        changes.insert(of_part.to_string(), parsed);
+        return Ok(key);
+    }
+    if !OVERRIDES.contains(&key) {
+        let (own, parts) = (OVERRIDES.join(", "), PARTS.join(", "));
+        return Err(format!("`{key}` is no key of a brick; there are {own}, and PART.KEY for the parts {parts}"));
+    }
+    table.insert(key.to_string(), parsed);
+    Ok(key)
+}
+
+/// An array file that changes a value of a part says where its own comes from.
+fn check_basis_of_changes(name: &str, table: &Table) -> Result<(), String> {
+    let Some(changes) = table.get("changes").and_then(Value::as_table) else { return Ok(()) };
+    for (part, keys) in changes.iter().filter_map(|(part, keys)| Some((part, keys.as_table()?))) {
+        for key in keys.keys() {
+            let basis = table.get("basis").and_then(|b| b.get(part)).and_then(|b| b.get(key));
+            if !basis.and_then(Value::as_str).is_some_and(is_basis) {
+                return Err(format!("arrays/{name}: [basis.{part}] must call {key} \"{}\"", BASES.join("\", \"")));
+            }
+        }
+    }
     Ok(())
+}
+
+fn is_basis(text: &str) -> bool {
+    BASES.iter().any(|b| text.starts_with(b))
 }
 
 /// Keys of a file that describe it and need no basis.
@@ -221,7 +307,7 @@ const DESCRIPTION: [&str; 4] = ["title", "source", "about", "kind"];
 const BASES: [&str; 4] = ["data sheet", "derived", "fitted", "from memory"];
 
 /// Reads a drive or controller: every value has its basis.
-fn part<T: for<'de> Deserialize<'de>>(place: &str, texts: &Texts) -> Result<T, String> {
+fn part<T: for<'de> Deserialize<'de>>(place: &str, texts: &Texts, changes: Option<&Table>) -> Result<T, String> {
     let (place, text) = text_at(place, texts).ok_or_else(|| format!("{place}: no such brick file"))?;
     let mut table: Table =
         toml::from_str(text).map_err(|e: toml::de::Error| format!("{place}: {}", one_line(e.message())))?;
@@ -234,13 +320,14 @@ fn part<T: for<'de> Deserialize<'de>>(place: &str, texts: &Texts) -> Result<T, S
     }
     for key in table.keys().filter(|k| !DESCRIPTION.contains(&k.as_str())) {
         match basis.get(key).and_then(Value::as_str) {
-            Some(text) if BASES.iter().any(|b| text.starts_with(b)) => {}
+            Some(text) if is_basis(text) => {}
             _ => return Err(format!("{place}: [basis] must call {key} \"{}\"", BASES.join("\", \""))),
         }
     }
     if let Some(key) = basis.keys().find(|k| !table.contains_key(*k)) {
         return Err(format!("{place}: [basis] speaks of {key}, which the file does not have"));
     }
+    table.extend(changes.into_iter().flatten().map(|(key, value)| (key.clone(), value.clone())));
     table.try_into().map_err(|e: toml::de::Error| format!("{place}: {}", one_line(e.message())))
 }
 

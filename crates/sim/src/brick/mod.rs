@@ -10,7 +10,7 @@ mod parameters;
 
 use serde::{Deserialize, Serialize};
 
-pub use files::{OVERRIDES, Texts, needed, resolve};
+pub use files::{OVERRIDES, PARTS, Texts, needed, resolve};
 pub use parameters::{
     CloudParameters, ControllerParameters, DriveParameters, MirrorRead, RotatingParameters, Scheduler, SsdParameters,
 };

@@ -93,6 +93,11 @@ pub struct CloudParameters {
     pub io_unit_bytes: Bytes,
     pub mb_per_s: f64,
     pub burst_bytes: Bytes,
+    /// While there are credits to spend, no faster than this. 0: as fast as they are asked for.
+    #[serde(default)]
+    pub peak_iops: u64,
+    #[serde(default)]
+    pub peak_mb_per_s: f64,
     pub read_latency: Duration,
     pub write_latency: Duration,
     /// Mean of the exponential part that comes on top.
@@ -137,6 +142,12 @@ pub struct ControllerParameters {
     pub write_command: Duration,
     /// No data move while a command is dealt with.
     pub command_holds_bus: bool,
+    /// What a link to the drives carries, in 10^6 bytes/s; 0 where the drives' own interfaces are the limit.
+    #[serde(default)]
+    pub link_mb_per_s: f64,
+    /// Links that drives share, each taken by every so-many-th drive, such as SCSI channels. 0: each drive has its own.
+    #[serde(default)]
+    pub links: u32,
     /// A stream of sequential reads from a mirror gets no more than this.
     pub mirror_stream_mb_per_s: f64,
     pub mirror_read: MirrorRead,

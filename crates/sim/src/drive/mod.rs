@@ -129,12 +129,9 @@ impl Drive {
         self.busy_ns - self.media.map_or(0, |m| m.end_ns.saturating_sub(now_ns))
     }
 
-    pub fn reset_write_cache(&mut self) {
-        self.write_cache = self.p.write_cache;
-    }
-
-    pub fn set_write_cache(&mut self, on: bool) {
-        self.write_cache = on;
+    /// None leaves it as the drive's description has it.
+    pub fn set_write_cache(&mut self, on: Option<bool>) {
+        self.write_cache = on.unwrap_or(self.p.write_cache);
     }
 
     pub fn submit(&mut self, now_ns: u64, command: Command) {
@@ -221,7 +218,11 @@ impl Drive {
 
     fn end_media(&mut self, media: Media, done: &mut Vec<u32>) {
         let (sector, sectors) = match media.work {
-            Work::Read(p) | Work::Write(p) => {
+            Work::Read(p) => {
+                self.hand_over(media.end_ns, p, done);
+                (p.sector, p.sectors)
+            }
+            Work::Write(p) => {
                 done.push(p.id);
                 (p.sector, p.sectors)
             }
@@ -239,6 +240,22 @@ impl Drive {
             let limit = (end + self.p.read_ahead_bytes.0 / SECTOR_BYTES).min(self.geometry.sectors);
             self.ahead = Some(Ahead { first, from: end, from_ns: media.end_ns, limit });
         }
+    }
+
+    /// What the heads have read goes over the interface while they read, and ends later only where that is the slower.
+    fn hand_over(&mut self, ready_ns: u64, command: Pending, done: &mut Vec<u32>) {
+        let moving_ns = self.moving_ns(command.sectors);
+        let end_ns = self.link_free_ns.max(ready_ns.saturating_sub(moving_ns)) + moving_ns;
+        self.link_free_ns = end_ns;
+        if end_ns <= ready_ns {
+            done.push(command.id);
+        } else {
+            self.front.push_back(Front { end_ns, command, accepted: false });
+        }
+    }
+
+    fn moving_ns(&self, sectors: u64) -> u64 {
+        ((sectors * SECTOR_BYTES) as f64 * 1e3 / self.p.interface_mb_per_s) as u64
     }
 
     /// How far read-ahead has come.
@@ -338,8 +355,8 @@ impl Drive {
         if !possible {
             return false;
         }
-        let bytes = if matches!(command.kind, Kind::Read | Kind::Write) { command.sectors * SECTOR_BYTES } else { 0 };
-        let moving_ns = (bytes as f64 * 1e3 / self.p.interface_mb_per_s) as u64;
+        let moves = matches!(command.kind, Kind::Read | Kind::Write);
+        let moving_ns = if moves { self.moving_ns(command.sectors) } else { 0 };
         let end_ns = now_ns.max(self.link_free_ns) + self.p.command_overhead.ns + moving_ns;
         self.link_free_ns = end_ns;
         self.promised += usize::from(accepted);
@@ -449,8 +466,10 @@ impl Drive {
         self.end_ahead(now_ns);
         let phase_ns = begin_ns % self.geometry.revolution_ns;
         let positioning_ns = self.positioning_ns(phase_ns, &command.place, command.sector, write);
-        let end_ns = begin_ns + positioning_ns + self.geometry.transfer_ns(command.sector, command.sectors);
+        let mut end_ns = begin_ns + positioning_ns + self.geometry.transfer_ns(command.sector, command.sectors);
         if write {
+            self.link_free_ns = self.link_free_ns.max(now_ns) + self.moving_ns(command.sectors);
+            end_ns = end_ns.max(self.link_free_ns);
             self.forget(command.sector, command.sectors);
         }
         self.occupy(now_ns, end_ns, if write { Work::Write(command) } else { Work::Read(command) });

@@ -8,6 +8,7 @@ use super::{Background, Change, Event, IN_USE_NS, Owner, System};
 use crate::SECTOR_BYTES;
 use crate::assembly::drive_caches;
 use crate::brick::{Brick, Condition};
+use crate::member::Kind;
 use crate::region_log::RegionLog;
 
 impl System {
@@ -19,7 +20,7 @@ impl System {
         let bytes = bytes.min(member_bytes - at);
         background.at = if at + bytes >= member_bytes { 0 } else { at + bytes };
         self.background_bytes += bytes;
-        self.start_job(now_ns, Owner::Background { turn }, array, true, true, |array, out| match condition {
+        self.start_job(now_ns, Owner::Background { turn }, array, Kind::Write, true, |array, out| match condition {
             Condition::Initializing => array.initialize(at, bytes, out),
             Condition::Scrubbing => array.scrub(at, bytes, out),
             _ => array.rebuild(member, at, bytes, out),
@@ -109,10 +110,7 @@ impl System {
     fn set_drive_caches(&mut self, condition: Condition) {
         let in_condition = Brick { condition, ..(*self.brick).clone() };
         let wanted = drive_caches(&in_condition);
-        self.members.iter_mut().for_each(|m| match wanted {
-            Some(on) => m.set_write_cache(on),
-            None => m.reset_write_cache(),
-        });
+        self.members.iter_mut().for_each(|m| m.set_write_cache(wanted));
     }
 
     fn note_condition(&mut self, now_ns: u64) {

@@ -2,13 +2,16 @@
 
 use super::{DESTAGES_A_MEMBER, Event, Job, Owner, REFUSED_NS, Request, Step, System};
 use crate::array::MemberOp;
+use crate::member::Kind;
 use crate::region_log::RegionLog;
 use crate::write_back::{Destage, WriteBack};
 
 impl System {
     pub(super) fn write_record(&mut self, now_ns: u64, array: usize) {
         if self.caches[array].region_log.as_mut().is_some_and(RegionLog::begins) {
-            self.start_job(now_ns, Owner::Record { array: array as u32 }, array, true, true, |a, out| a.record(out));
+            self.start_job(now_ns, Owner::Record { array: array as u32 }, array, Kind::Write, true, |a, out| {
+                a.record(out)
+            });
         }
     }
 
@@ -81,7 +84,7 @@ impl System {
                 cache.partial_moving += 1;
             }
             let owner = Owner::Destage { controller: array as u32, bytes, whole };
-            self.start_job(now_ns, owner, array, true, false, |a, out| {
+            self.start_job(now_ns, owner, array, Kind::Write, false, |a, out| {
                 extents.iter().for_each(|(offset, bytes)| a.write(*offset, *bytes, out));
             });
         }
@@ -114,6 +117,7 @@ impl System {
             owner: Owner::Request(number),
             array: array as u32,
             operations,
+            kind: Kind::Flush,
             writing: true,
             durable: false,
             pending,
@@ -125,7 +129,7 @@ impl System {
         }
         for member in targets {
             let op = MemberOp { member: (array * here + member) as u32, write: false, offset_bytes: 0, bytes: 0 };
-            let step = self.steps.insert(Step { job, op, durable: false, flush: true });
+            let step = self.steps.insert(Step { job, op, kind: Kind::Flush, durable: false });
             self.give_member(now_ns, step);
         }
     }

@@ -1,0 +1,154 @@
+//! Jobs: what requests, caches and the background have members do. A job's reads come before its writes; each operation
+//! goes through the controller, takes its turn there and its place on the link, and comes back.
+
+use super::{Event, Job, Owner, REFUSED_NS, Step, System};
+use crate::array::{Array, MemberOp, Operations};
+use crate::controller::Link;
+use crate::member::{Command, Kind};
+
+impl System {
+    /// Starts the operations that `find` lists: its reads, or its writes where there are none.
+    pub(super) fn start_job(
+        &mut self,
+        now_ns: u64,
+        owner: Owner,
+        array: usize,
+        kind: Kind,
+        durable: bool,
+        find: impl FnOnce(&mut Array, &mut Operations),
+    ) {
+        let mut operations = self.spare.pop().unwrap_or_default();
+        operations.clear();
+        find(&mut self.arrays[array], &mut operations);
+        let writing = kind != Kind::Read && operations.reads.is_empty();
+        let lost = operations.lost;
+        let job = Job { owner, array: array as u32, kind, operations, writing, durable, pending: 0 };
+        let job = self.jobs.insert(job);
+        if lost {
+            return self.plan(now_ns + REFUSED_NS, Event::JobEnded(job));
+        }
+        self.start_stage(now_ns, job);
+    }
+
+    pub(super) fn start_stage(&mut self, now_ns: u64, number: u32) {
+        let job = self.jobs.get(number);
+        let (array, durable) = (job.array as usize, job.durable);
+        let kind = if job.writing { job.kind } else { Kind::Read };
+        let list = if job.writing { &mut job.operations.writes } else { &mut job.operations.reads };
+        if job.writing {
+            // Members may have failed since these writes were thought of.
+            let layout = &self.arrays[array];
+            list.retain(|op| !layout.is_absent(op.member as usize));
+        }
+        job.pending = list.len() as u32;
+        let ops = std::mem::take(list);
+        if ops.is_empty() {
+            return self.plan(now_ns, Event::JobEnded(number));
+        }
+        let first = (array * self.arrays[array].loads.len()) as u32;
+        // A controller's own array sends all commands of a request in one turn.
+        let one_turn = !self.software && !self.controllers.is_empty();
+        let turn_ns = if one_turn { self.controllers[array].turn(now_ns) } else { now_ns };
+        for op in &ops {
+            self.arrays[array].loads[op.member as usize] += 1;
+            let op = MemberOp { member: first + op.member, ..*op };
+            let step = self.steps.insert(Step { job: number, op, kind, durable: durable && op.write });
+            if self.software && !self.controllers.is_empty() {
+                let controller = self.controller_of(op.member);
+                let at_ns = self.controllers[controller].command(now_ns, op.write);
+                self.then(now_ns, at_ns, Event::StepCommanded(step));
+            } else {
+                self.then(now_ns, turn_ns, Event::StepTurn(step));
+            }
+        }
+        // The list goes back, so that its memory is used again.
+        let mut ops = ops;
+        ops.clear();
+        if let Some(job) = self.jobs.find(number) {
+            let list = if job.writing { &mut job.operations.writes } else { &mut job.operations.reads };
+            if list.is_empty() {
+                *list = ops;
+            }
+        }
+    }
+
+    /// Data for a member begin to move when its link is free; the drive takes them in while they come.
+    pub(super) fn step_turn(&mut self, now_ns: u64, number: u32) {
+        let Step { op, kind, .. } = *self.steps.get(number);
+        let bytes = if kind == Kind::Write { u64::from(op.bytes) } else { 0 };
+        let at_ns = self.link_of(op.member).map_or(now_ns, |link| link.to_drive(now_ns, bytes));
+        self.then(now_ns, at_ns, Event::StepGiven(number));
+    }
+
+    fn link_of(&mut self, member: u32) -> Option<&mut Link> {
+        let links = self.links.len();
+        (links > 0).then(|| &mut self.links[member as usize % links])
+    }
+
+    pub(super) fn give_member(&mut self, now_ns: u64, number: u32) {
+        let Step { op, durable, kind, .. } = *self.steps.get(number);
+        let member = self.places[op.member as usize] as usize;
+        self.issued += 1;
+        let command = Command { id: number, kind, offset_bytes: op.offset_bytes, bytes: op.bytes, durable };
+        self.members[member].submit(now_ns, command);
+        self.member_next_ns[member] = self.members[member].next_event();
+    }
+
+    pub(super) fn member_ended(&mut self, now_ns: u64, number: u32) {
+        let Step { op, job, kind, .. } = *self.steps.get(number);
+        if kind != Kind::Flush {
+            let array = self.jobs.get(job).array as usize;
+            let here = self.arrays[array].loads.len();
+            self.arrays[array].loads[op.member as usize - array * here] -= 1;
+        }
+        let mut at_ns = now_ns;
+        if kind == Kind::Read {
+            at_ns = self.link_of(op.member).map_or(now_ns, |link| link.from_drive(now_ns, u64::from(op.bytes)));
+            if self.software && !self.controllers.is_empty() {
+                let controller = self.controller_of(op.member);
+                at_ns = self.controllers[controller].transfer(at_ns, u64::from(op.bytes), false);
+            }
+        }
+        self.then(now_ns, at_ns, Event::StepEnded(number));
+    }
+
+    pub(super) fn step_ended(&mut self, now_ns: u64, number: u32) {
+        let step = self.steps.remove(number);
+        let job = self.jobs.get(step.job);
+        job.pending -= 1;
+        if job.pending > 0 {
+            return;
+        }
+        if !job.writing && !job.operations.writes.is_empty() {
+            job.writing = true;
+            return self.start_stage(now_ns, step.job);
+        }
+        self.job_ended(now_ns, step.job);
+    }
+
+    pub(super) fn job_ended(&mut self, now_ns: u64, number: u32) {
+        let job = self.jobs.remove(number);
+        let lost = job.operations.lost;
+        self.spare.push(job.operations);
+        match job.owner {
+            Owner::Request(number) => {
+                self.active.get(number).failed |= lost;
+                self.part_ended(now_ns, number);
+            }
+            Owner::Fetch { controller, chunk } => {
+                let ahead = self.caches[controller as usize].read_ahead.as_mut();
+                let waiting = ahead.map(|a| a.arrived(chunk)).unwrap_or_default();
+                for number in waiting {
+                    self.active.get(number).failed |= lost;
+                    self.part_ended(now_ns, number);
+                }
+            }
+            Owner::Destage { controller, bytes, whole } => {
+                self.lost_bytes += if lost { bytes } else { 0 };
+                self.destaged(now_ns, controller as usize, bytes, whole);
+            }
+            Owner::Record { array } => self.recorded(now_ns, array as usize),
+            Owner::Background { turn } => self.background_ended(now_ns, turn),
+        }
+    }
+}

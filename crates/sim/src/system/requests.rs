@@ -1,0 +1,147 @@
+//! The way of a request: from the host to where its redundancy is kept, into a cache or an array's hands, and back.
+
+use super::{Active, Event, Owner, System};
+use crate::member::Kind;
+use crate::region_log::Held;
+use crate::write_back::Found;
+
+impl System {
+    /// Which array an address lies in, and where there.
+    pub(super) fn locate(&self, offset: u64) -> (usize, u64) {
+        let arrays = self.arrays.len() as u64;
+        if arrays == 1 {
+            return (0, offset);
+        }
+        let unit = offset / self.stripe_bytes;
+        ((unit % arrays) as usize, unit / arrays * self.stripe_bytes + offset % self.stripe_bytes)
+    }
+
+    pub(super) fn arrived(&mut self, now_ns: u64, number: u32) {
+        let request = self.active.get(number).request;
+        if self.software || self.controllers.is_empty() {
+            return self.serve(now_ns, number);
+        }
+        let controller = self.locate(request.offset_bytes.min(self.capacity_bytes() - 1)).0;
+        self.active.get(number).controller = controller as u32;
+        let at_ns = self.controllers[controller].command(now_ns, request.kind == Kind::Write);
+        self.then(now_ns, at_ns, Event::Commanded(number));
+    }
+
+    /// A request is where its redundancy is kept: in the cache's or the array's hands from here on.
+    pub(super) fn serve(&mut self, now_ns: u64, number: u32) {
+        let request = self.active.get(number).request;
+        match request.kind {
+            Kind::Flush => self.flush(now_ns, number),
+            Kind::Trim => self.trim(now_ns, number),
+            Kind::Read | Kind::Write => {
+                // One part more than there are, so that none can end the request before all are known.
+                self.active.get(number).parts = 1;
+                let (mut at, end) = (request.offset_bytes, request.offset_bytes + u64::from(request.bytes));
+                while at < end {
+                    let unit_end = (at / self.stripe_bytes + 1) * self.stripe_bytes;
+                    let to = if self.arrays.len() == 1 { end } else { end.min(unit_end) };
+                    let (array, offset) = self.locate(at);
+                    match request.kind {
+                        Kind::Read => self.read_part(now_ns, number, array, offset, to - at),
+                        _ => self.write_part(now_ns, number, array, offset, to - at),
+                    }
+                    at = to;
+                }
+                self.part_ended(now_ns, number);
+            }
+        }
+    }
+
+    /// Members are told where what they have of it is nobody's redundancy. Controllers, and arrays with parity, keep trims
+    /// to themselves, as products do unless they are told that the drives return zeros (`raid456.devices_handle_discard_safely`).
+    fn trim(&mut self, now_ns: u64, number: u32) {
+        if !self.controllers.is_empty() || self.arrays[0].has_parity() {
+            return self.end(now_ns, number);
+        }
+        let request = self.active.get(number).request;
+        self.active.get(number).parts = 1;
+        let (offset, bytes) = (request.offset_bytes, u64::from(request.bytes));
+        let owner = Owner::Request(number);
+        self.start_job(now_ns, owner, 0, Kind::Trim, false, |a, out| a.write(offset, bytes, out));
+    }
+
+    fn read_part(&mut self, now_ns: u64, number: u32, array: usize, offset: u64, bytes: u64) {
+        let cache = &mut self.caches[array];
+        if cache.write_back.as_ref().is_some_and(|w| w.holds(offset, bytes)) {
+            return;
+        }
+        if let Some(ahead) = &mut cache.read_ahead {
+            let mut fetches = Vec::new();
+            let found = ahead.read(number, offset, bytes, &mut fetches);
+            if let Found::Stream(waits) = found {
+                self.active.get(number).parts += waits;
+            }
+            for (chunk, at, length) in fetches {
+                let owner = Owner::Fetch { controller: array as u32, chunk };
+                self.start_job(now_ns, owner, array, Kind::Read, false, |a, out| a.read(at, length, out));
+            }
+            if matches!(found, Found::Stream(_)) {
+                return;
+            }
+        }
+        if !self.software
+            && self.arrays[array].is_mirror()
+            && self.arrays[array].continues(offset)
+            && let Some(controller) = self.controllers.get_mut(array)
+        {
+            let at_ns = controller.stream(now_ns, bytes);
+            let active = self.active.get(number);
+            active.not_before_ns = active.not_before_ns.max(at_ns);
+        }
+        self.active.get(number).parts += 1;
+        self.start_job(now_ns, Owner::Request(number), array, Kind::Read, false, |a, out| a.read(offset, bytes, out));
+    }
+
+    fn write_part(&mut self, now_ns: u64, number: u32, array: usize, offset: u64, bytes: u64) {
+        let durable = self.active.get(number).request.durable;
+        let trusted = !durable || self.battery;
+        if self.caches[array].write_back.is_some() && trusted {
+            self.active.get(number).parts += 1;
+            self.caches[array].blocked.push_back(number);
+            return self.admit(now_ns, array);
+        }
+        self.active.get(number).parts += 1;
+        let held = Held { request: number, offset, bytes };
+        if self.caches[array].region_log.as_mut().is_none_or(|log| log.admits(held)) {
+            self.start_write(now_ns, array, held);
+        }
+        self.write_record(now_ns, array);
+    }
+
+    pub(super) fn start_write(&mut self, now_ns: u64, array: usize, held: Held) {
+        let durable = self.active.get(held.request).request.durable;
+        let owner = Owner::Request(held.request);
+        self.start_job(now_ns, owner, array, Kind::Write, durable, |a, out| a.write(held.offset, held.bytes, out));
+    }
+
+    /// One part of a request has ended; with the last one its data go to the host.
+    pub(super) fn part_ended(&mut self, now_ns: u64, number: u32) {
+        let active = self.active.get(number);
+        active.parts -= 1;
+        if active.parts > 0 {
+            return;
+        }
+        let Active { request, controller, not_before_ns, .. } = *active;
+        let mut at_ns = now_ns.max(not_before_ns);
+        if request.kind == Kind::Read && !self.software && !self.controllers.is_empty() {
+            let moved_ns = self.controllers[controller as usize].transfer(now_ns, u64::from(request.bytes), false);
+            at_ns = at_ns.max(moved_ns);
+        }
+        self.then(now_ns, at_ns, Event::Ended(number));
+    }
+
+    pub(super) fn end(&mut self, now_ns: u64, number: u32) {
+        let active = self.active.remove(number);
+        self.ended.push((active.request.tag, now_ns, active.failed));
+        self.last_request_ns = Some(now_ns);
+        self.at_work -= 1;
+        if let Some(next) = self.waiting.pop_front() {
+            self.enter(now_ns, next);
+        }
+    }
+}
