@@ -207,7 +207,7 @@ def _answer(
                 soft_wrap=True,
             )
     out.print(
-        "open loop with Poisson arrivals in the profile's mix; the last line: with its own requests in flight, no limit",
+        "open loop with Poisson arrivals in the profile's mix; last line: its own requests in flight, no limit",
         markup=False,
         soft_wrap=True,
     )
