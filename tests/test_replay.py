@@ -700,6 +700,16 @@ def test_standard_input_is_a_log_too(shop: str, mapping: Path, tmp_path: Path) -
         check=True,
     )
     assert json.loads(done.stdout)["document"]["calls"] == 50
+    command = ["replay", "-", "--map", str(mapping), "--to", shop, "--pace", "fire-hose", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "brickyard", *command, "--store", str(tmp_path / "s.db")],
+        input=w3c(items(50, 5.0)),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert pages(json.loads(done.stdout), "fire hose")["item"]["calls"] == 50
 
 
 def test_a_full_store_ends_the_run_and_leaves_no_driver(shop: str, mapping: Path, tmp_path: Path) -> None:

@@ -20,9 +20,10 @@ from brickyard.cli.tables import print_circumstances, print_warnings
 from brickyard.errors import BAD_INPUT, INTERRUPTED, BadInputError, one_line
 from brickyard.store import Json, Store
 from brickyard.study.interrupt import Interrupt
-from brickyard.study.replay import STDIN, ReplaySpec, check, split_dsns, why_no_call, with_pace
+from brickyard.study.replay import ReplaySpec, check, split_dsns, why_no_call, with_pace
 from brickyard.study.replay import explain as explained
 from brickyard.study.replay import replay as replay_once
+from brickyard.study.replay_drivers import STDIN
 from brickyard.study.runner import RunResult
 
 

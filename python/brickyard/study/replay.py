@@ -20,11 +20,10 @@ from brickyard.databases.connect import refuse_second_at
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json, Store
 from brickyard.study.interrupt import Interrupt
-from brickyard.study.replay_drivers import Drivers
+from brickyard.study.replay_drivers import STDIN, Drivers
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
 
 INTERVAL_NS = 1_000_000_000
-STDIN = "-"
 NAMES = {
     "fire_hose": "fire hose",
     "time_synchronized": "time synchronized",
