@@ -331,14 +331,6 @@ def _device_of(address: str, route: str) -> str | None:
     return None
 
 
-def split_dsns(texts: tuple[str, ...]) -> list[str]:
-    """`--to A,B`: several databases; commas within one (several hosts) stay."""
-    found = []
-    for text in texts:
-        found += re.split(r",(?=postgres(?:ql)?://|(?:host|hostaddr|dbname|user|port|password)=)", text)
-    return [text.strip() for text in found if text.strip()]
-
-
 def with_pace(spec: ReplaySpec, pace: str) -> list[ReplaySpec]:
     """The runs that a pace asks for: `both` is two, a list of rates is one each, `4x` a speed."""
     if pace == "both":
