@@ -42,6 +42,17 @@ pub enum Event {
         at_ns: u64,
         condition: &'static str,
     },
+    /// The power of a modelled target failed and came back. Bytes are acknowledged writes that are lost, each time that
+    /// they were kept.
+    PowerCut {
+        target: usize,
+        at_ns: u64,
+        drive_bytes: u64,
+        drive_extents: u64,
+        drives: u64,
+        controller_bytes: u64,
+        failed_requests: u64,
+    },
     Steady {
         phase: usize,
         at_ns: u64,

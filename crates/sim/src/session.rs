@@ -145,6 +145,21 @@ fn start_facts(profile: &Profile, start_unix_ns: u64, targets: Vec<TargetFacts>,
     }
 }
 
+fn told_of(target: usize, change: Change) -> Event {
+    match change {
+        Change::Condition { at_ns, condition } => Event::BrickCondition { target, at_ns, condition },
+        Change::PowerCut { at_ns, lost } => Event::PowerCut {
+            target,
+            at_ns,
+            drive_bytes: lost.drive_bytes,
+            drive_extents: lost.drive_extents,
+            drives: lost.drives,
+            controller_bytes: lost.controller_bytes,
+            failed_requests: lost.failed_requests,
+        },
+    }
+}
+
 impl Session {
     /// Runs to the end. Events go to `emit`; the last one is [`Event::End`].
     pub fn run(self, control: &RunControl, emit: &mut dyn FnMut(Event)) {
@@ -152,9 +167,7 @@ impl Session {
         let changes = self.bricks.changes();
         conductor::run(&self.profile, &self.areas, self.bricks, Verifiers::new(0), control, &mut |event| {
             let told = std::mem::take(&mut *changes.lock().unwrap_or_else(PoisonError::into_inner));
-            for (target, Change { at_ns, condition }) in told {
-                emit(Event::BrickCondition { target, at_ns, condition });
-            }
+            told.into_iter().for_each(|(target, change)| emit(told_of(target, change)));
             emit(event);
         });
     }

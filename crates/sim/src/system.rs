@@ -7,6 +7,7 @@
 mod background;
 mod caching;
 mod jobs;
+mod power;
 mod requests;
 
 use std::cmp::Reverse;
@@ -64,6 +65,7 @@ enum Owner {
     Request(u32),
     Destage {
         controller: u32,
+        row: u64,
         bytes: u64,
         whole: bool,
     },
@@ -130,6 +132,8 @@ enum Event {
         array: u32,
         due: Due,
     },
+    /// The power fails and comes back.
+    PowerCut,
     /// A member fails: which one in the brick's list.
     Failure(u32),
 }
@@ -194,12 +198,24 @@ impl Background {
     }
 }
 
-/// From this instant on the brick is in this condition.
+/// What happened to a brick at an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Change {
-    pub at_ns: u64,
-    /// A word of [`Condition`], or `failed` where data are lost.
-    pub condition: &'static str,
+pub enum Change {
+    /// From then on it is in this condition: a word of [`Condition`], or `failed` where data are lost.
+    Condition { at_ns: u64, condition: &'static str },
+    /// The power failed and came back: acknowledged writes that were in caches without a battery are lost, requests under
+    /// way failed.
+    PowerCut { at_ns: u64, lost: Losses },
+}
+
+/// Acknowledged bytes that a power cut took, each time that they were kept: a mirror may lose both of its copies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Losses {
+    pub drive_bytes: u64,
+    pub drive_extents: u64,
+    pub drives: u64,
+    pub controller_bytes: u64,
+    pub failed_requests: u64,
 }
 
 #[derive(Debug)]
@@ -315,6 +331,9 @@ impl System {
         if system.background.is_some() {
             system.plan(0, Event::Background { turn: 0 });
         }
+        if let Some(at_ns) = brick.power_cut_ns {
+            system.plan(at_ns, Event::PowerCut);
+        }
         for (index, failure) in brick.failures.iter().enumerate() {
             system.plan(failure.at_ns, Event::Failure(index as u32));
         }
@@ -345,15 +364,7 @@ impl System {
     /// The power fails at `now_ns`: what was acknowledged and is lost, by member, and of the controllers' caches.
     pub fn power_cut(&mut self, now_ns: u64) -> (Vec<Vec<Lost>>, Vec<Lost>) {
         self.advance(now_ns);
-        let members = self.members.iter_mut().map(|m| m.power_cut(now_ns)).collect();
-        self.member_next_ns.fill(NEVER);
-        self.events.clear();
-        if self.battery {
-            return (members, Vec::new());
-        }
-        let lost = |cache: &Cache| cache.write_back.as_ref().map(WriteBack::dirty_extents).unwrap_or_default();
-        let cached = self.caches.iter().flat_map(lost);
-        (members, cached.map(|(offset_bytes, bytes)| Lost { offset_bytes, bytes }).collect())
+        self.power_fails(now_ns)
     }
 
     fn plan(&mut self, at_ns: u64, event: Event) {
@@ -486,6 +497,7 @@ impl System {
             Event::JobEnded(job) => self.job_ended(now_ns, job),
             Event::Background { turn } => self.background_chunk(now_ns, turn),
             Event::RowDue { array, due } => self.row_due(now_ns, array as usize, due),
+            Event::PowerCut => self.power_comes_back(now_ns),
             Event::Failure(index) => self.member_fails(now_ns, self.brick.failures[index as usize].member),
         }
     }

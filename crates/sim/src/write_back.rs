@@ -24,12 +24,15 @@ pub struct WriteBack {
     full: BTreeMap<u64, ()>,
     dirty_bytes: u64,
     moving_bytes: u64,
+    /// Extents of the rows that are on their way.
+    moving: BTreeMap<u64, Vec<(u64, u64)>>,
     hand: u64,
 }
 
 /// A row on its way to the drives.
 #[derive(Debug)]
 pub struct Destage {
+    pub row: u64,
     pub extents: Vec<(u64, u64)>,
     pub bytes: u64,
     pub whole: bool,
@@ -44,6 +47,7 @@ impl WriteBack {
             full: BTreeMap::new(),
             dirty_bytes: 0,
             moving_bytes: 0,
+            moving: BTreeMap::new(),
             hand: 0,
         }
     }
@@ -120,12 +124,14 @@ impl WriteBack {
         self.moving_bytes += row.bytes;
         self.hand = number + 1;
         let start = number * self.row_bytes;
-        let extents = row.extents.iter().map(|(a, b)| (start + a, b - a)).collect();
-        Destage { extents, bytes: row.bytes, whole }
+        let extents: Vec<(u64, u64)> = row.extents.iter().map(|(a, b)| (start + a, b - a)).collect();
+        self.moving.entry(number).or_default().extend(&extents);
+        Destage { row: number, extents, bytes: row.bytes, whole }
     }
 
-    pub fn destaged(&mut self, bytes: u64) {
+    pub fn destaged(&mut self, row: u64, bytes: u64) {
         self.moving_bytes -= bytes;
+        self.moving.remove(&row);
     }
 
     /// Everything that is not on the drives, by address.
@@ -134,7 +140,10 @@ impl WriteBack {
             let start = n * self.row_bytes;
             row.extents.iter().map(move |(a, b)| (start + a, b - a)).collect::<Vec<_>>()
         };
-        self.rows.iter().flat_map(absolute).collect()
+        let moving = self.moving.values().flatten().copied();
+        let mut extents: Vec<(u64, u64)> = self.rows.iter().flat_map(absolute).chain(moving).collect();
+        extents.sort_unstable();
+        extents
     }
 }
 

@@ -25,6 +25,8 @@ struct Told {
     intervals: Vec<(u64, u64, u64)>,
     errnos: Vec<(String, u64)>,
     outstanding: u64,
+    /// Instant, bytes in drives, drives, bytes in controllers, requests that failed.
+    cuts: Vec<[u64; 5]>,
 }
 
 impl Told {
@@ -55,6 +57,9 @@ fn run(target: &str, seconds: u32, reads: u32, overrides: &[&str]) -> Told {
     let mut told = Told::default();
     session.run(&RunControl::default(), &mut |event| match event {
         Event::BrickCondition { at_ns, condition, .. } => told.conditions.push((at_ns, condition)),
+        Event::PowerCut { at_ns, drive_bytes, drives, controller_bytes, failed_requests, .. } => {
+            told.cuts.push([at_ns, drive_bytes, drives, controller_bytes, failed_requests]);
+        }
         Event::Interval(i) => {
             let count = |f: fn(&engine::event::CellEvent) -> u64| i.cells.iter().map(f).sum::<u64>();
             told.intervals.push((i.end_ns, count(|c| c.requests), count(|c| c.errors)));
@@ -149,4 +154,27 @@ fn failures_that_cannot_be_are_refused_in_one_line() {
     refused(&["fail_at=1s", "fail_member=[0, 1]"], "as many are needed");
     refused(&["fail_at=soon"], "");
     refused(&["other_members=1"], "name other_drive");
+}
+
+#[test]
+fn a_power_cut_loses_what_was_acknowledged_and_the_run_goes_on() {
+    let cut = |target: &str, more: &[&str]| {
+        let mut overrides = vec!["power_cut_at=10s"];
+        overrides.extend(more);
+        run(target, 20, 0, &overrides)
+    };
+    // 16 writes of 8 KiB are what each drive's cache takes; the controller has none.
+    let cached = cut(MIRROR, &[]);
+    let [at_ns, drive_bytes, drives, controller_bytes, failed] = cached.cuts[0];
+    assert_eq!((cached.cuts.len(), at_ns, drives, controller_bytes, failed), (1, 10_000_000_000, 2, 0, 4));
+    assert!((2 * 14 * 8192..=2 * 17 * 8192).contains(&drive_bytes), "{drive_bytes}");
+    assert_eq!(cached.intervals.iter().map(|i| i.2).sum::<u64>(), 4, "those under way, and no others");
+    assert!((cached.rate(12, 20) / cached.rate(2, 10) - 1.0).abs() < 0.1, "afterwards all is as it was");
+    let through = cut(MIRROR, &["write_cache=false"]);
+    assert_eq!((through.cuts[0][1], through.cuts[0][2]), (0, 0));
+    // A cache with a battery keeps what it has; without one all of it is gone.
+    let shelf = "sim:overland-2007-sata";
+    assert_eq!(cut(shelf, &[]).cuts[0][3], 0);
+    let gone = cut(shelf, &["controller.battery=false"]).cuts[0][3];
+    assert!(gone > 32 << 20, "{gone} bytes of 256 MiB");
 }

@@ -43,6 +43,8 @@ struct ArrayFile {
     #[serde(default)]
     fail_member: OneOrMore<u32>,
     #[serde(default)]
+    power_cut_at: Option<Duration>,
+    #[serde(default)]
     other_drive: Option<String>,
     #[serde(default)]
     other_members: u32,
@@ -111,7 +113,7 @@ fn half() -> f64 {
 pub const PARTS: [&str; 4] = ["drive", "controller", "software", "other_drive"];
 
 /// Keys of an array file that a user may change: `members=8`.
-pub const OVERRIDES: [&str; 17] = [
+pub const OVERRIDES: [&str; 18] = [
     "drive",
     "controller",
     "software",
@@ -127,6 +129,7 @@ pub const OVERRIDES: [&str; 17] = [
     "rebuild_position",
     "fail_at",
     "fail_member",
+    "power_cut_at",
     "other_drive",
     "other_members",
 ];
@@ -183,6 +186,7 @@ pub fn resolve(spoken: &str, texts: &Texts, overrides: &[String]) -> Result<Bric
         condition: file.condition,
         rebuild_position: file.rebuild_position,
         failures,
+        power_cut_ns: file.power_cut_at.map(|at| at.ns),
         other_drive: other.map(|d| part(&format!("drives/{d}"), texts, changes("other_drive"))).transpose()?,
         other_members: file.other_members,
     };

@@ -67,6 +67,8 @@ pub struct Brick {
     pub rebuild_position: f64,
     /// Members that fail during the run: which, and when.
     pub failures: Vec<Failure>,
+    /// The power fails at this instant of the run, and comes back.
+    pub power_cut_ns: Option<u64>,
     /// The last members are of another kind.
     pub other_drive: Option<DriveParameters>,
     pub other_members: u32,

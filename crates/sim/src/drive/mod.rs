@@ -304,7 +304,7 @@ impl Drive {
             leave_ns = leave_ns.max(ahead.from_ns + self.geometry.transfer_ns(ahead.from, hold));
         }
         let position = self.ahead_position(&ahead, leave_ns);
-        let longest = (self.p.cache_bytes.0 / u64::from(self.p.read_segments.max(1)) / SECTOR_BYTES).max(1);
+        let longest = self.segment_sectors();
         let from = ahead.first.max(position.saturating_sub(longest));
         self.segments.push_back(Segment { from, to: position, there_ns: leave_ns });
         if self.segments.len() > self.p.read_segments as usize {
@@ -313,6 +313,10 @@ impl Drive {
         // The heads followed the data that were read ahead.
         self.at = self.geometry.place(position.saturating_sub(1).max(self.last_end_sector - 1));
         leave_ns
+    }
+
+    fn segment_sectors(&self) -> u64 {
+        (self.p.cache_bytes.0 / u64::from(self.p.read_segments.max(1)) / SECTOR_BYTES).max(1)
     }
 
     fn queued(&self) -> bool {
@@ -423,8 +427,12 @@ impl Drive {
 
     fn is_cached(&self, command: &Pending, now_ns: u64) -> bool {
         let end = command.sector + command.sectors;
+        let longest = self.segment_sectors();
         let ahead = self.media.is_none()
-            && self.ahead.is_some_and(|a| command.sector >= a.first && end <= self.ahead_position(&a, now_ns));
+            && self.ahead.is_some_and(|a| {
+                let position = self.ahead_position(&a, now_ns);
+                command.sector >= a.first.max(position.saturating_sub(longest)) && end <= position
+            });
         ahead
             || self.segments.iter().any(|s| s.from <= command.sector && end <= s.to && s.there_ns <= now_ns)
             || self.dirty.iter().any(|d| d.sector <= command.sector && end <= d.sector + d.sectors)

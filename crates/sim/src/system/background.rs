@@ -140,7 +140,7 @@ impl System {
         };
         if self.condition != condition {
             self.condition = condition;
-            self.changes.push(Change { at_ns: now_ns, condition });
+            self.changes.push(Change::Condition { at_ns: now_ns, condition });
         }
     }
 }

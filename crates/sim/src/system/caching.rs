@@ -79,13 +79,13 @@ impl System {
             if next.is_none() && cache.partial_moving < limit {
                 next = write_back.next_partial(everything);
             }
-            let Some(Destage { extents, bytes, whole }) = next else { return };
+            let Some(Destage { row, extents, bytes, whole }) = next else { return };
             if whole {
                 cache.whole_moving = true;
             } else {
                 cache.partial_moving += 1;
             }
-            let owner = Owner::Destage { controller: array as u32, bytes, whole };
+            let owner = Owner::Destage { controller: array as u32, row, bytes, whole };
             self.start_job(now_ns, owner, array, Kind::Write, false, |a, out| {
                 extents.iter().for_each(|(offset, bytes)| a.write(*offset, *bytes, out));
             });
@@ -150,7 +150,7 @@ impl System {
         }
     }
 
-    pub(super) fn destaged(&mut self, now_ns: u64, array: usize, bytes: u64, whole: bool) {
+    pub(super) fn destaged(&mut self, now_ns: u64, array: usize, row: u64, bytes: u64, whole: bool) {
         let cache = &mut self.caches[array];
         if whole {
             cache.whole_moving = false;
@@ -158,7 +158,7 @@ impl System {
             cache.partial_moving -= 1;
         }
         let Some(write_back) = cache.write_back.as_mut() else { return };
-        write_back.destaged(bytes);
+        write_back.destaged(row, bytes);
         if write_back.is_clean() {
             let flushing = std::mem::take(&mut cache.flushing);
             flushing.into_iter().for_each(|number| self.flush_members(now_ns, number, array));

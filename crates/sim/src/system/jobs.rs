@@ -143,9 +143,9 @@ impl System {
                     self.part_ended(now_ns, number);
                 }
             }
-            Owner::Destage { controller, bytes, whole } => {
+            Owner::Destage { controller, row, bytes, whole } => {
                 self.lost_bytes += if lost { bytes } else { 0 };
-                self.destaged(now_ns, controller as usize, bytes, whole);
+                self.destaged(now_ns, controller as usize, row, bytes, whole);
             }
             Owner::Row { waiting } => {
                 for number in self.rows.remove(waiting) {
