@@ -452,7 +452,7 @@ def compare(bench: Bench, rounds: int, only: str, stack: ExitStack) -> list[str]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.5)
     parser.add_argument("--only", default="", help="only comparisons whose name contains this word")
     parser.add_argument("--write", type=Path, help="file that gets the tables as Markdown")
