@@ -93,7 +93,7 @@ fn a_run_is_bit_identical() {
     assert_eq!(found, GOLDEN, "golden hash is now {found:#018x}");
 }
 
-const GOLDEN: u64 = 0xc86b_181c_36be_070f;
+const GOLDEN: u64 = 0xea5c_f8ab_1e12_fb7f;
 
 #[test]
 fn the_events_are_those_of_a_real_run() {
@@ -197,7 +197,7 @@ fn every_brick_that_ships_can_be_built() {
         let name = place.split('/').nth(1).expect("a name");
         let brick = sim::brick::resolve(name, &common::brick_texts(), &[]).expect(name);
         let system = sim::system::System::new(&brick).expect(name);
-        assert!(system.capacity_bytes() > 10_000_000_000, "{name}");
+        assert!(system.capacity_bytes() > 1_000_000_000, "{name}");
     }
     // Every controller serves some brick or can be given to one.
     for place in common::brick_texts().keys().filter_map(|p| p.strip_prefix("controllers/")) {
