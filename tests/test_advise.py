@@ -11,9 +11,9 @@ import pytest
 
 import support
 from brickyard import bricks, rulers
-from brickyard.advise import buy, charts, parts, predict
+from brickyard.advise import buy, charts, drive_chart, level_chart, parts, predict, suitability
 from brickyard.advise.buy import Candidate, Trial
-from brickyard.advise.lifetime import data_loss_hours, rebuild_hours
+from brickyard.advise.lifetime import data_loss_hours, rebuild_fails, rebuild_hours, unreadable
 from brickyard.analysis.verdict import Finding, Verdict
 from brickyard.cli import main
 from brickyard.errors import BadInputError
@@ -43,6 +43,19 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -
 )
 def test_mean_time_to_data_loss_by_hand(level: str, members: int, hours: float) -> None:
     assert data_loss_hours(level, members, 100_000, 10) == pytest.approx(hours)
+
+
+def test_unreadable_sectors_by_hand() -> None:
+    # 750 GB are 6 * 10^12 bits: at one error in 10^14 bits 5.8 % of such drives cannot be read whole.
+    share = unreadable(750e9, 1e14)
+    assert share == pytest.approx(0.0582, abs=1e-4)
+    assert unreadable(750e9, None) == 0
+    # Seven of them are read: 1 - 0.9418^7, where without errors 7 * 10 / 100,000 is all that can happen.
+    assert rebuild_fails("raid5", 8, 100_000, 10, share) == pytest.approx(0.3430 + 0.0007 * 0.657, abs=5e-4)
+    assert rebuild_fails("raid10", 8, 100_000, 10, share) == pytest.approx(0.0582 + 0.0001, abs=5e-4)
+    # RAID-6 corrects them as long as only one drive is missing.
+    assert rebuild_fails("raid6", 8, 100_000, 10, share) == pytest.approx(0.0007 * 0.3025, rel=0.01)
+    assert rebuild_fails("raid0", 8, 100_000, 10, 0) == 1
 
 
 def test_a_rebuild_takes_the_pace_beside_users_and_never_more_than_the_drive() -> None:
@@ -107,7 +120,7 @@ def test_a_search_stops_when_it_has_enough_and_is_the_same_on_any_number_of_core
 
 def test_names_that_would_cover_each_other_become_one() -> None:
     rows = [
-        {"usd": usd, "worst": worst, "best": 1000.0, "place": place, "label": str(place)}
+        {"place": usd, "normal": worst, "place_in_ranking": place, "label": str(place)}
         for place, (usd, worst) in enumerate([(480.0, 391.0), (480.0, 335.0), (480.0, 333.0), (900.0, 333.0)], 1)
     ]
     advice._join_names(rows)
@@ -179,6 +192,7 @@ def test_when_nothing_is_enough_the_nearest_are_shown(capsys: pytest.CaptureFixt
     said = capsys.readouterr().out
     assert "None meets the rulers" in said
     assert "≥ 100,000 IOPS asked" in said
+    assert "times too low" in said
 
 
 @pytest.mark.parametrize(
@@ -269,31 +283,131 @@ def test_published_charts_are_the_ones_of_the_reference() -> None:
 
 
 def test_a_share_of_the_best_is_a_rating() -> None:
-    # The usable shares of eight drives at RAID-0, 5, 6 and 10 and their published ratings.
-    assert [charts.rating(share) for share in (1.0, 7 / 8, 6 / 8, 4 / 8)] == ["Best", "Good", "Moderate", "Poor"]
-    assert charts.agrees(3.4, 3.5, "3-5")
-    assert not charts.agrees(5.1, 6, "3-5")
-    assert charts.agrees(104, 104, "130")
-    assert not charts.agrees(76, 77, "50")
+    # The usable shares of RAID-0, 5, 6 and 10 for four drives' worth of data, and their published ratings.
+    shares = (1.0, 4 / 5, 4 / 6, 4 / 8)
+    assert [level_chart.rating(share) for share in shares] == ["Best", "Good", "Moderate", "Poor"]
+    assert drive_chart.agrees(3.4, 3.5, "3-5")
+    assert not drive_chart.agrees(5.1, 6, "3-5")
+    assert drive_chart.agrees(104, 104, "130")
+    assert not drive_chart.agrees(76, 77, "50")
 
 
-def test_rules_of_thumb_are_computed_beside_the_published_ones(capsys: pytest.CaptureFixture[str]) -> None:
-    document = answer(capsys, "charts")
+def test_the_order_of_levels_is_counted_by_pairs_and_ties_claim_nothing() -> None:
+    def levels(**rates: float) -> dict[str, level_chart.LevelFigures]:
+        return {name: level_chart.LevelFigures(rate, rate, 0.5, 0.5) for name, rate in rates.items()}
+
+    said = {"raid0": "Good", "raid1": "Best", "raid5": "Good"}
+    figures = {"SAS": levels(raid0=3, raid1=5, raid5=9), "SATA": levels(raid0=3, raid1=5, raid5=1)}
+    found = level_chart.ordered(figures, said, level_chart.TRANSACTIONS)
+    assert (found.agree, found.pairs) == (1, 2)  # RAID 0 and RAID 5 are rated alike
+    assert found.against == (("raid1", "raid5", ("SAS",)),)
+    # Half of the rebuilds fail, so half of the rate is left; bought drives are twice as many as hold data.
+    assert figures["SAS"]["raid1"].figure(level_chart.FAILURE) == 2.5
+    assert figures["SAS"]["raid1"].figure(level_chart.TRANSACTIONS, level_chart.PER_DRIVE) == 2.5
+
+
+def suited(
+    offers: dict[str, tuple[int, tuple[str, ...]] | None], **given: dict[str, float]
+) -> dict[str, suitability.Suited]:
+    """The rule on made-up offers at the first application: drives, and levels that last."""
+    assumed = suitability.assumed(given.get("prices", {}), {})
+    found = {
+        (kind.item, application.criterion): suitability.Sought(
+            None
+            if (offer := offers[kind.word]) is None
+            else suitability.Offer("raid6", offer[0], 0, 9e6, 500, offer[1]),
+            12e6,
+        )
+        for kind in assumed.classes
+        for application in assumed.applications
+    }
+    return {item.item: item for item in suitability.judge(assumed, found)[:3]}
+
+
+def test_suitability_follows_from_requirements_lasting_and_cost() -> None:
+    either = ("raid5", "raid6")
+    found = suited({"fc": (10, either), "sas": (10, either), "sata": (14, ("raid6",))})
+    # 30, 25 and 14: FC costs more than twice as much as SATA, SAS does not, and SATA lasts with RAID 6 alone.
+    assert {item: s.verdict for item, s in found.items()} == {
+        "Fibre Channel": "NO (cost)",
+        "SAS": "YES",
+        "SATA II": "YES with RAID 6",
+    }
+    assert found["SAS"].flips_at == pytest.approx(14 / 0.5 / 10)
+    dearer = suited({"fc": (10, either), "sas": (10, either), "sata": (14, either)}, prices={"sas": 2.81})
+    assert dearer["SAS"].verdict == "NO (cost)"
+    alone = suited({"fc": None, "sas": (10, either), "sata": None})
+    assert [alone[item].verdict for item in ("Fibre Channel", "SAS", "SATA II")] == ["NO", "YES", "NO"]
+    assert alone["SAS"].flips_at is None
+    assert alone["SATA II"].flips_at is None
+
+
+def test_what_is_assumed_can_be_changed_and_nothing_else() -> None:
+    given = suitability.assumed({"fc": 9.0}, {"mid-range": 20e6}, 0.7)
+    assert [kind.price for kind in given.classes] == [9.0, 2.5, 1.0]
+    assert [application.response_ns for application in given.applications] == [10e6, 20e6, None]
+    assert "800 requests/s" in given.applications[1].asked
+    for prices, limits, dear in (
+        ({"ide": 1.0}, {}, 0.5),
+        ({"fc": 0.0}, {}, 0.5),
+        ({}, {"nearline": 1e6}, 0.5),
+        ({}, {}, 0),
+    ):
+        with pytest.raises(BadInputError):
+            suitability.assumed(prices, limits, dear)
+
+
+def test_rules_of_thumb_are_computed_beside_the_published_ones(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    document = answer(capsys, "charts", "--output", str(tmp_path / "charts"))
     cells = {(cell["item"], cell["criterion"]): cell for cell in document["cells"]}
     assert len(document["cells"]) == len(charts.published())
     assert all(cells[f"RAID {n}", "capacity"]["agrees"] for n in (0, 1, 5, 6, 10))
 
     def figure(level: int, criterion: str) -> float:
-        return float(cells[f"RAID {level}", criterion]["figure"].split()[0])
+        return float(cells[f"RAID {level}", criterion]["figure"].split()[1].removesuffix("/s,"))
 
-    # Each write costs two on mirrors, four on RAID-5 and six on RAID-6.
-    by_level = [figure(level, "transactional I/O") for level in (0, 10, 5, 6)]
+    # Two arms hold the same data on mirrors; each write costs four accesses on RAID-5 and six on RAID-6.
+    by_level = [figure(level, "transactional I/O") for level in (10, 0, 5, 6)]
     assert by_level == sorted(by_level, reverse=True)
     assert by_level[1] > 1.2 * by_level[2]
     assert figure(0, "failure and rebuild") == 0
+    per_drive = next(item for item in document["pairs"] if item["basis"] == level_chart.PER_DRIVE)
+    # With the same number of drives nothing is faster than writing once.
+    assert {pair["published_worse"] for pair in per_drive["against"]} == {"raid0"}
     assert cells["Enterprise", "average seek ms"]["agrees"]
-    assert cells["Notebook", "average seek ms"]["computed"] is None
-    assert document["agree"] <= document["compared"] < len(document["cells"])
+    assert document["agree"] <= document["compared"] == len(document["cells"])
+    _check_suitability(document)
+    page = Path(document["page"])
+    text = page.read_text("utf-8")
+    assert text.count("<svg") == 6
+    assert "<script" not in text
+    for picture in (page.parent / "pictures").glob("*.svg"):
+        assert picture.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+
+
+def _check_suitability(document: Json) -> None:
+    """The rule, cell by cell, from the figures that are told."""
+    prices = document["assumed"]["prices"]
+    words = {"Fibre Channel": "fc", "SAS": "sas", "SATA II": "sata"}
+    for cell in document["suitability"]:
+        others = [
+            other["offer"]["cost"]
+            for other in document["suitability"]
+            if other["criterion"] == cell["criterion"] and other["item"] != cell["item"] and other["offer"]
+        ]
+        offer = cell["offer"]
+        if offer is None:
+            assert cell["verdict"] == "NO"
+            continue
+        assert offer["cost"] == pytest.approx(offer["members"] * prices[words[cell["item"]]])
+        assert (cell["verdict"] == "NO (cost)") == (min(others) < document["rule"]["too_dear"] * offer["cost"])
+        assert offer["loss_years"] >= (10 if cell["criterion"].startswith("nearline") else 100)
+    # A single read of a drive of 7,200 rpm takes 12.7 ms, so no number of them answers within 10.
+    seen = {(cell["item"], cell["criterion"]): cell for cell in document["suitability"]}
+    assert seen["SATA II", "high-end OLTP"]["verdict"] == "NO"
+    assert seen["SAS", "high-end OLTP"]["offer"]["value"] <= 10e6
 
 
 def test_a_cache_flatters_nobody(capsys: pytest.CaptureFixture[str]) -> None:

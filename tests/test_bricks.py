@@ -59,7 +59,13 @@ def test_a_brick_is_changed_by_key_in_either_place(capsys: pytest.CaptureFixture
         (["sim:nothing"], "no such brick"),
         (["sim:wd2500jd", "--condition", "degraded"], "without redundancy"),
         (["sim:wd2500jd", "--condition", "sleepy"], "sleepy"),
-        (["sim:wd2500jd", "--set", "members=many"], "many"),
+        (["sim:wd2500jd", "--set", "members=many"], "members=many: a whole number"),
+        (["sim:terraserver-2003", "--set", "fail_at=-1s"], "fail_at=-1s: a time after the run's begin"),
+        (["sim:terraserver-2003,fail_at=-1s"], "fail_at=-1s: a time after the run's begin"),
+        (["sim:terraserver-2003", "--set", "fail_member=a"], "fail_member=a: the number of a member"),
+        (["sim:terraserver-2003", "--set", "spares=-1"], "spares=-1: a whole number of 0 or more"),
+        (["sim:gp3", "--condition", "write-cache-off"], "no write cache that could be switched"),
+        (["sim:overland-2007-sas", "--condition", "write-cache-on"], "keeps the write caches of its drives off"),
         (["/dev/null", "--condition", "degraded"], "neither a file nor a block device"),
     ],
 )
@@ -68,6 +74,37 @@ def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], arguments: li
     said = capsys.readouterr().err.strip()
     assert cause in said
     assert len(said.splitlines()) == 1
+
+
+def test_write_caches_of_modelled_drives_are_a_condition(capsys: pytest.CaptureFixture[str]) -> None:
+    rates = {}
+    for condition in ("write-cache-on", "write_cache_off"):
+        command = ("run", "sqlio-random-write-4", "sim:msr-2003-maxtor", "--set", "duration=9s")
+        document = answer(capsys, *command, "--condition", condition)
+        assert document["condition"] == condition.replace("-", "_")
+        rows = document["totals"]
+        assert isinstance(rows, list)
+        rates[condition] = rows[0]["iops"]
+    assert rates["write_cache_off"] < 0.7 * rates["write-cache-on"], "writes that wait for the medium are slower"
+
+
+def test_a_failure_that_comes_after_the_end_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    run = (
+        "run",
+        "sqlio-random-read-4",
+        "sim:msr-2003-wd-hardware-mirror",
+        "--set",
+        "duration=5s",
+        "--set",
+        "warmup=0s",
+    )
+    told = answer(capsys, *run, "--set", 'fail_at=["2s", "90s"]')["warnings"]
+    assert isinstance(told, list)
+    (late,) = [item["text"] for item in told if item["id"] == "never_failed"]
+    assert "what was to fail at 90 s never failed" in late
+    told = answer(capsys, *run, "--set", "fail_at=2s")["warnings"]
+    assert isinstance(told, list)
+    assert not [item for item in told if item["id"] == "never_failed"]
 
 
 def test_real_and_modelled_targets_do_not_mix(capsys: pytest.CaptureFixture[str]) -> None:
@@ -186,3 +223,8 @@ def test_a_member_fails_during_a_run_and_the_table_shows_before_rebuilding_and_a
     rows = lost["totals"]
     assert isinstance(rows, list)
     assert lost["errors_by_errno"] == {"EIO": sum(row["errors"] for row in rows)}
+    told = lost["warnings"]
+    assert isinstance(told, list)
+    (remedy,) = [item["remedy"] for item in told if item["id"] == "errors"]
+    assert "fail_at" in remedy
+    assert "kernel" not in remedy, "a model has none"

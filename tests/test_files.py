@@ -56,6 +56,49 @@ def requests(document: Any, phase: str, operation: str) -> int:
     return sum(int(row["requests"]) for row in rows)
 
 
+FULL = """
+set -e
+mount -t tmpfs -o size=2m tmpfs "$1"
+exec "$2" -m brickyard run postmark "$1" --set files=2000 --store "$3" $4
+"""
+
+
+@pytest.mark.parametrize("form", ["--json", ""])
+def test_a_full_file_system_is_one_line_and_counts_that_add_up(place: Path, tmp_path: Path, form: str) -> None:
+    """In a mount namespace of its own, so that nothing stays mounted whatever happens."""
+    words = ["unshare", "-m", "bash", "-c", FULL, "full", str(place), sys.executable, str(tmp_path / "s.db"), form]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+    if not form:
+        assert ended.stdout.count("The file system was full: ") == 1
+        assert "left incomplete" in ended.stdout
+        return
+    document = json.loads(ended.stdout)
+    (full,) = [item for item in document["warnings"] if item["id"] in ("no_room", "errors")]
+    assert full["text"].startswith("The file system was full: ")
+    count = {(f["group"], f["name"]): f["count"] for f in reversed(document["table"]["figures"])}
+    assert count["files", "left incomplete"] > 0
+    assert count["files", "created"] + count["files", "left incomplete"] == count["files", "deleted"]
+    assert count["files", "deleted"] == requests(document, "transactions", "unlink") + requests(
+        document, "delete", "unlink"
+    )
+    halves = ("files", "read"), ("files", "appended"), ("files", "not read in full"), ("files", "not appended in full")
+    assert sum(count.get(half, 0) for half in halves) == count["time", "transactions"] == 500
+    rate = next(f["per_s"] for f in document["table"]["figures"] if f["name"] == "transactions")
+    assert rate is None, "which of the transactions failed is not known"
+
+
+def test_only_requests_have_iops(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "postmark", str(place), "--store", str(tmp_path / "s.db"), "--set", "files=10"]) == 0
+    told = capsys.readouterr().out
+    tables = dict(table.strip().split("\n", 1) for table in told.split("\n\n") if "operation" in table)
+    by_title = {title.strip(): {line.split()[3] for line in rows.split("\n")[1:]} for title, rows in tables.items()}
+    assert by_title["Throughput"] == {"read", "write", "append"}
+    assert by_title["Whole files"] == {"create_file", "read_file", "append_file"}
+    assert by_title["Metadata"] >= {"create", "open", "close", "unlink"}
+    assert [title.strip() for title, rows in tables.items() if "IOPS" in rows] == ["Throughput"]
+
+
 def test_postmark_reports_as_postmark_does(place: Path, told: Callable[..., Any]) -> None:
     document = told("run", "postmark", str(place))
     assert document["outcome"] == "done"
@@ -183,6 +226,7 @@ def test_without_a_target_a_directory_is_made_and_removed(
         (["run", "postmark", "--size", "1GiB"], "no large file"),
         (["run", "postmark", "--set", "filez=3"], "did you mean `files`"),
         (["run", "postmark", "--set", "files=0"], "files is 0"),
+        (["run", "bonnie", "--size", "0"], "size is 0; write_file needs a file of 1 byte or more"),
         (["run", "postmark", "--set", "transactions.workers=2"], "use the same number"),
         (["run", "postmark", "--set", "bias_read=11"], "must be -1 to 10"),
         (["run", "postmark", "--set", "depth=4"], "use more workers"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,9 @@ from brickyard.analysis.history import change_points
 from brickyard.analysis.observe import observations
 from brickyard.analysis.pivot import Axis, Observation, Pivot, TableSpec, pivot
 from brickyard.analysis.samples import difference, p_value, sample
+from brickyard.arrays import Host, State
 from brickyard.cli import main
+from brickyard.conditions import Held
 from brickyard.errors import BadInputError
 from brickyard.report.matrix_charts import matrix_picture, trade_picture
 from brickyard.report.matrix_tables import entry_text, footnotes, matrix_table
@@ -27,6 +30,7 @@ from brickyard.report.study_page import StudyView, cells_csv, write_study_report
 from brickyard.store import Json, Store
 from brickyard.study.cells import Specs, Wishes, lay_out
 from brickyard.study.design import read_design
+from brickyard.study.holding import Keeper, SetUp
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.matrix import Matrix, steps
 from brickyard.study.results import results, view_of
@@ -547,3 +551,84 @@ def test_mistakes_are_one_line(arguments: list[str], said: str, capsys: pytest.C
     told = capsys.readouterr().err.strip()
     assert said in told
     assert len(told.splitlines()) == 1
+
+
+PLOTS = """
+title = "Loads in conditions"
+repetitions = 4
+[base]
+profile = "sqlio-random-read-4"
+target = "/dev/md{array}"
+[factor.array]
+levels = ["1", "5"]
+[factor.depth]
+levels = [1, 2, 4, 8]
+set = { depth = "{value}" }
+[factor.condition]
+condition = "{value}"
+levels = ["normal", "degraded", "rebuilding"]
+[[table]]
+rows = "depth"
+columns = "condition"
+"""
+
+
+def test_conditions_are_set_up_once_a_repetition_and_their_order_is_random() -> None:
+    design = read_design(StudyText("plots", PLOTS, "plots.toml"))
+    planned = steps(design, lay_out(design, Wishes()), Wishes(), Specs(design, Wishes(), None))
+    orders, within = set(), set()
+    for repetition in range(1, 5):
+        own = [step for step in planned if step.repetition == repetition]
+        changes = [b for a, b in zip([None, *own], own, strict=False) if a is None or a.cell.set_up != b.cell.set_up]
+        assert len(changes) == 6, "each of two arrays in three conditions, once"
+        orders.add(tuple(step.cell.set_up for step in changes))
+        within.add(tuple(step.cell.levels["depth"] for step in own[:4]))
+    assert len(orders) > 1
+    assert len(within) > 1
+
+
+class Rebuild(Held):
+    """A rebuild that is as far as somebody says."""
+
+    def __init__(self, share: float = 0.0) -> None:
+        super().__init__("rebuilding", "/dev/md0", None, Host())
+        self.share = share
+
+    def look(self) -> State:
+        return State("rebuilding" if self.share < 1 else "normal", self.share)
+
+
+def test_a_condition_is_held_for_as_many_runs_as_fit() -> None:
+    made: list[Rebuild] = []
+    undone: list[Rebuild] = []
+
+    @contextmanager
+    def hold(_: SetUp) -> Iterator[Held]:
+        made.append(Rebuild())
+        yield made[-1]
+        undone.append(made[-1])
+
+    def measured(held: Held | None, share: float) -> None:
+        """A run of 10 s that takes the rebuild so much further."""
+        assert held is made[-1]
+        held.samples[:] = [(0, "rebuilding", made[-1].share), (10 * SECOND, "rebuilding", made[-1].share + share)]
+        made[-1].share += share
+
+    keeper, what = Keeper(hold), SetUp(("/dev/md0",), "rebuilding")
+    measured(keeper.keep(what, 10.0), 0.4)
+    measured(keeper.keep(what, 10.0), 0.4)
+    assert (len(made), len(undone)) == (1, 0)
+    keeper.keep(what, 4.0)
+    assert len(made) == 1, "0.8 done, and 4 s take 0.16 more"
+    keeper.keep(what, 10.0)
+    assert (len(made), len(undone)) == (2, 1), "it would have ended in the run"
+    made[-1].share = 1.0
+    keeper.keep(what, 1.0)
+    assert (len(made), len(undone)) == (3, 2), "it ended between two runs"
+    keeper.keep(SetUp(("/dev/md0",), "degraded"), 1.0)
+    assert (len(made), len(undone)) == (4, 3), "another condition"
+    keeper.close()
+    keeper.close()
+    assert (len(made), len(undone)) == (4, 4)
+    with pytest.raises(OSError, match="gone"):
+        Keeper(lambda _: (_ for _ in ()).throw(OSError("gone"))).keep(what, 1.0)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
+import sys
 import tempfile
-import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -55,16 +57,16 @@ def volume(tmp_path: Path) -> Iterator[Path]:
         yield place
 
 
-def replayed(capsys: pytest.CaptureFixture[str], dsn: str, folder: Path, store: Path) -> tuple[Json, Json]:
-    """The run and what was seen of the server's devices."""
+def arguments(dsn: str, folder: Path, duration: str, store: Path) -> list[str]:
     log, mapping = folder / "a.log", folder / "m.toml"
     log.write_text(w3c(items(500, 1.0)))
     mapping.write_text(MAPPING)
     command = ["replay", str(log), "--map", str(mapping), "--to", dsn, "--pace", "fire-hose", "--again"]
-    code = main([*command, "--duration", "4s", "--sessions", "4", "--store", str(store), "--json"])
-    out, err = capsys.readouterr()
-    assert code == 0, err
-    document: Json = json.loads(out)
+    return [*command, "--duration", duration, "--sessions", "4", "--store", str(store), "--json"]
+
+
+def told_by(document: Json, store: Path) -> tuple[Json, Json]:
+    """The run and what was seen of the server's devices."""
     with Store(store, must_exist=True) as kept:
         watch = kept.record(document["runs"][0]["run"]).info.watch
     assert watch is not None
@@ -78,27 +80,44 @@ def test_others_on_the_servers_disk_are_named_and_the_server_itself_is_not(
         fill(server.dsn)
         execute(server.dsn, "checkpoint")
         os.sync()
-        run, foreign = replayed(capsys, server.dsn, tmp_path, tmp_path / "alone.db")
+        alone = tmp_path / "alone.db"
+        assert main(arguments(server.dsn, tmp_path, "4s", alone)) == 0
+        run, foreign = told_by(json.loads(capsys.readouterr().out), alone)
         assert foreign["known"] is True
         # The server commits to its log and waits for it: the device has carried what the kernel says the server wrote.
         assert foreign["write"]["ours_bytes"] > MIB
         assert foreign["write"]["device_bytes"] > foreign["write"]["ours_bytes"] / 2
         assert not {"foreign_io", "foreign_unknown"} & {w["id"] for w in run["warnings"]}
 
-        def neighbour() -> None:
-            """No child of ours: the kernel adds what children did to our own account."""
-            measured(tmp_path / "beside.db")
-            writing = f"dd if=/dev/zero of={volume}/neighbour bs=1M count=384 oflag=direct"
-            shell("sh", "-c", f"({writing}) >/dev/null 2>&1 &")
-
         os.sync()
-        beside = threading.Thread(target=neighbour)
-        beside.start()
-        run, foreign = replayed(capsys, server.dsn, tmp_path, tmp_path / "beside.db")
-        beside.join()
+        run, foreign = replayed_beside(volume, server.dsn, tmp_path)
         told = next(w["text"] for w in run["warnings"] if w["id"] == "foreign_io")
-        assert 100 * MIB < foreign["write"]["foreign_bytes"] < 500 * MIB
+        assert 380 * MIB < foreign["write"]["foreign_bytes"] < 450 * MIB
         assert "written beside the server's" in told
+
+
+def replayed_beside(volume: Path, dsn: str, folder: Path) -> tuple[Json, Json]:
+    """A neighbour writes while a replay goes on, which is ended by Ctrl-C when the neighbour has."""
+    store, done = folder / "beside.db", folder / "done"
+    command = [sys.executable, "-m", "brickyard", *arguments(dsn, folder, "120s", store)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        measured(store)
+        # No child of ours: the kernel adds what children did to our own account.
+        writing = f"dd if=/dev/zero of={volume}/neighbour bs=1M count=384 oflag=direct"
+        shell("sh", "-c", f"({writing}; touch {done}) >/dev/null 2>&1 &")
+        ended_by = time.monotonic() + 110
+        while not done.exists() and time.monotonic() < ended_by:
+            time.sleep(0.1)
+        assert done.exists(), "the neighbour is still writing"
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    assert process.returncode == 130
+    return told_by(json.loads(out), store)
 
 
 def test_a_server_that_cannot_be_seen_accuses_nobody(tmp_path: Path) -> None:

@@ -228,3 +228,30 @@ def test_only_combinations_with_a_target_are_planned(tmp_path: Path, capsys: pyt
     assert {run["levels"]["drive"] for run in runs} == {"WD"}
     assert {tuple(run["targets"]) for run in runs} == {(str(target),)}
     assert len(runs) == 6
+
+
+HELD = """
+title = "A file in two conditions"
+[base]
+profile = "characterize"
+target = "TARGET"
+set = ["duration=200ms", "warmup=0s", "interval=100ms"]
+[factor.condition]
+condition = "{value}"
+levels = ["normal", "degraded"]
+[[table]]
+rows = "condition"
+"""
+
+
+def test_a_condition_that_cannot_be_had_is_refused_before_anything_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "data"
+    file = study_file(tmp_path, f"order = 'written'\n{HELD.replace('TARGET', str(place))}")
+    said = complaint(capsys, "study", file, "--size", "2MiB", "--store", str(tmp_path / "s.db"))
+    assert "degraded" in said
+    assert "lies on no array" in said
+    assert not place.exists()
+    with Store(tmp_path / "s.db") as store:
+        assert store.runs() == []

@@ -280,3 +280,15 @@ def test_a_count_may_be_none_at_all() -> None:
     assert (ruler.figure, ruler.threshold, ruler.is_count) == ("dropped", 0, True)
     with pytest.raises(BadInputError):
         rulers.read("p99<=0ms")
+
+
+def test_the_table_of_targets_counts_what_the_totals_count(capsys: pytest.CaptureFixture[str]) -> None:
+    """Requests in flight at the end are in neither rate, and in both counts."""
+    found = ran(capsys, "xdd-read", SLOW_DISK, SLOW_DISK, "--set", "duration=1s", "--set", "warmup=0s")
+    rows = found["totals"]
+    assert sum(row["requests"] for row in rows) > sum(row["rated_requests"] for row in rows), "a drain is what matters"
+    *own, both = found["targets_together"]
+    assert [row["requests"] for row in own] == [row["requests"] for row in rows]
+    assert [row["bytes"] for row in own] == [row["bytes"] for row in rows]
+    assert both["requests"] == sum(row["requests"] for row in rows)
+    assert [row["iops"] for row in own] == [row["iops"] for row in rows]

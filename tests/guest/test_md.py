@@ -5,6 +5,7 @@ Its members are disks of 200 requests and 8 MB a second, so that a rebuild can b
 
 from __future__ import annotations
 
+import json
 import subprocess
 from itertools import islice
 from pathlib import Path
@@ -84,6 +85,53 @@ def test_a_study_measures_every_level_normal_degraded_and_rebuilding(
         assert rates[array.name, "degraded"] < 0.9 * rates[array.name, "normal"], "a lost disk serves no reads"
         assert rates[array.name, "rebuilding"] < 0.9 * rates[array.name, "normal"], "a rebuild takes its share"
     print(table)
+
+
+SHARED = """
+title = "Loads in one condition"
+repetitions = 1
+[base]
+profile = "sqlio-random-read-4"
+target = "/dev/md0"
+rebuild_rate = "2MiB"
+set = ["duration=2s", "warmup=0s"]
+[factor.depth]
+levels = [1, 2, 4]
+set = { depth = "{value}" }
+[factor.condition]
+condition = "{value}"
+levels = ["degraded", "rebuilding"]
+[[table]]
+rows = "depth"
+columns = "condition"
+"""
+
+
+def test_a_condition_is_set_up_once_for_all_runs_that_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    array = create(1, 2, "--size=65536")
+    file = tmp_path / "shared.toml"
+    file.write_text(SHARED)
+    store = ["--store", str(tmp_path / "runs.db")]
+    assert main(["study", str(file), *store]) == 2
+    assert "--manage" in capsys.readouterr().err
+    with Store(tmp_path / "runs.db") as kept:
+        assert kept.runs() == [], "refused before anything was measured"
+    assert main(["study", str(file), "--manage", "--json", *store]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert any("set up once" in note for note in document["notes"])
+    with Store(tmp_path / "runs.db") as kept:
+        records = [kept.record(info.id) for info in kept.runs()]
+    set_ups: dict[str, set[int]] = {}
+    shares: list[float] = []
+    for record in records:
+        assert not record.info.invalid
+        set_ups.setdefault(record.info.condition, set()).add(record.info.labels["set_up"])
+        assert record.events_of("condition_sample"), "samples are kept as they come"
+        if record.info.condition == "rebuilding":
+            shares += [s["progress_share"] for s in condition_check(record)["samples"]]  # type: ignore[index]
+    assert {condition: len(found) for condition, found in set_ups.items()} == {"degraded": 1, "rebuilding": 1}
+    assert shares == sorted(shares), "one rebuild went through all three runs"
+    assert array.state().name == "normal"
 
 
 def test_a_rebuild_that_ends_before_the_run_is_flagged(run: Run) -> None:

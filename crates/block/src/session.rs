@@ -278,20 +278,27 @@ impl Session {
     /// Runs to the end. Events go to `emit`; the last one is [`Event::End`].
     pub fn run(mut self, control: &RunControl, emit: &mut dyn FnMut(Event)) {
         emit(Event::Start(Box::new(self.start.clone())));
-        if let Err(message) = self.ready_targets(control, emit) {
+        let mut verifiers = Verifiers::new(self.run_id);
+        if let Err(message) = self.ready_targets(&mut verifiers, control, emit) {
             let interrupted = control.state() != State::Run;
             let outcome = if interrupted { RunOutcome::Interrupted } else { RunOutcome::Failed };
             emit(Event::End { end_ns: self.clock.now_ns(), outcome, message });
             return;
         }
         let areas: Vec<TargetArea> = self.targets.iter().map(|t| t.area.clone()).collect();
-        conductor::run(&self.profile, &areas, self.storage.clone(), self.run_id, control, emit);
+        conductor::run(&self.profile, &areas, self.storage.clone(), verifiers, control, emit);
     }
 
-    fn ready_targets(&mut self, control: &RunControl, emit: &mut dyn FnMut(Event)) -> Result<(), String> {
+    fn ready_targets(
+        &mut self,
+        verifiers: &mut Verifiers,
+        control: &RunControl,
+        emit: &mut dyn FnMut(Event),
+    ) -> Result<(), String> {
         for number in 0..self.targets.len() {
             if self.profile.fill == FillChoice::Auto && self.targets[number].unfilled_bytes() > 0 {
-                self.fill(number, control, emit)?;
+                let filling = verifiers.to_fill(&self.profile, number, &self.targets[number].area);
+                self.fill(number, filling, control, emit)?;
             }
         }
         for (number, target) in self.targets.iter_mut().enumerate() {
@@ -313,7 +320,13 @@ impl Session {
     }
 
     /// Writes data where none was ever written: holes and never-written blocks answer too fast.
-    fn fill(&mut self, number: usize, control: &RunControl, emit: &mut dyn FnMut(Event)) -> Result<(), String> {
+    fn fill(
+        &mut self,
+        number: usize,
+        filling: Verifiers,
+        control: &RunControl,
+        emit: &mut dyn FnMut(Event),
+    ) -> Result<(), String> {
         let target = &mut self.targets[number];
         let before_bytes = target.area.length_bytes - target.unfilled_bytes();
         let total_bytes = target.area.length_bytes;
@@ -329,7 +342,7 @@ impl Session {
             emit(Event::Fill { target: number, done_bytes: before_bytes + bytes, total_bytes });
         };
         progress(0);
-        let result = conductor::fill(&profile, &[area], Arc::new(storage), control, &mut progress);
+        let result = conductor::fill(&profile, &[area], Arc::new(storage), filling, control, &mut progress);
         // Requests are issued in order and all that were issued have ended, so without a failure what was done is a
         // prefix.
         if result.is_ok() || control.state() != State::Run {

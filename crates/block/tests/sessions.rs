@@ -161,6 +161,37 @@ fn limits_are_exact_over_several_threads() {
     }
 }
 
+/// A load that only reads and verifies, over a part of the file.
+const READ_FILLED: &str = "title = 't'\n[[phase]]\npasses = 1\n[[phase.stream]]\nrequest = '8K'\nalign = '4K'\n\
+    region = '256KiB..2MiB'\nverify = true\n";
+
+#[test]
+fn what_a_run_has_filled_is_checked_when_it_is_read() {
+    let scratch = Scratch::new();
+    let path = scratch.path("file");
+    let victim = DATA_START + 300 * 1024;
+    let read_with = |change: bool| {
+        run_watched(READ_FILLED, &path, Some(3 * MIB), |event| {
+            if change && matches!(event, Event::Phase { .. }) {
+                let file = File::options().read(true).write(true).open(&path).expect("the target");
+                let mut byte = [0];
+                file.read_exact_at(&mut byte, victim).expect("a byte");
+                file.write_all_at(&[byte[0] ^ 1], victim).expect("a changed byte");
+                file.sync_all().expect("on the disk");
+            }
+        })
+    };
+    let counts = |told: &Told| {
+        let found = told.end(0).verified.as_ref().expect("counts");
+        (found.checked_blocks, found.unchecked_blocks, found.damaged_blocks)
+    };
+    let told = read_with(true);
+    assert_eq!(counts(&told), (448, 0, 1));
+    assert_eq!(told.damage().iter().map(|d| d.0).collect::<Vec<_>>(), [victim - victim % 4096]);
+    // Filled by an earlier run: nothing is known of it.
+    assert_eq!(counts(&read_with(false)), (0, 448, 0));
+}
+
 #[test]
 fn a_new_file_is_filled_before_it_is_read() {
     let scratch = Scratch::new();

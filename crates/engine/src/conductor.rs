@@ -61,11 +61,11 @@ pub fn run<D: Devices>(
     profile: &Profile,
     targets: &[TargetArea],
     devices: Arc<D>,
-    run_id: u64,
+    verifiers: Verifiers,
     control: &RunControl,
     emit: &mut dyn FnMut(Event),
 ) {
-    run_with(profile, targets, devices, run_id, &NoPrograms, control, emit);
+    run_with(profile, targets, devices, verifiers, &NoPrograms, control, emit);
 }
 
 /// Runs a whole profile, whose streams may be programs.
@@ -73,12 +73,11 @@ pub fn run_with<D: Devices>(
     profile: &Profile,
     targets: &[TargetArea],
     devices: Arc<D>,
-    run_id: u64,
+    verifiers: Verifiers,
     programs: &dyn Programs,
     control: &RunControl,
     emit: &mut dyn FnMut(Event),
 ) {
-    let verifiers = Verifiers::new(run_id);
     let mut conductor =
         Conductor { profile, targets, devices, control, emit, verifiers, programs, failures_told: 0, drops_told: 0 };
     let mut outcome = RunOutcome::Done;
@@ -107,6 +106,7 @@ pub fn fill<D: Devices>(
     profile: &Profile,
     targets: &[TargetArea],
     devices: Arc<D>,
+    verifiers: Verifiers,
     control: &RunControl,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), String> {
@@ -123,7 +123,7 @@ pub fn fill<D: Devices>(
         Event::End { outcome: RunOutcome::Failed, message, .. } => failed = failed.take().or(Some(message)),
         _ => {}
     };
-    run(profile, targets, devices, 0, control, &mut listen);
+    run(profile, targets, devices, verifiers, control, &mut listen);
     match failed {
         Some(text) => Err(text),
         None if interrupted => Err("interrupted".into()),

@@ -71,6 +71,8 @@ pub struct LaneSpec {
     pub flushes_on_top: bool,
     pub payload: Option<Arc<Payload>>,
     pub verifier: Option<Arc<Verifier>>,
+    /// Whose blocks writes prepare, where they fill a target that is verified later.
+    pub prepares: Vec<Arc<Verifier>>,
     pub frames: Option<Box<FrameJudge>>,
     /// How far the lane goes before it waits for all others.
     pub lockstep: Option<Lockstep>,
@@ -330,6 +332,7 @@ impl Lane {
         } else if let Some(payload) = &self.spec.payload {
             // Lanes count their writes apart, so the lane stands in the sequence too.
             payload.fill(buffer, offset_bytes, self.writes << 16 | u64::from(self.number));
+            self.spec.prepares.iter().for_each(|verifier| verifier.prepare(offset_bytes, buffer));
         } else {
             self.spec.source.dirty(buffer);
         }

@@ -128,34 +128,46 @@ pub struct LoopSpec {
     pub control: Arc<Control>,
 }
 
+/// Lanes with what they need of their loop.
+struct Furnished {
+    lanes: Vec<Lane>,
+    slots: Vec<Slot>,
+    cells: CellSet,
+    open_lanes: Vec<usize>,
+    frame_lanes: Vec<usize>,
+    lockstep: bool,
+}
+
+fn furnish(specs: Vec<LaneSpec>, spec: &LoopSpec) -> Furnished {
+    let (mut lanes, mut slots, mut cells) = (Vec::new(), Vec::new(), CellSet::new(spec.streams));
+    let (mut open_lanes, mut frame_lanes) = (Vec::new(), Vec::new());
+    let lockstep = specs.iter().any(|lane| lane.lockstep.is_some());
+    for (number, mut lane) in specs.into_iter().enumerate() {
+        if let Some(frames) = &mut lane.frames {
+            frames.start_at(spec.timeline.start_ns, spec.timeline.measure_start_ns());
+            frame_lanes.push(number);
+        }
+        let open = matches!(lane.pacer, Pacer::Open(_));
+        if open {
+            open_lanes.push(number);
+        }
+        for operation in 0..OPERATIONS {
+            let flushes = operation == Operation::Flush as usize && lane.flush_every.is_some();
+            if lane.operations[operation] || flushes {
+                cells.open(usize::from(lane.stream), operation, open);
+            }
+        }
+        let first_slot = slots.len() as u32;
+        let end = slots.len() + lane.depth_max as usize;
+        slots.resize(end, Slot::new(number as u16, lane.stream));
+        lanes.push(Lane::new(lane, number as u16, first_slot, spec.timeline.start_ns));
+    }
+    Furnished { lanes, slots, cells, open_lanes, frame_lanes, lockstep }
+}
+
 impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
     pub fn new(device: D, sink: &'a mut S, lanes: Vec<LaneSpec>, spec: LoopSpec) -> Self {
-        let mut cells = CellSet::new(spec.streams);
-        let mut slots = Vec::new();
-        let mut open_lanes = Vec::new();
-        let mut built = Vec::new();
-        let mut frame_lanes = Vec::new();
-        let lockstep = lanes.iter().any(|lane| lane.lockstep.is_some());
-        for (number, mut lane) in lanes.into_iter().enumerate() {
-            if let Some(frames) = &mut lane.frames {
-                frames.start_at(spec.timeline.start_ns, spec.timeline.measure_start_ns());
-                frame_lanes.push(number);
-            }
-            let open = matches!(lane.pacer, Pacer::Open(_));
-            if open {
-                open_lanes.push(number);
-            }
-            for operation in 0..OPERATIONS {
-                let flushes = operation == Operation::Flush as usize && lane.flush_every.is_some();
-                if lane.operations[operation] || flushes {
-                    cells.open(usize::from(lane.stream), operation, open);
-                }
-            }
-            let first_slot = slots.len() as u32;
-            let end = slots.len() + lane.depth_max as usize;
-            slots.resize(end, Slot::new(number as u16, lane.stream));
-            built.push(Lane::new(lane, number as u16, first_slot, spec.timeline.start_ns));
-        }
+        let Furnished { lanes, slots, cells, open_lanes, frame_lanes, lockstep } = furnish(lanes, &spec);
         let start_ns = spec.timeline.start_ns;
         let (boundary_ns, kind) = spec.timeline.next(start_ns);
         let count = slots.len();
@@ -167,7 +179,7 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
             loop_index: spec.loop_index,
             hang_after_ns: spec.hang_after_ns,
             stop_on_error: spec.stop_on_error,
-            lanes: built,
+            lanes,
             slots,
             ties: vec![Ties::NONE; count],
             tickets: (0..count).map(|_| None).collect(),

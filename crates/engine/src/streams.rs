@@ -90,6 +90,7 @@ pub fn build_lanes_with(
             stream,
             region: whole,
             verifier: None,
+            prepares: &[],
             weights: &weights,
         };
         if stream.program.is_some() {
@@ -103,6 +104,7 @@ pub fn build_lanes_with(
             let verifier = verifiers.obtain(stream, region, target, profile.seed).map_err(|e| format!("{at}: {e}"))?;
             builder.verifier = Some(verifier);
         }
+        builder.prepares = &verifiers.prepared;
         lanes.extend(builder.lanes().map_err(|e| format!("{at}: {e}"))?);
     }
     Ok(lanes)
@@ -154,6 +156,8 @@ fn demand_alignment(stream: &Stream, target: &TargetArea) -> Result<(), String> 
 pub struct Verifiers {
     run_id: u64,
     known: Vec<Known>,
+    /// Whose blocks unverified writes prepare, in a run that does nothing but fill.
+    prepared: Vec<Arc<Verifier>>,
 }
 
 struct Known {
@@ -178,7 +182,25 @@ impl Verifiers {
 
     /// `run_id` stands in every stamp, so that blocks of other runs are told apart.
     pub fn new(run_id: u64) -> Verifiers {
-        Verifiers { run_id, known: Vec::new() }
+        Verifiers { run_id, known: Vec::new(), prepared: Vec::new() }
+    }
+
+    /// For the run that fills a target before `profile` runs on it: what it writes where the profile verifies is then
+    /// checked as well. What the profile's own phases refuse is left to them.
+    pub fn to_fill(&mut self, profile: &Profile, number: usize, target: &TargetArea) -> Verifiers {
+        let streams = profile.phase.iter().flat_map(|phase| &phase.stream);
+        let mut filling = Verifiers::new(self.run_id);
+        // What is kept from session to session knows nothing of fills.
+        for stream in streams.filter(|s| s.verify && s.target == number && target.keep_dir.is_none()) {
+            let obtained =
+                region_of(stream, target).and_then(|region| self.obtain(stream, region, target, profile.seed));
+            if let Ok(verifier) = obtained
+                && !filling.prepared.iter().any(|known| Arc::ptr_eq(known, &verifier))
+            {
+                filling.prepared.push(verifier);
+            }
+        }
+        filling
     }
 
     /// What all verifiers of the run have counted so far.
@@ -279,6 +301,7 @@ struct StreamBuilder<'a> {
     stream: &'a Stream,
     region: Region,
     verifier: Option<Arc<Verifier>>,
+    prepares: &'a [Arc<Verifier>],
     weights: &'a Weights,
 }
 
@@ -358,6 +381,7 @@ impl StreamBuilder<'_> {
             flushes_on_top: false,
             payload: made.fresh_data.then(|| payload.clone()),
             verifier: None,
+            prepares: Vec::new(),
             frames: None,
             lockstep: self.phase.lockstep,
         }
@@ -429,6 +453,7 @@ impl StreamBuilder<'_> {
             flushes_on_top: passes < requests && stream.chain.is_empty(),
             payload: (writes && self.verifier.is_none()).then(|| payload.clone()),
             verifier: self.verifier.clone(),
+            prepares: self.prepares.to_vec(),
             frames: None,
             lockstep: phase.lockstep,
         }

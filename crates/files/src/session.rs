@@ -127,7 +127,15 @@ impl Session {
                     event => emit(event),
                 };
                 let devices = self.devices.clone();
-                conductor::run_with(&self.profile, &self.areas, devices, 0, &self.apps, control, &mut hold_end);
+                conductor::run_with(
+                    &self.profile,
+                    &self.areas,
+                    devices,
+                    Verifiers::new(0),
+                    &self.apps,
+                    control,
+                    &mut hold_end,
+                );
             }
             Err(message) => {
                 let end_ns = self.clock.now_ns();

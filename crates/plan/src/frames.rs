@@ -64,7 +64,7 @@ pub struct Frames {
 
 /// How long after its due instant a frame is still in time: a number of frames, or a time such as `"500ms"`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a number of frames such as 10, or a time such as \"500ms\", is needed")]
 pub enum Buffer {
     Frames(f64),
     Time(Duration),

@@ -57,7 +57,7 @@ pub enum TimeKind {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a time such as \"20ms\", a throughput such as \"200MiB\", or a number is needed")]
 pub enum Threshold {
     Number(f64),
     Text(String),

@@ -227,7 +227,9 @@ impl Program {
         }
         if sizes.len() > 1 || sizes.iter().any(|s| s.size.0 == 0 || s.size.0 > MAX_REQUEST_BYTES) {
             let most = format_bytes(MAX_REQUEST_BYTES);
-            return refuse(format!("the calls of {kind} have one size above 0, at most {most}"));
+            let given: Vec<String> = sizes.iter().map(|s| format_bytes(s.size.0)).collect();
+            let given = given.join(" and ");
+            return refuse(format!("request is {given}; the calls of {kind} have one size, from 1 byte to {most}"));
         }
         let counts = match *self {
             Program::CreateFiles { files, subdirectories, .. } => {
@@ -235,7 +237,9 @@ impl Program {
             }
             Program::Transactions { transactions, .. } => [("transactions", transactions.unwrap_or(1)), ("", 1)],
             Program::MakeDirectories { directories, .. } => [("directories", directories), ("", 1)],
-            Program::WriteFile { size, .. } => [("size", size.0.min(MAX_FILES)), ("", 1)],
+            Program::WriteFile { size: Bytes(0), .. } => {
+                return refuse("size is 0; write_file needs a file of 1 byte or more, such as size=1GiB".into());
+            }
             Program::SeekFile { seeks, .. } => [("seeks", seeks.min(MAX_FILES)), ("", 1)],
             _ => [("", 1); 2],
         };

@@ -41,6 +41,9 @@ pub trait Session: Send + 'static {
     /// Sends a call of the mapping and waits for the last byte of its result.
     fn call(&mut self, call: usize, values: &[Value]) -> impl Future<Output = Result<Answer, Failure>> + Send;
 
+    /// Looks after the connection while there is nothing to send; ends when it is gone. It may be dropped at any time.
+    fn idle(&mut self) -> impl Future<Output = ()> + Send;
+
     /// Whether the connection is gone for good.
     fn is_lost(&self) -> bool;
 }

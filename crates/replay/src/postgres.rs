@@ -2,6 +2,7 @@
 //! Refusal: no pipelining, one call a session at a time; a password leaves this module towards the server alone.
 
 mod dsn;
+mod link;
 mod tls;
 
 use std::error::Error as _;
@@ -28,7 +29,7 @@ pub struct Postgres {
 }
 
 pub struct PostgresSession {
-    client: Client,
+    link: link::Link,
     statements: Vec<Statement>,
 }
 
@@ -42,20 +43,18 @@ impl Postgres {
         &self.dsns[brick].shown
     }
 
-    async fn client(&self, brick: usize) -> Result<Client, Failure> {
+    async fn link(&self, brick: usize) -> Result<link::Link, Failure> {
         let connecting = self.dsns[brick].config.connect(self.tls[brick].clone());
         let (client, connection) = connecting.await.map_err(|e| failure(&e, Failure::UNREACHABLE))?;
-        // Its end is seen by the client: calls fail from then on.
-        tokio::spawn(async move { drop(connection.await) });
-        Ok(client)
+        Ok(link::Link::new(client, connection))
     }
 
     /// What the server says of itself; what this account may not know is left out.
     pub async fn facts(&self, brick: usize) -> Result<ServerFacts, Failure> {
-        let client = self.client(brick).await?;
+        let mut link = self.link(brick).await?;
         let mut facts = ServerFacts { dsn: self.dsns[brick].shown.clone(), ..ServerFacts::default() };
-        let one = async |sql: &str| -> Option<String> {
-            let rows = client.simple_query(sql).await.ok()?;
+        let mut one = async |sql: &str| -> Option<String> {
+            let rows = link.with(async |client: &Client| client.simple_query(sql).await).await.ok()?;
             rows.iter().find_map(|message| match message {
                 tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_string),
                 _ => None,
@@ -104,36 +103,43 @@ impl Database for Postgres {
     type Session = PostgresSession;
 
     async fn connect(&self, brick: usize) -> Result<PostgresSession, Failure> {
-        let client = self.client(brick).await?;
+        let mut link = self.link(brick).await?;
         let mut statements = Vec::with_capacity(self.statements.len());
         for statement in self.statements.iter() {
             let types: Vec<Type> = statement.kinds.iter().map(|kind| type_of(*kind)).collect();
-            let prepared = client.prepare_typed(&statement.sql, &types).await;
+            let prepared = link.with(async |client: &Client| client.prepare_typed(&statement.sql, &types).await).await;
             statements.push(prepared.map_err(|e| {
                 let Failure { sqlstate, text } = failure(&e, Failure::LOST);
                 Failure { sqlstate, text: format!("page {}: {text}", statement.page) }
             })?);
         }
-        Ok(PostgresSession { client, statements })
+        Ok(PostgresSession { link, statements })
     }
 }
 
 impl Session for PostgresSession {
     async fn call(&mut self, call: usize, values: &[Value]) -> Result<Answer, Failure> {
-        let lost = |e: tokio_postgres::Error| failure(&e, Failure::LOST);
-        let rows = self.client.query_raw(&self.statements[call], values).await.map_err(lost)?;
-        // The server has answered: what it said first is here.
-        let mut answer = Answer { first_byte_ns: now_ns(), ..Answer::default() };
-        let mut rows = pin!(rows);
-        while let Some(row) = rows.next().await {
-            answer.rows += 1;
-            answer.bytes += row.map_err(lost)?.raw_size_bytes() as u64;
-        }
-        Ok(answer)
+        let statement = &self.statements[call];
+        let answered = self.link.with(async |client: &Client| {
+            let rows = client.query_raw(statement, values).await?;
+            // The server has answered: what it said first is here.
+            let mut answer = Answer { first_byte_ns: now_ns(), ..Answer::default() };
+            let mut rows = pin!(rows);
+            while let Some(row) = rows.next().await {
+                answer.rows += 1;
+                answer.bytes += row?.raw_size_bytes() as u64;
+            }
+            Ok(answer)
+        });
+        answered.await.map_err(|e| failure(&e, Failure::LOST))
+    }
+
+    async fn idle(&mut self) {
+        self.link.idle().await;
     }
 
     fn is_lost(&self) -> bool {
-        self.client.is_closed()
+        self.link.is_closed()
     }
 }
 

@@ -149,7 +149,7 @@ impl Session {
     pub fn run(self, control: &RunControl, emit: &mut dyn FnMut(Event)) {
         emit(Event::Start(Box::new(self.start)));
         let changes = self.bricks.changes();
-        conductor::run(&self.profile, &self.areas, self.bricks, 0, control, &mut |event| {
+        conductor::run(&self.profile, &self.areas, self.bricks, Verifiers::new(0), control, &mut |event| {
             let told = std::mem::take(&mut *changes.lock().unwrap_or_else(PoisonError::into_inner));
             for (target, Change { at_ns, condition }) in told {
                 emit(Event::BrickCondition { target, at_ns, condition });

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
-from brickyard.advise.lifetime import HOURS_A_YEAR, data_loss_hours, rebuild_hours
+from brickyard.advise.lifetime import HOURS_A_YEAR, data_loss_hours, rebuild_hours, unreadable
 from brickyard.advise.parts import LEVELS, Part, Parts
 from brickyard.advise.simulate import Brick, absorbs_writes, rates, simulate
 from brickyard.analysis.verdict import Finding, Verdict, verdict, verdict_document
@@ -77,6 +77,10 @@ class State:
         return all(found.passed for found in self.verdicts)
 
     @property
+    def failing(self) -> list[Finding]:
+        return [finding for found in self.verdicts for finding in found.findings if not finding.passed]
+
+    @property
     def decided(self) -> Finding:
         return min(
             (found.decided for found in self.verdicts), key=lambda f: (f.passed, f.head_room if f.head_room else 0.0)
@@ -135,6 +139,13 @@ class Wanted:
     budget_usd: float | None = None
     mttf_hours: float = 0.0
     writes: bool = False
+
+    @property
+    def required_rate(self) -> float | None:
+        """The highest rate that is asked of the whole load, in the unit by which bricks are compared."""
+        figure = "throughput" if self.throughput else "iops"
+        asked = [r for ruler in self.rulers for r in ruler.requirements if r.figure == figure]
+        return max((r.threshold for r in asked if r.operation is None and r.stream is None), default=None)
 
     @property
     def throughput(self) -> bool:
@@ -207,7 +218,10 @@ def evaluate(candidate: Candidate, wanted: Wanted) -> Trial:
         if not states[condition].met:
             break
     lossless = candidate.level in REDUNDANT and repair is None
-    hours = None if lossless else data_loss_hours(candidate.level, candidate.members, wanted.mttf_hours, repair or 0)
+    whole = float(Brick(candidate.drive.name).resolve()["capacity_bytes"])
+    share = unreadable(whole, candidate.drive.bits_per_read_error)
+    level, members = candidate.level, candidate.members
+    hours = None if lossless else data_loss_hours(level, members, wanted.mttf_hours, repair or 0, share)
     return Trial(
         candidate,
         int(candidate.resolved["capacity_bytes"]),
@@ -238,8 +252,11 @@ def search(
     cores: int,
     progress: Callable[[int, int], None],
 ) -> Found:
-    """The cheapest: in the order of price until `enough` meet the rulers. The fastest: all of them, up to `most`."""
+    """The cheapest: in the order of price until `enough` meet the rulers. The fastest: all of them, up to `most`, the
+    dearest first, which are faster more often than not."""
     ordered = sorted(among, key=lambda c: (c.usd is None, c.usd or 0.0, c.name))
+    if fastest:
+        ordered.reverse()
     bounded = ordered[:most]
     trials: list[Trial] = []
     with ThreadPoolExecutor(max_workers=cores) as pool:

@@ -1,73 +1,42 @@
 """Duty: the rule-of-thumb charts of the studies, computed from the models and held next to the published ratings.
 
-RAID levels. Eight drives at each level (two for RAID-1) under random 8 KiB requests, two reads to one write, four in
-flight for each drive, and the figures per drive, so that levels of different size can be compared:
+`level_chart`, `drive_chart` and `suitability` say how each is computed; here computed and published come together.
 
-- transactional I/O: requests a second for each drive;
-- capacity: the usable share;
-- failure and rebuild: requests a second for each drive while a member is rebuilt; 0 where a failure loses the volume.
-
-A figure becomes a rating by its share of the best level's: Best from 90 % on, Good from 80 %, Moderate from 60 %, Poor
-below. The steps follow from the capacities of eight drives, where there is nothing to argue (87.5 % is Good, 75 %
-Moderate, 50 % Poor as published), and are used unchanged for the rest.
-
-Drives. One drive by itself: the mean service time of random 512 B reads, one at a time, without half a rotation and the
-command, is its seek; sequential reads of 1 MiB give the transfer rate at its first and its last per cent; random 8 KiB
-reads, four in flight, the I/Os per second. A computed figure agrees with a published range when it touches it, and with
-a single published figure when it is within 25 %: the guides round that much.
-
-Refusal: a class without a modelled drive has no figure, and suitability is not computed: it says what people pay for.
+Refusal: no rule is changed for a cell. What a chart says otherwise than the models stays so, with the reason where it
+is known.
 """
 
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
 from importlib import resources
 
-from brickyard import profiles
-from brickyard.advise.simulate import FILL_S, Brick, rates, simulate
-from brickyard.analysis.totals import totals
+from brickyard.advise import drive_chart, level_chart, suitability
 from brickyard.store import Json
 from brickyard.units import three_digits
 
-RATINGS = (("Best", 0.9), ("Good", 0.8), ("Moderate", 0.6), ("Poor", 0.0))
-DRIVE, KEEPER, MEMBERS = "cheetah-15k5-300", "intel-srcasj4", 8
-"""The SAS drive and the controller with which Demartek measured in 2009, whose charts these are."""
-AGREES_WITHIN = 0.25
-CLASSES = {
-    "Enterprise": ("cheetah-15k4-300", "cheetah-15k5-300"),
-    "Desktop": ("barracuda-7200-11-500", "barracuda-es-750"),
-    "ATA/IDE": ("deskstar-75gxp", "fireball-plus-60"),
-    "SATA II": ("barracuda-es-500", "barracuda-es-750"),
-    "SCSI": ("cheetah-x15",),
-    "SAS": ("cheetah-15k4-300", "cheetah-15k5-300"),
-    "FC": ("cheetah-10k-36-fc",),
+_AS_PUBLISHED = "the order is as published, the step is larger"
+WHY_LEVELS = {
+    "transactional I/O": {
+        "raid0": "a mirror has two arms for the same data; with the same number of drives RAID 0 is ahead, since it "
+        "writes nothing twice",
+        "raid5": f"a small write is two reads and two writes: {_AS_PUBLISHED}",
+        "raid6": f"a small write is three reads and three writes: {_AS_PUBLISHED}",
+    },
+    "failure and rebuild": {
+        "raid1": "one arm of two is left, where RAID 10 has seven of eight",
+        "raid5": f"reads of what is missing take all other drives: {_AS_PUBLISHED}",
+        "raid6": f"outlives any second failure, at half of a mirror's rate: {_AS_PUBLISHED}",
+    },
 }
-"""Modelled drives of the classes and interfaces that the charts speak of, as near to their years as there are."""
-
-LOAD = """title = "{title}"
-[[phase]]
-name = "measure"
-duration = "{seconds}s"
-warmup = "{warmup}s"
-[[phase.stream]]
-name = "load"
-operations = {{ read = {reads}, write = {writes} }}
-request = "{size}"
-address = "{address}"
-region = "{region}"
-depth = {depth}
-"""
+"""What lies behind a rating that differs from the published one."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One published rating with its computed counterpart; both texts are as they are shown."""
+    """One published rating with its computed counterpart; all texts are as they are shown."""
 
     study: str
     chart: str
@@ -77,9 +46,29 @@ class Cell:
     computed: str | None
     figure: str
     agrees: bool | None
+    why: str = ""
 
     def document(self) -> Json:
         return dict(self.__dict__)
+
+
+@dataclass(frozen=True)
+class Charts:
+    """All cells, and what lies behind them."""
+
+    cells: list[Cell]
+    levels: level_chart.Figures
+    ordered: list[level_chart.Ordered]
+    suited: list[suitability.Suited]
+    assumed: suitability.Assumed
+
+    @property
+    def compared(self) -> int:
+        return sum(cell.agrees is not None for cell in self.cells)
+
+    @property
+    def agree(self) -> int:
+        return sum(cell.agrees is True for cell in self.cells)
 
 
 def published() -> list[dict[str, str]]:
@@ -87,142 +76,152 @@ def published() -> list[dict[str, str]]:
     return list(csv.DictReader(text.splitlines()))
 
 
-def rating(share: float) -> str:
-    """The rating of a figure by its share of the best one."""
-    return next(name for name, least in RATINGS if share >= least)
-
-
-def plan(
-    title: str,
-    size: str,
-    address: str,
-    depth: int,
-    *,
-    reads: float = 100,
-    region: str = "0..100%",
-    seconds: int = 20,
-    warmup: int = 2,
-) -> str:
-    text = LOAD.format(
-        title=title,
-        size=size,
-        address=address,
-        depth=depth,
-        reads=reads,
-        writes=100 - reads,
-        region=region,
-        seconds=seconds,
-        warmup=warmup,
-    )
-    return profiles.validate(profiles.ProfileText(title, text, ""), [])
-
-
-@dataclass(frozen=True)
-class LevelFigures:
-    """Of one RAID level: requests a second for each drive, and the usable share."""
-
-    normal: float
-    rebuilding: float
-    capacity: float
-
-
-def level_figures(level: str) -> LevelFigures:
-    count = 2 if level == "raid1" else MEMBERS
-    text = f'title = "{level}"\ndrive = "{DRIVE}"\ncontroller = "{KEEPER}"\nlevel = "{level}"\nmembers = {count}\n'
-    brick = Brick("chart", text)
-    alone = Brick(DRIVE).resolve()["capacity_bytes"]
-    load = plan("transactions", "8KiB", "random", 4 * count, reads=66.7, seconds=60, warmup=FILL_S)
-    normal = rates(simulate(load, brick))[0] / count
-    rebuilding = 0.0 if level == "raid0" else rates(simulate(load, brick, "rebuilding"))[0] / count
-    return LevelFigures(normal, rebuilding, brick.resolve()["capacity_bytes"] / (alone * count))
-
-
-@dataclass(frozen=True)
-class DriveFigures:
-    seek_ms: float
-    transfer_mb_per_s: tuple[float, float]
-    ios_per_s: float
-    interface_mb_per_s: float
-
-
-@cache
-def drive_figures(name: str) -> DriveFigures:
-    brick = Brick(name)
-    drive = brick.resolve()["brick"]["drive"]
-    from brickyard import _core
-
-    single = totals(simulate(plan("seeks", "512", "random", 1), brick))[0].measures["service"].mean_ns
-    half_rotation_ns = 60e9 / float(drive["rpm"]) / 2
-    seek_ns = single - half_rotation_ns - _core.parse_duration_ns(drive["command_overhead"])
-    ends = [
-        rates(simulate(plan("transfer", "1MiB", "sequential", 2, region=region, seconds=5), brick))[1] / 1e6
-        for region in ("99%..100%", "0..1%")
-    ]
-    ios = rates(simulate(plan("reads", "8KiB", "random", 4), brick))[0]
-    return DriveFigures(seek_ns / 1e6, (min(ends), max(ends)), ios, float(drive["interface_mb_per_s"]))
-
-
-def compute(progress: Callable[[int, int], None]) -> list[Cell]:
+def compute(given: suitability.Assumed, progress: Callable[[str], None]) -> Charts:
     """Every published rating with what the models say to it."""
     facts = published()
-    names = ("raid0", "raid1", "raid5", "raid6", "raid10")
-    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        levels = dict(zip(names, pool.map(level_figures, names), strict=True))
-    found = []
-    for number, fact in enumerate(facts, 1):
-        found.append(_level_cell(fact, levels) if fact["chart"] == "RAID" else _drive_cell(fact))
-        progress(number, len(facts))
-    return found
+    progress("RAID levels, with two kinds of drives")
+    levels = level_chart.compute()
+    progress("drives by themselves")
+    drives = [_drive_cell(fact) for fact in facts if fact["chart"] in ("drive class", "interface")]
+    progress("classes of drives for applications: counts and levels, while rebuilding and normal")
+    suited = suitability.compute(given)
+    on_levels = [fact for fact in facts if fact["chart"] == "RAID"]
+    cells = [_level_cell(fact, levels) for fact in on_levels] + drives
+    cells += [_suited_cell(fact, suited) for fact in facts if fact["chart"] == "suitability"]
+    return Charts(cells, levels, level_chart.all_ordered(levels, on_levels), suited, given)
 
 
-def _level_cell(fact: dict[str, str], levels: dict[str, LevelFigures]) -> Cell:
-    figure_of: Callable[[LevelFigures], float] = {
-        "transactional I/O": lambda f: f.normal,
-        "capacity": lambda f: f.capacity,
-        "failure and rebuild": lambda f: f.rebuilding,
-    }[fact["criterion"]]
-    value = figure_of(levels[fact["item"].lower().replace(" ", "")])
-    computed = rating(value / max(figure_of(figures) for figures in levels.values()))
-    text = f"{value:.1%}" if fact["criterion"] == "capacity" else f"{three_digits(value)} requests/s a drive"
-    return _cell(fact, computed, text, computed == fact["rating"])
+def _level_cell(fact: dict[str, str], levels: level_chart.Figures) -> Cell:
+    level, criterion = level_chart.level_of(fact["item"]), fact["criterion"]
+    computed = level_chart.rating(level_chart.share(levels, level, criterion))
+    values = {kind: figures[level].figure(criterion) for kind, figures in levels.items()}
+    if criterion == level_chart.CAPACITY:
+        text = f"{next(iter(values.values())):.1%} usable"
+    else:
+        text = ", ".join(f"{kind} {three_digits(value)}/s" for kind, value in values.items())
+        if criterion == level_chart.FAILURE and level != "raid0":
+            worst = max(figures[level].rebuild_fails for figures in levels.values())
+            text += f"; a rebuild fails {worst:.1%}"
+    agreed = computed == fact["rating"]
+    why = "" if agreed else WHY_LEVELS.get(criterion, {}).get(level, "")
+    return _cell(fact, computed, text, agreed, why)
 
 
 def _drive_cell(fact: dict[str, str]) -> Cell:
-    drives = CLASSES.get(fact["item"], ())
-    if fact["chart"] == "suitability":
-        return _cell(fact, None, "not computed: it weighs costs", None)
-    if not drives:
+    drives = drive_chart.CLASSES.get(fact["item"], ())
+    found = drive_chart.computed_range(fact["item"], fact["chart"], fact["criterion"])
+    if found is None:
         return _cell(fact, None, "no drive of this class is modelled", None)
-    figures = [drive_figures(name) for name in drives]
-    if fact["criterion"] == "average seek ms":
-        values = [f.seek_ms for f in figures]
-    elif fact["criterion"] == "I/Os per s":
-        values = [f.ios_per_s for f in figures]
-    elif fact["chart"] == "interface":
-        values = [f.interface_mb_per_s for f in figures]
-    else:
-        values = [end for f in figures for end in f.transfer_mb_per_s]
-    low, high = min(values), max(values)
-    text = three_digits(low) if three_digits(low) == three_digits(high) else f"{three_digits(low)}-{three_digits(high)}"
-    return _cell(fact, text, ", ".join(drives), agrees(low, high, fact["rating"]))
+    why = drive_chart.WHY.get((fact["item"], fact["criterion"]), "")
+    agreed = drive_chart.agrees(*found, fact["rating"])
+    return _cell(fact, drive_chart.range_text(*found), ", ".join(drives), agreed, why)
 
 
-def agrees(low: float, high: float, said: str) -> bool:
-    """Whether a computed range touches a published one, or comes within 25 % of a single figure."""
-    ends = [float(word) for word in said.split("-")]
-    slack = AGREES_WITHIN if len(ends) == 1 else 0.0
-    return low <= ends[-1] * (1 + slack) and high >= ends[0] * (1 - slack)
+def _suited_cell(fact: dict[str, str], suited: list[suitability.Suited]) -> Cell:
+    found = next(s for s in suited if (s.item, s.application.criterion) == (fact["item"], fact["criterion"]))
+    agreed = found.verdict == fact["rating"]
+    return _cell(fact, found.verdict, offer_text(found), agreed, price_text(found))
 
 
-def _cell(fact: dict[str, str], computed: str | None, figure: str, agreed: bool | None) -> Cell:
-    return Cell(fact["study"], fact["chart"], fact["item"], fact["criterion"], fact["rating"], computed, figure, agreed)
+def offer_text(found: suitability.Suited) -> str:
+    """What the class offers, in words."""
+    is_time = found.application.response_ns is not None
+
+    def figure(value: float) -> str:
+        return f"{three_digits(value / 1e6)} {'ms' if is_time else 'MB/s'}"
+
+    if found.offer is None:
+        nearest = "" if found.nearest is None else f"; at best {figure(found.nearest)}"
+        return f"none up to {suitability.COUNTS[-1]} drives{nearest}"
+    offer = found.offer
+    return f"{offer.name}, cost {offer.cost:g}: {figure(offer.value)}, {three_digits(offer.loss_years)} years"
 
 
-def document(cells: list[Cell]) -> Json:
-    judged = [cell for cell in cells if cell.agrees is not None]
+def price_text(found: suitability.Suited) -> str:
+    """At which price the verdict turns."""
+    if found.flips_at is None:
+        return "no price changes it" if found.offer is None else "no other class does it"
+    turns = "NO (cost) above" if found.verdict.startswith("YES") else "YES up to"
+    return f"{turns} {three_digits(found.flips_at)}"
+
+
+def _cell(fact: dict[str, str], computed: str | None, figure: str, agreed: bool | None, why: str = "") -> Cell:
+    names = ("study", "chart", "item", "criterion", "rating")
+    study, chart, item, criterion, said = (fact[name] for name in names)
+    return Cell(study, chart, item, criterion, said, computed, figure, agreed, why)
+
+
+def footnotes(charts: Charts, chart: str) -> list[str]:
+    """What has to be known beside a chart: its rule, its assumptions, and what differs and why."""
+    reasons = [
+        f"{cell.item}, {cell.criterion}: {cell.why}" for cell in charts.cells if cell.chart == chart and cell.why
+    ]
+    if chart == "RAID":
+        return [*_level_notes(charts), *reasons]
+    if chart == SUITABILITY:
+        return _suited_notes(charts.assumed)
+    said = "Ranges agree when they touch"
+    if chart == "interface":
+        said += f", single figures within {drive_chart.AGREES_WITHIN:.0%}; random 8 KiB reads, 1 and 4 in flight"
+    return [f"{said}.", *reasons]
+
+
+SUITABILITY = "suitability"
+
+
+def _level_notes(charts: Charts) -> list[str]:
+    steps = ", ".join(f"{name} from {least:.0%}" for name, least in level_chart.RATINGS[:-1])
+    notes = [
+        f"Share of the best level's figure, averaged over both drives: {steps}, else Poor. Random 8 KiB, "
+        f"{level_chart.READ_PERCENT:.0f}% reads, {level_chart.IN_FLIGHT} in flight; requests/s for each drive's "
+        "worth of data. Failure and rebuild: the rate while rebuilding × the chance that the rebuild comes to its end."
+    ]
+    for item in charts.ordered:
+        text = f"{item.criterion}, {item.basis}: {item.agree} of {item.pairs} pairs of levels are ordered as published"
+        if item.against:
+            against = [
+                f"{suitability.level_name(better)} over {suitability.level_name(worse)}{_with(kinds)}"
+                for better, worse, kinds in item.against
+            ]
+            text += f"; not {', '.join(against)}"
+        notes.append(f"{text}.")
+    return notes
+
+
+def _with(kinds: tuple[str, ...]) -> str:
+    return "" if len(kinds) == len(level_chart.DRIVES) else f" ({', '.join(kinds)})"
+
+
+def _suited_notes(given: suitability.Assumed) -> list[str]:
+    prices = ", ".join(f"{kind.item} {kind.price:g}" for kind in given.classes)
+    drives = ", ".join(f"{kind.item} {kind.drive}" for kind in given.classes)
+    source = suitability.PRICES_FROM if given.classes == suitability.CLASSES else "as given"
+    return [
+        *(f"{item.criterion}: {item.asked}." for item in given.applications),
+        f"All in normal condition and while rebuilding (the figures shown), on {drives}, behind {suitability.KEEPER}.",
+        f"NO: no level and no count meets it. NO (cost): another class does for less than {given.too_dear:g} of the "
+        "cost. YES with RAID 6: no other level lasts so long with these drives.",
+        f"Prices of a drive: {prices} ({source}). "
+        "--price changes them; at the price in the last column a verdict turns, the others as they are.",
+    ]
+
+
+def document(charts: Charts) -> Json:
+    given = charts.assumed
     return {
-        "rule": {"shares_of_the_best": dict(RATINGS), "single_figures_within": AGREES_WITHIN},
-        "agree": sum(cell.agrees is True for cell in judged),
-        "compared": len(judged),
-        "cells": [cell.document() for cell in cells],
+        "rule": {
+            "shares_of_the_best": dict(level_chart.RATINGS),
+            "single_figures_within": drive_chart.AGREES_WITHIN,
+            "too_dear": given.too_dear,
+        },
+        "assumed": {
+            "prices": {kind.word: kind.price for kind in given.classes},
+            "prices_from": suitability.PRICES_FROM,
+            "applications": {application.criterion: application.asked for application in given.applications},
+        },
+        "agree": charts.agree,
+        "compared": charts.compared,
+        "pairs": [item.document() for item in charts.ordered],
+        "suitability": [item.document() for item in charts.suited],
+        "cells": [cell.document() for cell in charts.cells],
     }

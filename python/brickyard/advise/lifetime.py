@@ -1,22 +1,29 @@
-"""Duty: how long a rebuild takes and how long until data are lost, from a brick's parameters.
+"""Duty: how long a rebuild takes, whether it comes to its end, and how long until data are lost.
 
-Mean time to data loss of N drives of mean time to failure F, when a failed one is whole again after R:
+A brick of N drives of mean time to failure F loses data when a drive fails and its rebuild, which takes R, does not
+come to its end. The mean time to that is F / N over the chance that a rebuild fails:
 
-- RAID-0 and drives by themselves: F / N, because any failure loses data;
-- RAID-1 and RAID-10: F² / (N · R): any of N fails first, then its one partner within R;
-- RAID-5: F² / (N · (N - 1) · R) (Patterson, Gibson, Katz: A Case for Redundant Arrays of Inexpensive Disks,
-  SIGMOD 1988, with one group);
-- RAID-6: F³ / (N · (N - 1) · (N - 2) · R²) (Chen, Lee, Gibson, Katz, Patterson: RAID: High-Performance, Reliable
-  Secondary Storage, ACM Computing Surveys 26(2), 1994, "P + Q").
+- RAID-0 and drives by themselves: 1, because any failure loses data;
+- RAID-1 and RAID-10: 1 - (1 - R / F) * (1 - u): the partner fails, or has a sector that cannot be read;
+- RAID-5: 1 - (1 - (N - 1) * R / F) * (1 - u) ** (N - 1): the same of any of the others;
+- RAID-6: (N - 1) * R / F * (1 - (1 - (N - 2) * R / F) * (1 - u) ** (N - 2)): a second fails, and then a third does or
+  cannot be read. With one drive missing it still corrects a sector that cannot be read.
 
-Failures are independent and exponential and R is much shorter than F. Unreadable sectors, failures that come in
-groups, controllers, software and people are left out, each of which loses data sooner: these figures rank, they promise
-nothing.
+Without unreadable sectors (u = 0) these are F² / (N · R), F² / (N · (N - 1) · R) (Patterson, Gibson, Katz: A Case for
+Redundant Arrays of Inexpensive Disks, SIGMOD 1988, with one group) and F³ / (N · (N - 1) · (N - 2) · R²) (Chen, Lee,
+Gibson, Katz, Patterson: RAID: High-Performance, Reliable Secondary Storage, ACM Computing Surveys 26(2), 1994).
+The same survey counts uncorrectable bit errors so: u = 1 - (1 - 1 / B) ** bits, the chance that a drive read whole has
+an unreadable sector where the data sheet states one in B bits.
+
+Failures are independent and exponential and R is much shorter than F. Failures that come in groups, controllers,
+software and people are left out, each of which loses data sooner: these figures rank, they promise nothing.
 
 Refusal: no failure rate of a product is made up; one rate stands for all drives unless the user gives another.
 """
 
 from __future__ import annotations
+
+import math
 
 from brickyard.errors import BadInputError
 from brickyard.store import Json
@@ -24,23 +31,41 @@ from brickyard.store import Json
 HOURS_A_YEAR = 8766.0
 DEFAULT_MTTF_HOURS = HOURS_A_YEAR / 0.03
 """3 % of drives are replaced a year: the middle of the 2 to 4 % that are common in the field, where data sheets say
-under 1 % (Schroeder and Gibson: Disk Failures in the Real World, FAST 2007)."""
+under 1 %; SATA drives no oftener than SCSI and FC (Schroeder and Gibson: Disk Failures in the Real World, FAST 2007).
+"""
 
 
-def data_loss_hours(level: str, members: int, mttf_hours: float, repair_hours: float) -> float:
-    """Mean time to data loss in hours."""
-    f, n, r = mttf_hours, members, repair_hours
+def unreadable(capacity_bytes: float, bits_per_error: float | None) -> float:
+    """The chance that a drive that is read whole has a sector that cannot be read; 0 where no rate is known."""
+    return -math.expm1(-capacity_bytes * 8 / bits_per_error) if bits_per_error else 0.0
+
+
+def rebuild_fails(level: str, members: int, mttf_hours: float, repair_hours: float, unreadable_share: float) -> float:
+    """The chance that data are lost once a member has failed."""
     if level in ("raid0", "jbod"):
-        return f / n
-    if r <= 0:
+        return 1.0
+    if repair_hours <= 0:
         raise BadInputError("the repair time must be above 0")
-    if level in ("raid1", "raid10"):
-        return f * f / (n * r)
-    if level == "raid5":
-        return f * f / (n * (n - 1) * r)
-    if level == "raid6":
-        return f**3 / (n * (n - 1) * (n - 2) * r * r)
-    raise BadInputError(f"{level}: no formula for the mean time to data loss of this level")
+    others = {"raid1": 1, "raid10": 1, "raid5": members - 1, "raid6": members - 1}.get(level)
+    if others is None:
+        raise BadInputError(f"{level}: no formula for the mean time to data loss of this level")
+    second = min(1.0, others * repair_hours / mttf_hours)
+    if level != "raid6":
+        return _lost(second, others, unreadable_share)
+    return second * _lost(min(1.0, (members - 2) * repair_hours / mttf_hours), members - 2, unreadable_share)
+
+
+def _lost(fails: float, read: int, unreadable_share: float) -> float:
+    """Either a drive fails, or one of those that are read has an unreadable sector."""
+    errors = -math.expm1(read * math.log1p(-unreadable_share)) if unreadable_share < 1 else 1.0
+    return fails + errors - fails * errors
+
+
+def data_loss_hours(
+    level: str, members: int, mttf_hours: float, repair_hours: float, unreadable_share: float = 0.0
+) -> float:
+    """Mean time to data loss in hours."""
+    return mttf_hours / members / rebuild_fails(level, members, mttf_hours, repair_hours, unreadable_share)
 
 
 def rebuild_hours(brick: Json, *, writes: bool) -> float | None:

@@ -20,13 +20,17 @@ LEVELS = ("raid0", "raid1", "raid5", "raid6", "raid10", "jbod")
 
 @dataclass(frozen=True)
 class Part:
-    """A drive or a controller. `fits` are a drive's interface or what a controller takes; empty: anything."""
+    """A drive or a controller. `fits` are a drive's interface or what a controller takes; empty: anything.
+
+    `bits_per_read_error`: the data sheet states one unreadable sector in so many bits read.
+    """
 
     name: str
     usd: float | None = None
     source: str = ""
     fits: tuple[str, ...] = ()
     levels: tuple[str, ...] = LEVELS
+    bits_per_read_error: float | None = None
 
 
 @dataclass(frozen=True)
@@ -41,10 +45,10 @@ class Parts:
 def read(words: Sequence[str], prices: Sequence[str] = ()) -> Parts:
     """Names of modelled parts and files of parts; without any, all parts that ship with a price.
 
-    A file holds `[drives.NAME]` and `[controllers.NAME]` with `usd`, `source`, `interface`, `takes` and `levels`; what
-    it leaves out is taken from the parts that ship.
+    A file holds `[drives.NAME]` and `[controllers.NAME]` with `usd`, `source`, `interface`, `bits_per_read_error`,
+    `takes` and `levels`; what it leaves out is taken from the parts that ship.
     """
-    known = _parse("parts", (resources.files("brickyard.advise") / "parts.toml").read_text("utf-8"), {})
+    known = shipped()
     chosen: dict[str, Part] = {}
     for word in words:
         if "/" in word or word.endswith(".toml"):
@@ -60,6 +64,11 @@ def read(words: Sequence[str], prices: Sequence[str] = ()) -> Parts:
             raise BadInputError(f"--price {text}: this part is not among those of --parts; name it there as well")
         chosen[place] = replace(chosen[place], usd=usd, source="as given")
     return Parts(*(tuple(p for place, p in chosen.items() if place.startswith(k)) for k in ("drives/", "controllers/")))
+
+
+def shipped() -> dict[str, Part]:
+    """What is known of the parts that ship, by `drives/NAME` and `controllers/NAME`."""
+    return _parse("parts", (resources.files("brickyard.advise") / "parts.toml").read_text("utf-8"), {})
 
 
 def _text(path: str) -> str:
@@ -107,12 +116,11 @@ def _parse(at: str, text: str, known: dict[str, Part]) -> dict[str, Part]:
 
 
 def _part(at: str, base: Part, item: dict[str, Any]) -> Part:
-    unknown = sorted(set(item) - {"usd", "source", "interface", "takes", "levels"})
+    unknown = sorted(set(item) - {"usd", "source", "interface", "takes", "levels", "bits_per_read_error"})
     if unknown:
         raise BadInputError(f"{at}: unknown key {one_line(unknown[0])}")
-    usd = item.get("usd", base.usd)
-    if usd is not None and (isinstance(usd, bool) or not isinstance(usd, int | float) or not 0 <= usd < float("inf")):
-        raise BadInputError(f"{at}: usd must be a number, 0 or more")
+    usd = _number(at, "usd", item.get("usd", base.usd), 0)
+    bits = _number(at, "bits_per_read_error", item.get("bits_per_read_error", base.bits_per_read_error), 1e9)
     takes = item.get("takes", [item["interface"]] if "interface" in item else list(base.fits))
     levels = item.get("levels", list(base.levels))
     if not all(isinstance(words, list) and all(isinstance(w, str) for w in words) for words in (takes, levels)):
@@ -120,4 +128,12 @@ def _part(at: str, base: Part, item: dict[str, Any]) -> Part:
     if wrong := sorted(set(levels) - set(LEVELS)):
         raise BadInputError(f"{at}: no level {one_line(wrong[0])}; there are {', '.join(LEVELS)}")
     source = str(item.get("source", "" if "usd" in item else base.source))
-    return Part(base.name, None if usd is None else float(usd), source, tuple(takes), tuple(levels))
+    return Part(base.name, usd, source, tuple(takes), tuple(levels), bits)
+
+
+def _number(at: str, key: str, value: object, least: float) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < float("inf"):
+        raise BadInputError(f"{at}: {key} must be a number, {least:g} or more")
+    return float(value)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from brickyard import bricks
+from brickyard import bricks, profiles
 from brickyard.analysis.totals import totals
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.store import CHAINS, Json, Record, Store
@@ -41,6 +41,13 @@ class Brick:
         except ValueError as error:
             raise BadInputError(one_line(error)) from error
         return found
+
+
+def unverified(profile: str) -> list[str]:
+    """The override without which a profile that verifies is refused: a model carries no data that could be checked."""
+    plan = json.loads(profiles.validate(profiles.read(profile), []))
+    verifies = any(stream.get("verify") for phase in plan["phase"] for stream in phase["stream"])
+    return ["verify=false"] if verifies else []
 
 
 FILL_S = 300

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from brickyard.analysis.latency import PERCENTILES, Latency, percentile_name
 from brickyard.analysis.totals import Totals
-from brickyard.store import CHAINS, METADATA
-from brickyard.units import format_iops, format_mib_per_s, format_ns
+from brickyard.store import CHAIN, CHAINS, FRAME, METADATA
+from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns
 
 DASH = "–"
 LATENCY_COLUMNS = ["mean", *(percentile_name(p) for p in PERCENTILES), "max"]
@@ -18,6 +20,25 @@ def iops(row: Totals) -> str:
 def mib_per_s(row: Totals) -> str:
     """A chain moves nothing by itself: its requests have rows of their own."""
     return format_mib_per_s(row.bytes_per_s) if row.is_rated and row.operation not in CHAINS | METADATA else DASH
+
+
+RATE_COLUMNS = ["a second", "depth", "errors"]
+"""Of what is no request: it is counted, and has no IOPS and moves nothing."""
+
+
+def rate_cells(row: Totals) -> list[str]:
+    return [iops(row), format_count(row.depth_max), format_count(row.errors)]
+
+
+def chains_title(operations: Iterable[str]) -> str:
+    """What a table of chains holds: files done whole, chains of a profile, frames of video."""
+    found = set(operations)
+    parts = [
+        *(["Whole files"] if found - {CHAIN, FRAME} else []),
+        *(["Chains"] if CHAIN in found else []),
+        *(["Frame rates"] if FRAME in found else []),
+    ]
+    return " and ".join(parts[:1] + [part.lower() for part in parts[1:]])
 
 
 def latency_cells(figures: Latency | None) -> list[str]:

@@ -6,14 +6,21 @@ from brickyard.store import Json, Record
 
 
 def condition_check(record: Record) -> Json | None:
-    """`valid`, `reason`, `samples` and `array`, or None where no array was watched."""
-    return next((event for event in record.events_of("condition")), None)
+    """`valid`, `reason`, `samples` and `array`, or None where no array was watched.
+
+    A run that was killed has its samples and no judgement: `valid` is None.
+    """
+    judged = next((event for event in record.events_of("condition")), None)
+    told = [{k: v for k, v in event.items() if k != "event"} for event in record.events_of("condition_sample")]
+    if judged is None:
+        return {"condition": record.info.condition, "valid": None, "reason": "", "samples": told} if told else None
+    return {**judged, "samples": judged.get("samples", told)}
 
 
 def stands_for_condition(record: Record) -> bool:
     """False where the array is known to have been in another state than the run's condition."""
     check = condition_check(record)
-    return check is None or bool(check["valid"])
+    return check is None or check["valid"] is not False
 
 
 def condition_words(record: Record) -> str:
@@ -22,7 +29,7 @@ def condition_words(record: Record) -> str:
     check = condition_check(record)
     if check is None:
         return "" if name == "normal" else name
-    if not check["valid"]:
+    if check["valid"] is False:
         return f"NOT {name}: {check['reason']}"
     if name == "normal":
         return ""

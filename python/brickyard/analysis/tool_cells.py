@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from brickyard.analysis.cells import DASH
-from brickyard.analysis.tools import ToolFigure, postmark_seconds, tool_figures, tool_of
+from brickyard.analysis.tools import FAILED_LINES, ToolFigure, postmark_seconds, tool_figures, tool_of
 from brickyard.store import Json, Record
 from brickyard.units import format_count, format_size, three_digits
 
@@ -64,14 +64,23 @@ def _bonnie(record: Record, figures: list[ToolFigure]) -> ToolTable:
     return ToolTable("In Bonnie's order", columns, [cells], text_columns=1, groups=tuple(groups), note=note)
 
 
+PARTS = frozenset({"creation alone", "mixed with transactions", "deletion alone"}) | FAILED_LINES
+FAILED_WORDS = (
+    "Calls failed: transactions are counted as begun and have no rate; a file that was left incomplete is deleted like"
+    " the others."
+)
+
+
 def _postmark(record: Record, figures: list[ToolFigure]) -> ToolTable:
-    parts = ("alone", "mixed")
+    failed = any(figure.name in FAILED_LINES for figure in figures)
     rows = []
     for figure in figures:
         is_data = figure.group == "data"
-        name = f"  {figure.name}" if any(part in figure.name for part in parts) else figure.name
+        name = f"  {figure.name}" if figure.name in PARTS else figure.name
         count = format_size(figure.count or 0) if is_data else format_count(figure.count or 0)
-        rows.append([figure.group, name, count, f"{_rate(figure)} {figure.unit}"])
+        rate = DASH if figure.per_s is None else f"{_rate(figure)} {figure.unit}"
+        rows.append([figure.group, name, count, rate])
     whole_s, mixed_s = postmark_seconds(record)
     note = f"{three_digits(whole_s)} s in all, {three_digits(mixed_s)} s of transactions."
+    note += f" {FAILED_WORDS}" if failed else ""
     return ToolTable("PostMark's report", ["", "", "count", "rate"], rows, text_columns=2, note=note)

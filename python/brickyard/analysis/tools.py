@@ -74,10 +74,20 @@ class _Phases:
         return [row for row in self.rows if row.phase in among and row.operation in operations]
 
     def requests(self, phases: Iterable[int], *operations: str) -> int:
-        return sum(row.rated_requests for row in self.chosen(phases, *operations))
+        """All that ended, as in the totals."""
+        return sum(row.requests for row in self.chosen(phases, *operations))
 
     def bytes(self, phases: Iterable[int], *operations: str) -> int:
-        return sum(row.rated_bytes for row in self.chosen(phases, *operations))
+        return sum(row.bytes for row in self.chosen(phases, *operations))
+
+    def errors(self, phases: Iterable[int], *operations: str) -> int:
+        return sum(row.errors for row in self.chosen(phases, *operations))
+
+    def requests_per_s(self, phases: Iterable[int], over: Iterable[int], *operations: str) -> float | None:
+        return self.rate(sum(row.rated_requests for row in self.chosen(phases, *operations)), over)
+
+    def bytes_per_s(self, phases: list[int], *operations: str) -> float | None:
+        return self.rate(sum(row.rated_bytes for row in self.chosen(phases, *operations)), phases)
 
     def rate(self, amount: float, phases: Iterable[int]) -> float | None:
         seconds = self.seconds(phases)
@@ -88,6 +98,10 @@ class _Phases:
             return None
         share = self.rate(self.cpu_seconds(phases), phases)
         return None if share is None else share * 100
+
+
+def scaled(per_s: float | None, unit: int) -> float | None:
+    return None if per_s is None else per_s / unit
 
 
 # The kernel charges processor time by ticks of 4 ms, a thread at a time: below this, per cents are mostly chance.
@@ -110,10 +124,11 @@ def _bonnie(record: Record) -> list[ToolFigure]:
     for group, name, kind, by, operation in BONNIE:
         where = phases.of_kind(kind, **({"by": by} if by else {}))
         count = phases.requests(where, operation)
-        seeks = kind == "seek_file"
-        amount = count if seeks else phases.bytes(where, operation) / KIB
-        unit = "/s" if seeks else "K/s"
-        found.append(ToolFigure(group, name, count, phases.rate(amount, where), unit, phases.cpu_percent(where)))
+        if kind == "seek_file":
+            per_s, unit = phases.requests_per_s(where, where, operation), "/s"
+        else:
+            per_s, unit = scaled(phases.bytes_per_s(where, operation), KIB), "K/s"
+        found.append(ToolFigure(group, name, count, per_s, unit, phases.cpu_percent(where)))
     return found
 
 
@@ -122,10 +137,10 @@ def _iowork(record: Record) -> list[ToolFigure]:
     phases = _Phases(record)
     found = []
     for phase in range(phases.count):
-        moved = phases.bytes([phase], "read", "write") / MIB
+        per_s = scaled(phases.bytes_per_s([phase], "read", "write"), MIB)
         name = str(phase_plan(record, phase).get("name") or f"phase {phase + 1}").replace("-", " ")
         count = phases.requests([phase], "read", "write")
-        found.append(ToolFigure("", name, count, phases.rate(moved, [phase]), "MiB/s", phases.cpu_percent([phase])))
+        found.append(ToolFigure("", name, count, per_s, "MiB/s", phases.cpu_percent([phase])))
     return found
 
 
@@ -143,8 +158,8 @@ def _mdtest(record: Record) -> list[ToolFigure]:
     phases, found = _Phases(record), []
     for group, name, kind, operation in MDTEST:
         if where := phases.of_kind(kind):
-            count = phases.requests(where, operation)
-            found.append(ToolFigure(group, name, count, phases.rate(count, where), "/s", phases.cpu_percent(where)))
+            count, per_s = phases.requests(where, operation), phases.requests_per_s(where, where, operation)
+            found.append(ToolFigure(group, name, count, per_s, "/s", phases.cpu_percent(where)))
     return found
 
 
@@ -156,30 +171,50 @@ def _postmark(record: Record) -> list[ToolFigure]:
 
     def files(name: str, where: list[int], over: list[int], *operations: str) -> ToolFigure:
         count = phases.requests(where, *operations)
-        return ToolFigure("files", name, count, phases.rate(count, over), "/s")
+        return ToolFigure("files", name, count, phases.requests_per_s(where, over, *operations), "/s")
 
     def data(name: str, *operations: str) -> ToolFigure:
-        moved = phases.bytes(whole, *operations)
-        return ToolFigure("data", name, moved, phases.rate(moved / MIB, whole), "MiB/s")
+        per_s = scaled(phases.bytes_per_s(whole, *operations), MIB)
+        return ToolFigure("data", name, phases.bytes(whole, *operations), per_s, "MiB/s")
 
-    # A transaction has at most one of each pair.
-    done = max(
-        phases.requests(mixed, "read_file", "append_file"),
-        phases.requests(mixed, "create_file") + phases.requests(mixed, "unlink"),
-    )
+    def failed(name: str, count: int) -> list[ToolFigure]:
+        """A line only where something failed; what failed has no rate."""
+        return [ToolFigure("files", name, count, None, "/s")] if count else []
+
+    made, written = phases.requests(whole, "create"), phases.requests(whole, "create_file")
     return [
-        ToolFigure("time", "transactions", done, phases.rate(done, mixed), "/s"),
+        _transactions(phases, mixed),
         files("created", whole, whole, "create_file"),
         files("creation alone", create, create, "create_file"),
         files("mixed with transactions", mixed, mixed, "create_file"),
+        *failed(INCOMPLETE, made - written),
+        *failed(NOT_CREATED, phases.errors(whole, "create")),
         files("read", mixed, mixed, "read_file"),
+        *failed(NOT_READ, phases.errors(mixed, "read_file")),
         files("appended", mixed, mixed, "append_file"),
+        *failed(NOT_APPENDED, phases.errors(mixed, "append_file")),
         files("deleted", whole, whole, "unlink"),
         files("deletion alone", delete, delete, "unlink"),
         files("mixed with transactions", mixed, mixed, "unlink"),
+        *failed(NOT_DELETED, phases.errors(whole, "unlink")),
         data("read", "read"),
         data("written", "write", "append"),
     ]
+
+
+INCOMPLETE, NOT_CREATED = "left incomplete", "not created"
+NOT_READ, NOT_APPENDED, NOT_DELETED = "not read in full", "not appended in full", "not deleted"
+FAILED_LINES = frozenset({INCOMPLETE, NOT_CREATED, NOT_READ, NOT_APPENDED, NOT_DELETED})
+
+
+def _transactions(phases: _Phases, mixed: list[int]) -> ToolFigure:
+    """A transaction has at most one of each pair. Where calls failed, which of the transactions they belonged to is
+    not known: the count is of all that began, and there is no rate."""
+    pairs = (("read_file", "append_file"), ("create_file", "unlink"))
+    begun = max(phases.requests(mixed, *pair) + phases.errors(mixed, *pair) for pair in pairs)
+    failed = any(phases.errors(mixed, *pair) for pair in pairs)
+    rates = [] if failed else [phases.requests_per_s(mixed, mixed, *pair) or 0.0 for pair in pairs]
+    return ToolFigure("time", "transactions", begun, max(rates) if rates and phases.seconds(mixed) else None, "/s")
 
 
 def postmark_seconds(record: Record) -> tuple[float, float]:

@@ -13,6 +13,8 @@ from pathlib import Path
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json, default_place
 
+MODELLED_WORDS = {"checking": "scrubbing"}  # what the models call a condition by another name
+CACHE_WORDS = {"write_cache_on": "write_cache=true", "write_cache_off": "write_cache=false"}
 KINDS = ("arrays", "controllers", "drives")
 MODELLED = "sim:"
 
@@ -65,6 +67,31 @@ def override_keys() -> tuple[list[str], list[str]]:
     from brickyard import _core
 
     return _core.brick_keys()
+
+
+def condition_override(condition: str) -> str:
+    """A condition as what it changes of a brick; write caches are a setting of the drives, not a state."""
+    name = condition.replace("-", "_")
+    return CACHE_WORDS.get(name, f"condition={MODELLED_WORDS.get(name, name)}")
+
+
+def condition_of(resolved: Json, overrides: list[str]) -> str:
+    """The condition that a record names: the state of the volume, else how its write caches were set."""
+    state = str(resolved["brick"]["condition"])
+    cached = {override: name for name, override in CACHE_WORDS.items()}
+    switched = [cached[text] for text in ("".join(o.split()) for o in overrides) if text in cached]
+    return switched[-1] if state == "normal" and switched else state
+
+
+def failures_ns(targets: list[str], options: Json) -> list[int]:
+    """When members of modelled targets are to fail, as the options of a run have it."""
+    texts, overrides = options.get("bricks"), list(options.get("overrides") or [])
+    if not texts or not any("fail_at" in text for text in (*targets, *overrides, *texts.values())):
+        return []
+    from brickyard import _core
+
+    found = [json.loads(_core.brick(target.removeprefix(MODELLED), texts, overrides)) for target in targets]
+    return sorted({int(failure["at_ns"]) for item in found for failure in item["brick"]["failures"]})
 
 
 def is_override(change: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as jsonlib
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +15,8 @@ from brickyard import bricks, profiles, rulers
 from brickyard.advise import buy as buying
 from brickyard.advise import parts as parts_of
 from brickyard.advise.lifetime import DEFAULT_MTTF_HOURS
-from brickyard.advise.simulate import FILL_S
+from brickyard.advise.simulate import FILL_S, unverified
+from brickyard.analysis.verdict import Finding
 from brickyard.analysis.verdict_words import figure_text, threshold_text
 from brickyard.cli import options
 from brickyard.cli.judging import sold_capacity
@@ -78,6 +80,7 @@ def buy(
     if wrong := sorted(set(level) - set(parts_of.LEVELS)):
         raise BadInputError(f"--level {wrong[0]}: there are {', '.join(parts_of.LEVELS)}")
     chosen = parts_of.read(parts, price)
+    console = stderr()
     unpriced = [] if fastest and budget is None else chosen.unpriced()
     levels = level or buying.default_levels(wanted.conditions)
     among = buying.candidates(chosen, levels, members or buying.MEMBERS, wanted.conditions)
@@ -86,7 +89,7 @@ def buy(
         raise BadInputError(
             f"none of {len(among)} bricks has a price, fits the budget and has the capacity; add parts or --price"
         )
-    console = stderr()
+    console.print(f"{len(fitting)} bricks can be put together; at most {most} are simulated", markup=False)
     with console.status("modelled bricks") as status:
         found = buying.search(
             fitting,
@@ -96,11 +99,11 @@ def buy(
             enough=1 + runners_up,
             most=most,
             cores=os.cpu_count() or 1,
-            progress=lambda done, total: status.update(f"{done} of at most {total} bricks simulated"),
+            progress=_Progress(status.update),
         )
     from brickyard.report.advice import cost_against_rate
 
-    written = _write(cost_against_rate(found, throughput=wanted.throughput), output)
+    written = _write(cost_against_rate(found, throughput=wanted.throughput, required=wanted.required_rate), output)
     if json:
         emit(
             {
@@ -136,6 +139,7 @@ def _wanted(
         raise BadInputError("--mttf must be above 0 hours, and --budget 0 USD or more")
     if wrong := sorted(set(conditions) - set(buying.ALL_CONDITIONS)):
         raise BadInputError(f"--condition {wrong[0]}: there are {', '.join(buying.ALL_CONDITIONS)}")
+    changes = [*unverified(profile), *changes]
     plan = profiles.validate(profiles.read(profile), changes)
     writes = any(
         stream["operations"]["write"] > 0 or "write" in stream.get("chain", [])
@@ -165,28 +169,45 @@ def _write(picture: Picture | None, output: Path | None) -> list[str]:
     return [str(output / f"{picture.name}.{ending}") for ending in ("png", "svg")]
 
 
+class _Progress:
+    """How many bricks are done, and how long the rest takes at the pace so far."""
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self.show, self.began = show, time.monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        left = (time.monotonic() - self.began) / done * (total - done) if done else 0.0
+        self.show(f"{done} of at most {total} bricks simulated, {left:.0f} s left at the most")
+
+
 def _print_found(
     found: buying.Found, wanted: buying.Wanted, unpriced: list[str], written: list[str], mttf: float
 ) -> None:
     out = stdout()
-    columns = [("brick", "left"), *((name, "right") for name in ("USD", "usable", "rebuild", "data loss"))]
-    columns += [(name, "right") for name in wanted.conditions] + [("decided by", "left")]
     count = f"{len(found.trials)} bricks simulated, {found.left_out} not"
+    shown = found.ranked or sorted(found.trials, key=_nearness, reverse=True)[:4]
+    head = f"Meet the rulers ({count})" if found.ranked else f"None meets the rulers ({count}); the nearest:"
+    out.print(head, style="bold", markup=False)
+    for number, trial in enumerate(shown, 1):
+        out.print(f"{number}  {trial.candidate.name}", markup=False)
+        for line in [] if trial.met else _failures(trial):
+            out.print(f"   {line}", markup=False, soft_wrap=True)
+    names = ("", "USD", "usable", "rebuild", "data loss", *(c.replace("_", " ") for c in wanted.conditions))
+    columns = [(name, "right") for name in names]
     if found.ranked:
-        out.print(table(f"Meet the rulers ({count})", columns, [_row(t, wanted) for t in found.ranked]))
-    else:
-        out.print(f"None meets the rulers ({count}); the nearest:", markup=False)
-        near = sorted(found.trials, key=_nearness, reverse=True)[:4]
-        out.print(table("", columns, [_row(trial, wanted) for trial in near]))
+        columns.append(("least room", "left"))
+    out.print()
+    out.print(table("", columns, [_row(n, t, wanted) for n, t in enumerate(shown, 1)]))
     out.print(
         f"rates in {'MiB/s' if wanted.throughput else 'requests/s'}; rebuild: under this load all day; data loss: mean "
-        f"time, drives failing after {mttf:,.0f} h, independent of each other (Patterson, Gibson, Katz 1988; Chen et "
-        "al. 1994)",
+        f"time, drives failing after {mttf:,.0f} h, independent of each other, unreadable sectors by the data sheet",
         markup=False,
         soft_wrap=True,
     )
     if unpriced:
-        out.print(f"left out, no price: {', '.join(unpriced)}; --price NAME=USD gives one", markup=False)
+        out.print(
+            f"left out, no price: {', '.join(unpriced)}; --price NAME=USD gives one", markup=False, soft_wrap=True
+        )
     for path in written[:1]:
         out.print(f"picture: {path}", markup=False, soft_wrap=True)
 
@@ -196,23 +217,47 @@ def _nearness(trial: buying.Trial) -> tuple[int, float]:
     return len(trial.states), last.decided.head_room or 0.0
 
 
-def _row(trial: buying.Trial, wanted: buying.Wanted) -> list[str]:
+def _failures(trial: buying.Trial) -> list[str]:
+    """Every requirement that fails in the condition that was the last, and by how much."""
+    name, state = list(trial.states.items())[-1]
+    lines = []
+    for finding in state.failing:
+        value = "not measured" if finding.value is None else figure_text(finding.requirement, finding.value)
+        times = "" if not finding.head_room else f", {three_digits(1 / finding.head_room)} times too {_too(finding)}"
+        asked = threshold_text(finding.requirement)
+        lines.append(f"{name.replace('_', ' ')}: {value}, {asked} asked{times}")
+    return lines
+
+
+def _too(finding: Finding) -> str:
+    return "low" if finding.requirement.is_rate else "long"
+
+
+def _row(number: int, trial: buying.Trial, wanted: buying.Wanted) -> list[str]:
     rate: Callable[[buying.State], str] = lambda s: (  # noqa: E731
         format_mib_per_s(s.bytes_per_s) if wanted.throughput else format_iops(s.iops)
     )
     usd, years, hours = trial.candidate.usd, trial.data_loss_years, trial.rebuild_hours
-    name, state = min(trial.states.items(), key=lambda item: (item[1].met, item[1].decided.head_room or 0.0))
-    decided = state.decided
-    value = "not measured" if decided.value is None else figure_text(decided.requirement, decided.value)
-    return [
-        trial.candidate.name,
+    row = [
+        str(number),
         "–" if usd is None else f"{usd:,.0f}",
-        f"{trial.capacity_bytes / 1e9:,.0f} GB",
-        "–" if hours is None else f"{three_digits(hours)} h",
+        _capacity(trial.capacity_bytes),
+        "–" if hours is None else _span(hours),
         "–" if years is None else f"{three_digits(years)} y",
         *(rate(trial.states[c]) if c in trial.states else "–" for c in wanted.conditions),
-        f"{value}, {threshold_text(decided.requirement)} asked, {name.replace('_', ' ')}",
     ]
+    if trial.met:
+        name, state = min(trial.states.items(), key=lambda item: item[1].decided.head_room or 0.0)
+        row.append(f"{three_digits(state.decided.head_room or 0.0)} × {name.replace('_', ' ')}")
+    return row
+
+
+def _capacity(size_bytes: int) -> str:
+    return f"{size_bytes / 1e9:,.0f} GB" if size_bytes < 1e13 else f"{size_bytes / 1e12:,.1f} TB"
+
+
+def _span(hours: float) -> str:
+    return f"{three_digits(hours)} h" if hours < 48 else f"{three_digits(hours / 24)} d"
 
 
 def parts(*, json: options.Json = False) -> int:
@@ -243,37 +288,3 @@ def parts(*, json: options.Json = False) -> int:
     columns = [("part", "left"), ("kind", "left"), ("interface", "left"), ("USD", "right"), ("price from", "left")]
     stdout().print(table("", columns, rows))
     return 0
-
-
-def charts(*, json: options.Json = False) -> int:
-    """The rule-of-thumb charts of the studies, computed from the models, next to the published ratings."""
-    from brickyard.advise import charts as computing
-
-    console = stderr()
-    with console.status("rules of thumb") as status:
-        cells = computing.compute(lambda done, total: status.update(f"{done} of {total} published ratings"))
-    whole = computing.document(cells)
-    if json:
-        emit(whole)
-        return 0
-    out = stdout()
-    columns = [(name, "left") for name in ("", "criterion", "published", "computed", "agrees", "from")]
-    for study, chart in dict.fromkeys((cell.study, cell.chart) for cell in cells):
-        rows = [
-            [c.item, c.criterion, c.published, c.computed or "–", _AGREES[c.agrees], c.figure]
-            for c in cells
-            if (c.study, c.chart) == (study, chart)
-        ]
-        out.print(table(f"{chart} ({study})", columns, rows))
-        out.print()
-    steps = ", ".join(f"{name} from {least:.0%}" for name, least in computing.RATINGS[:-1])
-    out.print(
-        f"{whole['agree']} of {whole['compared']} agree. Ratings: share of the best level's figure, {steps}, else Poor."
-        f" Ranges agree when they touch, single figures within {computing.AGREES_WITHIN:.0%}.",
-        markup=False,
-        soft_wrap=True,
-    )
-    return 0
-
-
-_AGREES = {True: "yes", False: "no", None: "–"}

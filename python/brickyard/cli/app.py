@@ -70,6 +70,8 @@ advise_app.command("brickyard.cli.predict:predict", name="predict", help="What l
 advise_app.command(
     "brickyard.cli.fit:fit_brick", name="fit", help="A model of a measured brick, and how well it predicts."
 )
-advise_app.command("brickyard.cli.advise:charts", name="charts", help="The rules of thumb of the studies, computed.")
+advise_app.command(
+    "brickyard.cli.advise_charts:charts", name="charts", help="The rules of thumb of the studies, computed."
+)
 advise_app.command("brickyard.cli.advise:parts", name="parts", help="The drives and controllers there are; prices.")
 app.command(advise_app)

@@ -101,8 +101,7 @@ def run(
     text = profiles.read(profile)
     plan = spread(profiles.validate(text, changes), targets)
     if condition is not None:
-        state = condition.replace("-", "_")
-        brick_changes.append(f"condition={'scrubbing' if state == 'checking' else state}")
+        brick_changes.append(bricks.condition_override(condition))
     if has_programs(jsonlib.loads(plan)):
         _refuse_carriers(text.name, engine, modelled=modelled)
         plan = profiles.validate(text, [*sized(jsonlib.loads(plan), size), *changes])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.text import Text
 
@@ -15,7 +17,7 @@ from brickyard.analysis.tool_cells import tool_table
 from brickyard.analysis.totals import Totals
 from brickyard.cli.output import table, warning_text
 from brickyard.facts.caveats_run import DAMAGE_WORDS
-from brickyard.store import METADATA, Record
+from brickyard.store import CHAINS, METADATA, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, format_size
 
 LEFT, RIGHT = "left", "right"
@@ -34,17 +36,24 @@ def print_circumstances(console: Console, records: list[Record]) -> None:
 
 
 def print_totals(console: Console, record: Record) -> None:
-    """One row for each stream and operation, then its latencies by measure; what is done to names stands apart."""
+    """One row for each stream and operation, then its latencies by measure.
+
+    Only requests have IOPS: whole files, chains and frames, and what is done to names, stand apart.
+    """
     rows = [row for row in analysis.totals(record) if row.requests or row.errors or row.operation not in METADATA]
+    requests = [row for row in rows if row.operation not in CHAINS | METADATA]
+    chains = [row for row in rows if row.operation in CHAINS]
     named = [row for row in rows if row.operation in METADATA]
-    moving = [row for row in rows if row.operation not in METADATA]
-    if moving or not named:
-        _print_throughput(console, record, moving)
-    if named:
-        if moving:
-            console.print()
-        _print_metadata(console, record, named)
-    rows = [*moving, *named]
+    if requests or not named:
+        _print_throughput(console, record, requests)
+    for title, noun, apart in (
+        (cells.chains_title(row.operation for row in chains), "count", chains),
+        ("Metadata", "operations", named),
+    ):
+        if apart:
+            if requests or (chains and apart is named):
+                console.print()
+            _print_apart(console, record, title, noun, apart)
     latencies = [
         [
             analysis.full_stream_name(record, row.phase, row.stream),
@@ -52,7 +61,7 @@ def print_totals(console: Console, record: Record) -> None:
             measure,
             *cells.latency_cells(row.measures[measure]),
         ]
-        for row in rows
+        for row in [*requests, *chains, *named]
         for measure in row.measures
     ]
     columns = [("stream", LEFT), ("operation", LEFT), ("time", LEFT), *((n, RIGHT) for n in cells.LATENCY_COLUMNS)]
@@ -62,53 +71,42 @@ def print_totals(console: Console, record: Record) -> None:
 
 
 def _print_throughput(console: Console, record: Record, rows: list[Totals]) -> None:
-    console.print(
-        table(
-            "Throughput",
-            [
-                ("stream", LEFT),
-                ("operation", LEFT),
-                *((n, RIGHT) for n in ("requests", "IOPS", "MiB/s", "variation", "depth", "errors")),
-            ],
-            [
+    names = ("requests", "IOPS", "MiB/s", "variation", "depth", "errors")
+    _print_rows(
+        console,
+        record,
+        "Throughput",
+        names,
+        [
+            (
+                row,
                 [
-                    analysis.full_stream_name(record, row.phase, row.stream),
-                    row.operation,
                     format_count(row.requests),
                     cells.iops(row),
                     cells.mib_per_s(row),
                     format_percent(row.variation),
                     format_count(row.depth_max),
                     format_count(row.errors),
-                ]
-                for row in rows
-            ],
-        )
+                ],
+            )
+            for row in rows
+        ],
     )
 
 
-def _print_metadata(console: Console, record: Record, rows: list[Totals]) -> None:
-    console.print(
-        table(
-            "Metadata",
-            [
-                ("stream", LEFT),
-                ("operation", LEFT),
-                *((n, RIGHT) for n in ("operations", "a second", "depth", "errors")),
-            ],
-            [
-                [
-                    analysis.full_stream_name(record, row.phase, row.stream),
-                    row.operation,
-                    format_count(row.requests),
-                    cells.iops(row),
-                    format_count(row.depth_max),
-                    format_count(row.errors),
-                ]
-                for row in rows
-            ],
-        )
-    )
+def _print_apart(console: Console, record: Record, title: str, noun: str, rows: list[Totals]) -> None:
+    told = [(row, [format_count(row.requests), *cells.rate_cells(row)]) for row in rows]
+    _print_rows(console, record, title, (noun, *cells.RATE_COLUMNS), told)
+
+
+def _print_rows(
+    console: Console, record: Record, title: str, names: Sequence[str], rows: list[tuple[Totals, list[str]]]
+) -> None:
+    columns = [("stream", LEFT), ("operation", LEFT), *((name, RIGHT) for name in names)]
+    told = [
+        [analysis.full_stream_name(record, row.phase, row.stream), row.operation, *figures] for row, figures in rows
+    ]
+    console.print(table(title, columns, told))
 
 
 def print_tool_table(console: Console, record: Record) -> None:

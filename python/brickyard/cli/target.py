@@ -43,7 +43,7 @@ def aim_modelled(targets: tuple[str, ...], brick_overrides: list[str]) -> Aim:
         raise BadInputError("real and modelled targets have different clocks; name only the ones or the others")
     found = [bricks.resolve(target, brick_overrides) for target in targets]
     texts = {key: text for item in found for key, text in item["texts"].items()}
-    condition = "; ".join(dict.fromkeys(item["brick"]["condition"] for item in found))
+    condition = "; ".join(dict.fromkeys(bricks.condition_of(item, brick_overrides) for item in found))
     options: Json = {"bricks": texts, "overrides": brick_overrides}
     capacity_bytes = int(found[0]["capacity_bytes"])
     return Aim(list(targets), options, (), is_scratch=False, condition=condition, capacity_bytes=capacity_bytes)

@@ -6,7 +6,7 @@ what must be undone is journaled before it is done.
 
 from __future__ import annotations
 
-from brickyard.conditions.hold import NAMES, Held, check_through, hold, spoken, wait_for_normal
+from brickyard.conditions.hold import NAMES, Held, check, check_through, hold, spoken, wait_for_normal
 from brickyard.conditions.journal import leftovers
 from brickyard.conditions.undo import restore
 from brickyard.conditions.verdict import Sample, Validity
@@ -16,6 +16,7 @@ __all__ = [
     "Held",
     "Sample",
     "Validity",
+    "check",
     "check_through",
     "hold",
     "leftovers",

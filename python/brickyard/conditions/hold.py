@@ -60,11 +60,12 @@ class Held:
         """What the array says now."""
         if self.begin_work is not None:
             self.begin()
-        state = self._look()
+        state = self.look()
         self.samples.append((time.time_ns(), state.name, state.progress_share))
         return state
 
-    def _look(self) -> State:
+    def look(self) -> State:
+        """The same, kept nowhere."""
         if self.condition.startswith("write_cache"):
             return State(write_cache.state_of(self.target, self.host))
         if self.array is None:
@@ -106,18 +107,7 @@ def hold(
         with _write_cache(target, name, manage, place, say) as held:
             yield held
         return
-    own = named(array, place) if array else of_target(target, place)
-    if own is None:
-        raise BadInputError(f"{target}: lies on no array that is known here, so it cannot be {_plain(name)}")
-    if (neighbour is None) == (name == "neighbour_rebuilding"):
-        raise BadInputError(
-            f"--condition {condition}: name the other array with --neighbour"
-            if neighbour is None
-            else f"--neighbour {neighbour}: belongs to --condition neighbour-rebuilding"
-        )
-    other = named(neighbour, place) if neighbour else None
-    if other is not None and other.identity() == own.identity():
-        raise BadInputError(f"--neighbour {neighbour}: is the array of {target} itself; name another one")
+    own, other = _arrays(target, name, neighbour, array, place)
     held = Held(name, target, own, place, other)
     changed = other or own
     if not manage:
@@ -132,6 +122,48 @@ def hold(
     finally:
         _undo(entry, place, say)
     wait_for_normal(changed, say, stopped)
+
+
+def check(
+    target: str,
+    condition: str,
+    *,
+    manage: bool,
+    neighbour: str | None = None,
+    array: str | None = None,
+    host: Host | None = None,
+) -> None:
+    """Refuses what `hold` would refuse; looks, and changes nothing."""
+    place = host or Host()
+    name = spoken(condition)
+    if name.startswith("write_cache"):
+        if write_cache.state_of(target, place) != name and not manage:
+            raise _caches_need_manage(name, target)
+    elif name != "normal":
+        own, other = _arrays(target, name, neighbour, array, place)
+        if not manage:
+            _check_already(name, other or own)
+
+
+def _arrays(target: str, name: str, neighbour: str | None, array: str | None, host: Host) -> tuple[Array, Array | None]:
+    """The target's own array, and the neighbour where the condition is that of one."""
+    own = named(array, host) if array else of_target(target, host)
+    if own is None:
+        raise BadInputError(f"{target}: lies on no array that is known here, so it cannot be {_plain(name)}")
+    if (neighbour is None) == (name == "neighbour_rebuilding"):
+        raise BadInputError(
+            "--condition neighbour-rebuilding: name the other array with --neighbour"
+            if neighbour is None
+            else f"--neighbour {neighbour}: belongs to --condition neighbour-rebuilding"
+        )
+    other = named(neighbour, host) if neighbour else None
+    if other is not None and other.identity() == own.identity():
+        raise BadInputError(f"--neighbour {neighbour}: is the array of {target} itself; name another one")
+    return own, other
+
+
+def _caches_need_manage(name: str, target: str) -> BadInputError:
+    return BadInputError(f"--condition {name}: the drives below {target} would be switched, which needs --manage")
 
 
 def _undo(entry: journal.Entry, host: Host, say: Say) -> None:
@@ -263,7 +295,7 @@ def _write_cache(target: str, name: str, manage: bool, host: Host, say: Say) -> 
         yield held
         return
     if not manage:
-        raise BadInputError(f"--condition {name}: the drives below {target} would be switched, which needs --manage")
+        raise _caches_need_manage(name, target)
     finish_leftovers(host, say, target)
     entry = journal.begin({"target": target, "array": target, "condition": name})
     wanted = write_cache.ON if name == "write_cache_on" else write_cache.OFF

@@ -33,11 +33,13 @@ class Validity:
     samples: list[Sample]
 
     def document(self) -> Json:
-        return {
-            "valid": self.valid,
-            "reason": self.reason,
-            "samples": [{"unix_ns": at, "state": state, "progress_share": share} for at, state, share in self.samples],
-        }
+        """Without its samples, which were told one by one when they came."""
+        return {"valid": self.valid, "reason": self.reason}
+
+
+def sample_document(sample: Sample) -> Json:
+    at_ns, state, share = sample
+    return {"unix_ns": at_ns, "state": state, "progress_share": share}
 
 
 def judge(condition: str, samples: Sequence[Sample]) -> Validity:

@@ -37,6 +37,7 @@ RULES: tuple[Rule, ...] = (
     caveats_run.generator,
     caveats_run.overload,
     caveats_run.fallbacks,
+    caveats_run.never_failed,
     caveats_run.steadiness,
     caveats_run.spread,
     caveats_site.write_cache,

@@ -27,6 +27,8 @@ FULL_SHARE = 0.95
 # Verification samples the data: where it looked at less than a tenth, nine in ten blocks may be damaged unseen.
 CHECKED_SHARE_MIN = 0.10
 
+NO_ROOM = ("ENOSPC", "EDQUOT")
+
 DAMAGE_WORDS = {
     "bits": "changed bits",
     "torn": "blocks torn between two writes",
@@ -148,15 +150,44 @@ def failures(record: Json) -> Iterator[Json]:
     if count > 0:
         names = ", ".join(f"{name} {number}" for name, number in sorted(by_name.items()) if number)
         good = int(section(record, "totals").get("requests") or total_requests(record))
+        is_full = any(by_name.get(name) for name in NO_ROOM)
         yield item(
-            "errors",
+            "no_room" if is_full else "errors",
             "warning",
-            f"{count} {asked(record)} failed{f' ({names})' if names else ''} beside {good} that succeeded; they are "
-            "in no throughput figure.",
-            "Look at the failed calls by SQLSTATE, and at the server's log, before comparing this run with another."
-            if is_replay(record)
-            else "Look at the errors with their offsets, and at the kernel's log, before comparing this run with "
-            "another.",
+            f"{'The file system was full: ' if is_full else ''}{count} {asked(record)} failed"
+            f"{f' ({names})' if names else ''} beside {good} that succeeded; they are in no throughput figure.",
+            failure_remedy(record, is_full=is_full),
+        )
+
+
+def failure_remedy(record: Json, *, is_full: bool) -> str:
+    if is_replay(record):
+        return "Look at the failed calls by SQLSTATE, and at the server's log, before comparing this run with another."
+    if simulated(record):
+        return (
+            "A model fails requests to data that are lost: more members failed (fail_at) than the level bears. Choose "
+            "a level with more redundancy, or spares and failures further apart."
+        )
+    if is_full:
+        return "Free some room, or use fewer or smaller files or a smaller --size, and measure again."
+    return "Look at the errors with their offsets, and at the kernel's log, before comparing this run with another."
+
+
+def seconds_of(at_ns: int) -> str:
+    return f"{at_ns / 1e9:,.3f}".rstrip("0").rstrip(".")
+
+
+def never_failed(record: Json) -> Iterator[Json]:
+    """Failures of a modelled brick that come after the run's end."""
+    ended_ns = max((int(interval.get("end_ns") or 0) for interval in rows(record, "intervals")), default=0)
+    late = [at_ns for at_ns in record.get("failures_ns") or [] if at_ns >= ended_ns]
+    if late:
+        when = ", ".join(f"{seconds_of(at_ns)} s" for at_ns in late)
+        yield item(
+            "never_failed",
+            "warning",
+            f"The run ended after {seconds_of(ended_ns)} s, so what was to fail at {when} never failed.",
+            "Let the run last longer, such as --set duration=5min, or let members fail earlier by fail_at.",
         )
 
 

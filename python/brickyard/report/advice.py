@@ -12,68 +12,129 @@ import altair as alt
 from brickyard.advise.buy import Found, Trial
 from brickyard.report import theme
 from brickyard.report.pictures import Picture, draw
-from brickyard.units import MIB
+from brickyard.units import MIB, three_digits
 
 NAMED = 4  # the best ones are named; more names would cover each other
 KINDS = ["meets the rulers", "does not"]
+NORMAL = "normal"
 NEAR = 0.04  # of an axis: the height of a name
+BESIDE = 0.022  # of the axis: the width of a mark, by which bricks of the same price stand side by side
 WIDTH, HEIGHT = 640, 360
+LOG_FROM = 40.0  # times the least rate: beyond, slow bricks would lie on the axis
 
 
-def cost_against_rate(found: Found, *, throughput: bool) -> Picture | None:
-    """A point for each simulated brick at its rate in the worst condition, a line up to that in normal condition."""
-    priced = [trial for trial in found.trials if trial.candidate.usd is not None]
+def cost_against_rate(found: Found, *, throughput: bool, required: float | None = None) -> Picture | None:
+    """For each simulated brick a disc at its rate in the slowest condition and a triangle in normal condition,
+    joined; `required` is the rate that was asked for, in requests or bytes a second."""
+    priced = [trial for trial in found.trials if trial.candidate.usd is not None and trial.states]
     if not priced:
         return None
-    unit = "MiB/s" if throughput else "requests a second"
     rows = [_row(trial, found, throughput) for trial in priced]
+    _side_by_side(rows)
     _join_names(rows)
+    asked = None if required is None else required / (MIB if throughput else 1)
+    x, along = _scales(rows, asked, "MiB/s" if throughput else "requests a second")
+    y = alt.Y("worst:Q", **along)
+    colour = alt.Color("kind:N", title=None, scale=alt.Scale(domain=KINDS, range=[theme.BLUE, theme.VERMILLION]))
     base = alt.Chart(alt.InlineData(values=rows))
-    x = alt.X("usd:Q", title="price in USD", scale=alt.Scale(zero=True, nice=True), axis=alt.Axis(format=",~r"))
-    rate = alt.Y(
-        "worst:Q",
-        title=f"{unit}: worst condition (mark) to best (line)",
-        scale=alt.Scale(zero=True, nice=True),
-        axis=alt.Axis(labelExpr=theme.COUNT_LABEL),
-    )
-    met = alt.Color("kind:N", title=None, scale=alt.Scale(domain=KINDS, range=[theme.BLUE, theme.VERMILLION]))
-    shape = alt.Shape("kind:N", title=None, scale=alt.Scale(domain=KINDS, range=["circle", "cross"]))
-    spans = base.mark_rule(strokeWidth=1.2, opacity=1).encode(x=x, y=rate, y2="best:Q", color=met)
-    marks = base.mark_point(size=80, filled=True, opacity=1).encode(x=x, y=rate, color=met, shape=shape)
-    names = (
+    layers = [
+        *_line_of(asked, y),
+        base.mark_rule(strokeWidth=1.2).encode(x=x, y=y, y2="normal:Q", color=colour),
+        *_marks(rows, x, alt.Y("rate:Q", **along), colour),
         base.transform_filter("datum.label != ''")
-        .mark_text(align="left", dx=9, fontSize=12, fontWeight=600, color=theme.INK)
-        .encode(x=x, y=rate, text="label:N")
-    )
+        .mark_text(dy=-13, fontSize=12, fontWeight=600, color=theme.INK)
+        .encode(x=x, y=alt.Y("normal:Q", **along), text="label:N"),
+    ]
     best = found.ranked[0].candidate.name if found.ranked else "none meets the rulers"
     named = [f"{number}: {trial.candidate.name}" for number, trial in enumerate(found.ranked[:NAMED], 1)]
     title = alt.TitleParams("Cost against delivered rate", subtitle=named or [best], subtitleColor=theme.PALE)
-    chart = alt.layer(spans, marks, names).properties(width=WIDTH, height=HEIGHT, title=title)
-    return draw("cost-against-rate", f"Price against {unit} of {len(rows)} modelled bricks; best: {best}", chart)
+    chart = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=title)
+    return draw("cost-against-rate", f"Price against rate of {len(rows)} modelled bricks; best: {best}", chart)
+
+
+def _scales(rows: list[dict[str, Any]], asked: float | None, unit: str) -> tuple[alt.X, dict[str, Any]]:
+    rates = [row[key] for row in rows for key in ("worst", NORMAL) if row[key] > 0] + ([asked] if asked else [])
+    low, high = (min(rates), max(rates)) if rates else (0.0, 1.0)
+    axis: dict[str, Any] = {"labelExpr": theme.COUNT_LABEL}
+    if rates and high > LOG_FROM * low:
+        scale = alt.Scale(type="log", domain=[low / 1.3, high * 1.3], nice=False, clamp=True)
+        axis["values"] = theme.log_ticks(low / 1.3, high * 1.3)
+    else:
+        scale = alt.Scale(zero=True, nice=True)
+    y = {"title": unit, "scale": scale, "axis": alt.Axis(**axis)}
+    x = alt.X(
+        "place:Q",
+        title="price in USD",
+        scale=alt.Scale(zero=True, nice=True),
+        axis=alt.Axis(format=",~r", tickCount=7, grid=False),
+    )
+    return x, y
+
+
+def _marks(rows: list[dict[str, Any]], x: alt.X, y: alt.Y, colour: alt.Color) -> list[Any]:
+    """What fails in the first condition already has one mark."""
+    worst = "slowest of the conditions"
+    points = [
+        {**row, "rate": rate, "mark": mark}
+        for row in rows
+        for rate, mark in ((row[NORMAL], NORMAL), (row["worst"], worst))
+        if mark == worst or row["several"]
+    ]
+    base = alt.Chart(alt.InlineData(values=points))
+    shape = alt.Shape(
+        "mark:N", title=None, scale=alt.Scale(domain=[worst, NORMAL], range=["circle", "triangle-up"])
+    )  # fmt: skip
+    size = alt.condition(f"datum.kind == '{KINDS[0]}'", alt.value(80), alt.value(38))
+    return [base.mark_point(filled=True, opacity=0.85).encode(x=x, y=y, color=colour, shape=shape, size=size)]
+
+
+def _line_of(asked: float | None, y: alt.Y) -> list[Any]:
+    if asked is None:
+        return []
+    base = alt.Chart(alt.InlineData(values=[{"worst": asked, "text": f"{three_digits(asked)} asked"}]))
+    rule = base.mark_rule(strokeDash=[6, 3], color=theme.INK, strokeWidth=1.2).encode(y=y)
+    words = base.mark_text(align="right", dy=-7, fontSize=12, color=theme.INK).encode(
+        x=alt.value(WIDTH), y=y, text="text:N"
+    )
+    return [rule, words]
 
 
 def _row(trial: Trial, found: Found, throughput: bool) -> dict[str, Any]:
-    rates = [(s.bytes_per_s / MIB if throughput else s.iops) for s in trial.states.values()]
+    rates = {name: (s.bytes_per_s / MIB if throughput else s.iops) for name, s in trial.states.items()}
     place = found.ranked.index(trial) + 1 if trial in found.ranked[:NAMED] else 0
     return {
         "usd": trial.candidate.usd,
-        "worst": min(rates, default=0.0),
-        "best": max(rates, default=0.0),
+        "worst": min(rates.values()),
+        NORMAL: rates.get(NORMAL, max(rates.values())),
+        "several": len(rates) > 1,
         "kind": KINDS[0 if trial.met else 1],
-        "place": place,
+        "place_in_ranking": place,
         "label": str(place) if place else "",
     }
 
 
+def _side_by_side(rows: list[dict[str, Any]]) -> None:
+    """Bricks of one price stand beside each other, around the price."""
+    step = max(float(row["usd"]) for row in rows) * BESIDE
+    for usd in dict.fromkeys(row["usd"] for row in rows):
+        group = [row for row in rows if row["usd"] == usd]
+        met = sorted((row for row in group if row["kind"] == KINDS[0]), key=lambda row: -float(row["worst"]))
+        for number, row in enumerate(met):
+            row["place"] = usd + (number - (len(met) - 1) / 2) * step
+        for row in group:
+            row.setdefault("place", usd)
+
+
 def _join_names(rows: list[dict[str, Any]]) -> None:
     """Names that would lie on each other become one, at the first of their points."""
-    wide = max(row["usd"] for row in rows) * NEAR
-    high = max(row["best"] for row in rows) * NEAR
+    wide = max(row["place"] for row in rows) * NEAR
+    high = max(row["normal"] for row in rows) * NEAR
     kept: list[dict[str, Any]] = []
-    for row in sorted((row for row in rows if row["place"]), key=lambda row: int(row["place"])):
-        near = [k for k in kept if abs(k["usd"] - row["usd"]) <= wide and abs(k["worst"] - row["worst"]) <= high]
+    named = (row for row in rows if row["place_in_ranking"])
+    for row in sorted(named, key=lambda row: int(row["place_in_ranking"])):
+        near = [k for k in kept if abs(k["place"] - row["place"]) <= wide and abs(k["normal"] - row["normal"]) <= high]
         if near:
-            near[0]["label"] += f", {row['place']}"
+            near[0]["label"] += f", {row['place_in_ranking']}"
             row["label"] = ""
         else:
             kept.append(row)

@@ -10,7 +10,7 @@ from brickyard.analysis import summary as summaries
 from brickyard.analysis.cells import LATENCY_COLUMNS, latency_cells
 from brickyard.analysis.further import further_tables
 from brickyard.analysis.tool_cells import tool_table
-from brickyard.store import METADATA, Record
+from brickyard.store import CHAINS, METADATA, Record
 from brickyard.units import (
     format_count,
     format_ns,
@@ -68,7 +68,8 @@ def totals_tables(records: list[Record]) -> list[Table]:
     """Throughput and latency apart, so that each fits a page; a column that says the same everywhere is left out."""
     every = [(record, row) for record in records for row in analysis.totals(record)]
     named = [(record, row) for record, row in every if row.operation in METADATA and (row.requests or row.errors)]
-    found = [(record, row) for record, row in every if row.operation not in METADATA]
+    chains = [(record, row) for record, row in every if row.operation in CHAINS]
+    found = [(record, row) for record, row in every if row.operation not in CHAINS | METADATA]
     many_runs = len(records) > 1
     many_phases = any(len(record.info.plan.get("phase", [])) > 1 for record in records)
     shares = _shares(found)
@@ -93,32 +94,27 @@ def totals_tables(records: list[Record]) -> list[Table]:
     ]
     latency = [
         [*name_cells(record, row), measure, *latency_cells(row.measures[measure])]
-        for record, row in [*found, *named]
+        for record, row in [*found, *chains, *named]
         for measure in row.measures
     ]
-    metadata = [
-        [
-            *name_cells(record, row),
-            format_count(row.requests),
-            cells.iops(row),
-            format_count(row.depth_max),
-            format_count(row.errors),
-        ]
-        for record, row in named
+    apart = [
+        Table(
+            title,
+            [*names, noun, *cells.RATE_COLUMNS],
+            [[*name_cells(record, row), format_count(row.requests), *cells.rate_cells(row)] for record, row in rows],
+            text_columns=len(names),
+        )
+        for title, noun, rows in (
+            (cells.chains_title(row.operation for _, row in chains), "count", chains),
+            ("Metadata", "operations", named),
+        )
+        if rows
     ]
     columns = [*names, "requests", "IOPS", *best, "MiB/s", "variation", "errors"]
     return [
         *tool_tables(records),
-        *([Table("Throughput", columns, throughput, text_columns=len(names))] if throughput or not metadata else []),
-        *(
-            [
-                Table(
-                    "Metadata", [*names, "operations", "a second", "depth", "errors"], metadata, text_columns=len(names)
-                )
-            ]
-            if metadata
-            else []
-        ),
+        *([Table("Throughput", columns, throughput, text_columns=len(names))] if throughput or not apart else []),
+        *apart,
         Table("Latency", [*names, "time", *LATENCY_COLUMNS], latency, text_columns=len(names) + 1),
         *more_tables(records),
     ]

@@ -22,12 +22,10 @@ from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json
 from brickyard.study.design import CONDITIONS, PLACE, Design, Level, Recipe
 from brickyard.study.fit import own_size
-from brickyard.study.holding import modelled_redundancy_s
+from brickyard.study.holding import SetUp, modelled_redundancy_s
 from brickyard.study.keys import nearest
 from brickyard.study.runner import RunSpec
 
-MODELLED_WORDS = {"checking": "scrubbing"}  # what the models call a condition by another name
-CACHE_WORDS = {"write_cache_on": "write_cache=true", "write_cache_off": "write_cache=false"}
 PACES = ("rebuild_min_mb_per_s", "rebuild_max_mb_per_s", "rebuild_writing_mb_per_s")
 
 
@@ -66,6 +64,17 @@ class StudyCell:
     @property
     def condition(self) -> str:
         return self.recipe.condition or "normal"
+
+    @property
+    def set_up(self) -> SetUp:
+        rate = self.recipe.rebuild_rate
+        return SetUp(
+            self.targets,
+            self.condition,
+            self.recipe.neighbour,
+            self.recipe.array,
+            rate_bytes_per_s(rate) if rate else None,
+        )
 
     @property
     def name(self) -> str:
@@ -285,8 +294,10 @@ class Specs:
         """The condition is one of the model's own."""
         if not all(bricks.is_modelled(target) for target in cell.targets):
             raise BadInputError("real and modelled targets have different clocks; name only the ones or the others")
-        state = CACHE_WORDS.get(cell.condition, f"condition={MODELLED_WORDS.get(cell.condition, cell.condition)}")
-        overrides = (*(c for c in self._wishes.changes if bricks.is_override(c)), state)
+        overrides = (
+            *(c for c in self._wishes.changes if bricks.is_override(c)),
+            bricks.condition_override(cell.condition),
+        )
         found = [self._resolved(target, overrides) for target in cell.targets]
         texts = {key: text for item in found for key, text in item["texts"].items()}
         if cell.recipe.rebuild_rate:

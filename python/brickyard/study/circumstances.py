@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from brickyard import _core, facts
+from brickyard import _core, bricks, facts
 from brickyard.analysis import replay, summary
 from brickyard.analysis.totals import stream_plan
 from brickyard.store import READS, WRITES, Json, Record, Store
@@ -111,6 +111,7 @@ def warnings(store: Store, record: Record, watched: list[Json]) -> list[Json]:
             "steady": record.events_of("steady"),
             "hangs": record.events_of("hang"),
             "totals": {"write_bytes": _written(record)},
+            "failures_ns": bricks.failures_ns(info.targets, info.options),
             "plan": info.plan,
             "store": facts.store_facts(str(store.place)),
             "release_build": _core.is_release_build(),

@@ -8,19 +8,22 @@ Refusal: no figure is computed here but the interval that a stop rule asks for.
 
 from __future__ import annotations
 
+import json
 import random
 import time
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from brickyard import _core
 from brickyard.analysis.figures import FIGURES, measured
 from brickyard.analysis.samples import sample
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json, RunInfo, Store
-from brickyard.study.cells import Layout, Specs, StudyCell, Wishes, rate_bytes_per_s
+from brickyard.study.cells import Layout, Specs, StudyCell, Wishes
 from brickyard.study.design import Design
-from brickyard.study.holding import holding
+from brickyard.study.forecast import forecast
+from brickyard.study.holding import Keeper, SetUp
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
 
@@ -60,9 +63,37 @@ def steps(design: Design, layout: Layout, wishes: Wishes, specs: Specs) -> list[
             blocks.setdefault(tuple(cell.levels[name] for name in design.blocks), []).append(cell)
         for number, block in enumerate(blocks.values()):
             dice = random.Random(f"{design.seed}/{repetition}/{number}")  # noqa: S311  # an order, not a secret
-            ordered = dice.sample(block, len(block)) if design.order == "random" else block
+            ordered = _shuffled(block, dice) if design.order == "random" else block
             found += [Step(cell, repetition, specs.spec(cell, repetition)) for cell in ordered]
     return found
+
+
+def _shuffled(block: list[StudyCell], dice: random.Random) -> list[StudyCell]:
+    """At random; where conditions have to be set up, one after the other, each with its cells at random.
+
+    To rebuild an array takes hours, so a condition is set up once in a block. Drift within a block then falls on
+    conditions, as it does on whole plots of a split-plot design; a repetition sets each of them up anew, in another
+    order.
+    """
+    ordered = dice.sample(block, len(block))
+    if not any(cell.set_up.changes_something for cell in block):
+        return ordered
+    plots: dict[SetUp, list[StudyCell]] = {}
+    for cell in ordered:
+        plots.setdefault(cell.set_up, []).append(cell)
+    return [cell for plot in dice.sample(list(plots.values()), len(plots)) for cell in plot]
+
+
+SHARED_WORDS = (
+    "conditions are set up once in a repetition and held for its runs; their order, and that of the runs within each,"
+    " is random or as written; drift within a repetition can fall on a condition, which further repetitions tell"
+)
+
+
+def shares_conditions(planned: Iterable[Step]) -> bool:
+    """Whether several runs of a repetition share a condition that is set up for them."""
+    counts = Counter((step.repetition, step.cell.set_up) for step in planned if step.cell.set_up.changes_something)
+    return any(count > 1 for count in counts.values())
 
 
 def finished(runs: Iterable[RunInfo], identities: Iterable[str]) -> dict[str, list[RunInfo]]:
@@ -98,6 +129,11 @@ class Matrix:
         self.earlier = finished(store.runs(), (step.identity for step in planned))
         self.result = MatrixResult(None)
         self._values: dict[tuple[str, ...], list[float]] = {}
+        self._keeper = Keeper(
+            lambda what: what.hold(
+                manage=wishes.manage, say=listener.note, stopped=lambda: self.runner.interrupt.requested
+            )
+        )
         self._failed = 0
         self._began_s = time.monotonic()
 
@@ -107,10 +143,31 @@ class Matrix:
 
     def run(self) -> MatrixResult:
         todo = self.missing
+        self._check(todo)
         self.result.reused = len(self.planned) - len(todo)
         self.listener.expect(len(todo))
         if self.result.reused:
             self.listener.note(f"{self.result.reused} of {len(self.planned)} runs are in the store already")
+        if shares_conditions(todo):
+            self._note(SHARED_WORDS)
+        try:
+            self._all(todo)
+            self._keeper.close()
+        except BaseException as error:
+            self._keeper.abandon(error)
+            raise
+        self._close()
+        return self.result
+
+    def _check(self, todo: list[Step]) -> None:
+        """Conditions that cannot be had are refused before anything is measured."""
+        for cell in {step.cell.set_up: step.cell for step in todo}.values():
+            try:
+                cell.set_up.check(manage=self.wishes.manage)
+            except BadInputError as error:
+                raise BadInputError(f"{self.design.name}: {cell.name}: {one_line(error)}") from error
+
+    def _all(self, todo: list[Step]) -> None:
         for number, step in enumerate(todo):
             if self.interrupt.requested:
                 self._end("interrupted", "before the next run began")
@@ -125,8 +182,6 @@ class Matrix:
                 break
             if not self._carry_out(step):
                 break
-        self._close()
-        return self.result
 
     def _carry_out(self, step: Step) -> bool:
         """One repetition, again while it is invalid; whether the study goes on."""
@@ -147,24 +202,20 @@ class Matrix:
             (kept,) = self.store.runs([last.run])
             if not kept.invalid:
                 return self._counted(step, last)
+            self._keeper.close()  # whatever became of the condition, the next try has one of its own
             more = "; once more" if attempt < self.design.retries else "; no more tries, see retries"
             self.listener.note(f"run {last.run} is invalid: {kept.invalid}{more}")
         self._note(f"{step.cell.name}, repetition {step.repetition}: no valid run in {self.design.retries + 1} tries")
         return True
 
     def _one(self, step: Step) -> RunResult:
-        recipe = step.cell.recipe
-        rate = rate_bytes_per_s(recipe.rebuild_rate) if recipe.rebuild_rate else None
-        with holding(
-            step.spec,
-            manage=self.wishes.manage,
-            rate_bytes_per_s=rate,
-            neighbour=recipe.neighbour,
-            array=recipe.array,
-            say=self.listener.note,
-            stopped=lambda: self.runner.interrupt.requested,
-        ) as held:
-            return self.runner.run(step.spec, self._study, held)
+        plan: Json = json.loads(step.spec.plan)
+        held = self._keeper.keep(step.cell.set_up, forecast(plan, []).duration_s)
+        spec = step.spec
+        if held is not None and step.cell.set_up.changes_something:
+            # Which runs were measured in one and the same condition is part of the design.
+            spec = replace(spec, labels={**spec.labels, "set_up": self._keeper.set_ups})
+        return self.runner.run(spec, self._study, held)
 
     def _counted(self, step: Step, last: RunResult) -> bool:
         errors = sum(rate.errors for rate in last.rates)

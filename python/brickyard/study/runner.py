@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from brickyard.analysis import PhaseRate, phase_rates
 from brickyard.conditions import Held
+from brickyard.conditions.verdict import sample_document
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.store import Json, Store
 from brickyard.store.process import own_process
@@ -79,8 +80,8 @@ class Silent:
 class Looking:
     """What is looked at while a run goes on: the counters of the devices, and the state of the array."""
 
-    def __init__(self, watch: circumstances.Watching, held: Held | None) -> None:
-        self._watch, self._held = watch, held
+    def __init__(self, watch: circumstances.Watching, held: Held | None, keep: Callable[[Json], None]) -> None:
+        self._watch, self._held, self._keep = watch, held, keep
         self._looked_s: float | None = None
         self._cost_s = 0.0
 
@@ -88,6 +89,7 @@ class Looking:
         self._watch.event(event)
         if self._held is not None and event["event"] == "phase" and self._looked_s is None:
             self._held.begin()
+            self._told()
             self._looked_s = time.monotonic()
 
     def look(self) -> None:
@@ -97,12 +99,19 @@ class Looking:
             if now - self._looked_s >= max(circumstances.SAMPLE_EVERY_S, self._cost_s / LOOKING_SHARE):
                 self._looked_s = now
                 self._held.sample()
+                self._told()
                 self._cost_s = time.monotonic() - now
 
     def stop(self) -> None:
         if self._held is not None and self._looked_s is not None:
             self._held.sample()
+            self._told()
         self._watch.stop()
+
+    def _told(self) -> None:
+        """Each sample is kept when it comes, so that a kill leaves those that there were."""
+        if self._held is not None and self._held.samples:
+            self._keep({"event": "condition_sample", **sample_document(self._held.samples[-1])})
 
 
 class Runner:
@@ -141,7 +150,9 @@ class Runner:
                 labels=spec.labels,
             )
             self.listener.run_begins(spec, plan)
-            start, end = self._followed(handle, run, Looking(watch, held))
+            start, end = self._followed(
+                handle, run, Looking(watch, held, lambda event: self.store.add_events(run, [event]))
+            )
         finally:
             self.interrupt.attach(None)
             watch.stop()

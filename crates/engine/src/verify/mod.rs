@@ -182,6 +182,19 @@ impl Verifier {
         self.lock().blocks.mark_filled(from, to, generation);
     }
 
+    /// A write that prepares the target is about to be issued: the blocks of the region that lie whole within `buffer`
+    /// become those of generation 0. Whoever prepares does not go on unless every such write succeeds.
+    pub fn prepare(&self, offset_bytes: u64, buffer: &mut [u8]) {
+        let block_bytes = self.format.block_bytes as u64;
+        let (from, to) = self.block_range(offset_bytes, buffer.len() as u64);
+        if from < to {
+            let first_bytes = self.start_bytes + from * block_bytes;
+            let at = (first_bytes - offset_bytes) as usize;
+            self.stamp_filled(first_bytes, 0, &mut buffer[at..at + ((to - from) * block_bytes) as usize]);
+            self.mark_filled(first_bytes, (to - from) * block_bytes, 0);
+        }
+    }
+
     /// A write is about to be issued: chooses its generation, fills `buffer` and stamps its blocks. `pass` counts only
     /// with [`MapChoice::Passes`].
     pub fn begin_write(&self, offset_bytes: u64, pass: u64, buffer: &mut [u8]) {

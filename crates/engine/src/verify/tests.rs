@@ -255,6 +255,30 @@ fn blocks_never_written_have_no_expectation_until_filled() {
     }
 }
 
+/// The requests of a fill know nothing of blocks and regions.
+#[test]
+fn a_fill_prepares_the_whole_blocks_of_the_region_and_touches_nothing_else() {
+    for map in both() {
+        let disk = Disk::new(map, 4, BLOCK);
+        // From half a block into the region to a block behind it.
+        let mut filling = vec![0x11; 4 * BLOCK + BLOCK / 2];
+        disk.verifier.prepare(START + BLOCK as u64 / 2, &mut filling);
+        assert!(filling[..BLOCK / 2].iter().chain(&filling[BLOCK / 2 + 3 * BLOCK..]).all(|byte| *byte == 0x11));
+        let mut found = Vec::new();
+        let mut read = vec![0x11; 4 * BLOCK];
+        read[BLOCK..].copy_from_slice(&filling[BLOCK / 2..BLOCK / 2 + 3 * BLOCK]);
+        read[2 * BLOCK + 9] ^= 1;
+        disk.verifier.end_read(disk.verifier.begin_read(START, 4 * BLOCK as u64), &read, &mut found);
+        let counts = disk.verifier.counts();
+        assert_eq!((counts.checked_blocks, counts.unchecked_blocks, counts.damaged_blocks), (3, 1, 1));
+        assert_eq!(found[0].offset_bytes, START + 2 * BLOCK as u64);
+        // Outside of the region nothing happens.
+        disk.verifier.prepare(0, &mut filling[..BLOCK]);
+        disk.verifier.prepare(START + 4 * BLOCK as u64, &mut filling[..BLOCK]);
+        assert!(filling[..BLOCK / 2].iter().all(|byte| *byte == 0x11));
+    }
+}
+
 #[test]
 fn a_failed_write_may_leave_anything_but_a_foreign_block_until_one_succeeds() {
     for map in both() {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use engine::conductor::{self, RunControl};
 use engine::device::{Completion, Device, Devices, Operation, Order, Setup, Until};
 use engine::event::{CellEvent, ErrorEvent, Event, Interval, PhaseEnd, RunOutcome};
-use engine::streams::TargetArea;
+use engine::streams::{TargetArea, Verifiers};
 use plan::Profile;
 
 pub const US: u64 = 1_000;
@@ -360,7 +360,7 @@ pub fn run_watched(storage: Storage, profile: &str, mut watch: impl FnMut(&Event
     let areas = vec![area; profile.target_count()];
     let control = RunControl::default();
     let mut events = Vec::new();
-    conductor::run(&profile, &areas, Arc::new(storage), 7, &control, &mut |event| {
+    conductor::run(&profile, &areas, Arc::new(storage), Verifiers::new(7), &control, &mut |event| {
         watch(&event, &control);
         events.push(event);
     });

@@ -1,6 +1,9 @@
 //! One session: takes a call when one is due, sends it, waits for its last byte, and connects again when it must.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use super::shared::{Job, Shared};
@@ -25,14 +28,13 @@ pub async fn work<D: Database>(shared: Arc<Shared<D>>, brick: usize, session: Op
                 session.insert(made)
             }
         };
-        let Some(job) = shared.take(brick).await else { return };
-        if open.is_lost() {
-            shared.give_back(job);
+        let Some(job) = take_or_lose(&shared, brick, open).await else { return };
+        let Ok(job) = job else {
             let text = "the connection was closed while it was idle".into();
             shared.disconnected(brick, &Failure { sqlstate: Failure::LOST.into(), text });
             session = None;
             continue;
-        }
+        };
         if let Some(failure) = carry(&shared, open, job, free_ns).await
             && open.is_lost()
         {
@@ -42,6 +44,23 @@ pub async fn work<D: Database>(shared: Arc<Shared<D>>, brick: usize, session: Op
         free_ns = now_ns();
     }
 }
+
+/// The next call, or the word that the connection was lost while it was idle; None when there will be no more.
+async fn take_or_lose<D: Database>(
+    shared: &Shared<D>,
+    brick: usize,
+    session: &mut D::Session,
+) -> Option<Result<Job, Lost>> {
+    let mut taking = pin!(shared.take(brick));
+    let mut idle = pin!(session.idle());
+    poll_fn(|cx| match taking.as_mut().poll(cx) {
+        Poll::Ready(job) => Poll::Ready(job.map(Ok)),
+        Poll::Pending => idle.as_mut().poll(cx).map(|()| Some(Err(Lost))),
+    })
+    .await
+}
+
+struct Lost;
 
 /// One session of a database after the other, and as long as it takes. What happens to its calls meanwhile is decided
 /// where they wait: none is held here.

@@ -29,6 +29,7 @@ impl Brick {
         self.check_ports()?;
         self.check_condition()?;
         self.check_failures()?;
+        self.check_write_cache()?;
         if self.other_members > n || (self.other_members > 0) != self.other_drive.is_some() {
             return Err(format!("other_members = {}: name other_drive as well, and up to {n}", self.other_members));
         }
@@ -50,6 +51,23 @@ impl Brick {
             return Err(
                 "its controller states no rebuild_chunk_bytes from 4KiB to 1GiB; name another, or spares=0".into()
             );
+        }
+        Ok(())
+    }
+
+    /// A cache that is not there, or that a controller keeps off, is switched by nobody.
+    fn check_write_cache(&self) -> Result<(), String> {
+        let Some(on) = self.write_cache else { return Ok(()) };
+        let has_none = |drive: &DriveParameters| match drive {
+            DriveParameters::Rotating(p) => p.cache_bytes.0 == 0,
+            DriveParameters::Ssd(_) => false,
+            DriveParameters::Cloud(_) => true,
+        };
+        if std::iter::once(&self.drive).chain(&self.other_drive).any(has_none) {
+            return Err(format!("write_cache={on}: its drives have no write cache that could be switched"));
+        }
+        if on && self.keeper().is_some_and(|k| !k.drive_write_cache) {
+            return Err("write_cache=true: its controller keeps the write caches of its drives off".into());
         }
         Ok(())
     }

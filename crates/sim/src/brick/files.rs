@@ -69,7 +69,10 @@ impl ArrayFile {
 
 /// `"60s"` or `["60s", "90s"]`.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "one value or a list of them is needed, such as fail_at = \"60s\" and fail_member = [0, 3]"
+)]
 enum OneOrMore<T> {
     One(T),
     More(Vec<T>),
@@ -210,11 +213,37 @@ fn file_of<'a>(spoken: &'a str, texts: &Texts, overrides: &[String]) -> Result<(
     let name = name.trim();
     let mut table = array_table(name, texts)?;
     check_basis_of_changes(name, &table)?;
+    let mut file = read_array(name, &table)?;
     for text in overrides.iter().map(String::as_str).chain(changes.split(',').filter(|c| !c.is_empty())) {
-        apply(&mut table, text).map_err(|e| format!("sim:{name}: {e}"))?;
+        let key = apply(&mut table, text).map_err(|e| format!("sim:{name}: {e}"))?;
+        // Each by itself, so that a value that cannot be read is told with its own key.
+        file = read_array(name, &table).map_err(|_| format!("sim:{name}: {text}: {}", needed_value(key)))?;
     }
-    let file = table.try_into().map_err(|e: toml::de::Error| format!("arrays/{name}: {}", one_line(e.message())))?;
     Ok((name, file))
+}
+
+fn read_array(name: &str, table: &Table) -> Result<ArrayFile, String> {
+    table.clone().try_into().map_err(|e: toml::de::Error| format!("arrays/{name}: {}", one_line(e.message())))
+}
+
+/// What an override needs as its value, for whoever wrote another.
+fn needed_value(key: &str) -> &'static str {
+    match key {
+        "drive" | "other_drive" => "the name of a drive is needed; `brickyard advise parts` lists them",
+        "controller" | "software" => "the name of a controller is needed; `brickyard advise parts` lists them",
+        "level" => "jbod, raid0, raid1, raid5, raid6 or raid10 is needed",
+        "stripe" => "a size such as 64KiB is needed",
+        "write_cache" => "true or false is needed",
+        "host_request" => "a time such as 20us is needed",
+        "condition" => {
+            "normal, degraded, rebuilding, neighbour_rebuilding, initializing or scrubbing is needed; write caches are \
+             switched by write_cache=true or write_cache=false"
+        }
+        "rebuild_position" => "a number of per cent from 0 to 100 is needed",
+        "fail_at" => "a time after the run's begin is needed, such as 60s, or a list such as [\"60s\", \"90s\"]",
+        "fail_member" => "the number of a member is needed, counted from 0, or a list such as [0, 3]",
+        _ => "a whole number of 0 or more is needed",
+    }
 }
 
 /// A drive by itself is an array of one.
@@ -231,7 +260,7 @@ fn array_table(name: &str, texts: &Texts) -> Result<Table, String> {
     Err(format!("sim:{name}: no such brick; there are the drives and {}", known.join(", ")))
 }
 
-fn apply(table: &mut Table, text: &str) -> Result<(), String> {
+fn apply<'a>(table: &mut Table, text: &'a str) -> Result<&'a str, String> {
     let (key, value) = text
         .split_once('=')
         .ok_or_else(|| format!("`{text}` is not an override; write key=value such as members=8"))?;
@@ -245,14 +274,14 @@ fn apply(table: &mut Table, text: &str) -> Result<(), String> {
         let changes =
             changes.and_then(Value::as_table_mut).ok_or("`changes` must be tables, such as [changes.drive]")?;
         changes.insert(of_part.to_string(), parsed);
-        return Ok(());
+        return Ok(key);
     }
     if !OVERRIDES.contains(&key) {
         let (own, parts) = (OVERRIDES.join(", "), PARTS.join(", "));
         return Err(format!("`{key}` is no key of a brick; there are {own}, and PART.KEY for the parts {parts}"));
     }
     table.insert(key.to_string(), parsed);
-    Ok(())
+    Ok(key)
 }
 
 /// An array file that changes a value of a part says where its own comes from.

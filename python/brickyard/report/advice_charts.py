@@ -1,0 +1,225 @@
+"""Duty: the rule-of-thumb charts, published against computed, as one self-contained page and a folder of pictures.
+
+Refusal: it simulates nothing and rates nothing; `advise.charts` does. The page runs no script.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from brickyard import _core
+from brickyard.advise import drive_chart, level_chart, suitability
+from brickyard.advise.charts import SUITABILITY, Cell, Charts, footnotes
+from brickyard.errors import BadInputError, one_line
+from brickyard.outputs import new_page
+from brickyard.report import theme
+from brickyard.report.pictures import Picture, draw
+
+TITLE = "Rules of thumb, computed from models"
+WIDTH = 560
+PUBLISHED, COMPUTED = "published", "computed"
+SOURCES = [PUBLISHED, COMPUTED]
+VERDICTS = ["YES", "NO (cost)", "NO"]
+AGREES = {True: "yes", False: "no", None: "–"}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One chart of a study on the page."""
+
+    name: str
+    pictures: tuple[Picture, ...]
+    cells: list[Cell]
+    notes: list[str]
+
+
+def write_charts(charts: Charts, directory: Path) -> Path:
+    """Writes `report.html` and `pictures/`; gives back the page's absolute path."""
+    shown = [
+        _shown(charts, "RAID", (_levels(charts),)),
+        _shown(
+            charts, "drive class", tuple(_ranges(charts, "drive class", c) for c in _criteria(charts, "drive class"))
+        ),
+        _shown(charts, "interface", tuple(_ranges(charts, "interface", c) for c in _criteria(charts, "interface"))),
+        _shown(charts, SUITABILITY, (_costs(charts),)),
+    ]
+    page = new_page(directory / "report.html")
+    try:
+        pictures = directory / "pictures"
+        pictures.mkdir(parents=True, exist_ok=True)
+        for item in shown:
+            for picture in item.pictures:
+                picture.write(pictures)
+        page.write_text(_render(charts, shown), "utf-8")
+    except OSError as error:
+        raise BadInputError(f"{directory}: report cannot be written: {one_line(error.strerror)}") from error
+    return page.resolve()
+
+
+def _render(charts: Charts, shown: list[Shown]) -> str:
+    environment = Environment(
+        loader=PackageLoader("brickyard.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    pairs = [item for item in charts.ordered if item.basis == level_chart.PER_DATA]
+    return environment.get_template("charts.html.j2").render(
+        title=TITLE,
+        version=_core.version(),
+        summary=f"{charts.agree} of {charts.compared} published ratings agree with what the models give, and "
+        f"{sum(item.agree for item in pairs)} of {sum(item.pairs for item in pairs)} pairs of RAID levels are ordered "
+        "as published.",
+        shown=shown,
+        agrees=AGREES,
+        suitability=SUITABILITY,
+    )
+
+
+def _shown(charts: Charts, chart: str, pictures: tuple[Picture, ...]) -> Shown:
+    cells = [cell for cell in charts.cells if cell.chart == chart]
+    return Shown(f"{chart[0].upper()}{chart[1:]} ({cells[0].study})", pictures, cells, footnotes(charts, chart))
+
+
+def _criteria(charts: Charts, chart: str) -> list[str]:
+    return list(dict.fromkeys(cell.criterion for cell in charts.cells if cell.chart == chart))
+
+
+def _levels(charts: Charts) -> Picture:
+    """The share of the best level for both drives, a panel a criterion, the published rating beside the level."""
+    said = {(cell.item, cell.criterion): cell.published for cell in charts.cells if cell.chart == "RAID"}
+    panels = [_level_panel(charts, criterion, said) for criterion in level_chart.CRITERIA]
+    chart = alt.vconcat(*panels, spacing=16).properties(
+        title="RAID levels: published rating, computed share of the best"
+    )
+    return draw("raid-levels", "The share of the best RAID level's figure beside the published ratings", chart)
+
+
+def _level_panel(charts: Charts, criterion: str, said: dict[tuple[str, str], str]) -> Any:
+    rows: list[dict[str, Any]] = []
+    for kind, levels in charts.levels.items():
+        best = max(figures.figure(criterion) for figures in levels.values())
+        for level, figures in levels.items():
+            item = suitability.level_name(level)
+            rows.append(
+                {
+                    "label": f"{item}: {said[item, criterion]}",
+                    "rank": level_chart.ORDER.index(said[item, criterion]),
+                    "drive": f"{kind} drives",
+                    "share": figures.figure(criterion) / best,
+                }
+            )
+    order = [row["label"] for row in sorted(rows, key=lambda row: (row["rank"], -float(row["share"])))]
+    y = alt.Y("label:N", title=None, sort=list(dict.fromkeys(order)), axis=alt.Axis(labelLimit=200))
+    x = alt.X(
+        "share:Q",
+        title=criterion,
+        scale=alt.Scale(domain=[0, 1]),
+        axis=alt.Axis(format=".0%", values=[0, 0.2, 0.4, 0.6, 0.8, 0.9, 1]),
+    )
+    kinds = [f"{kind} drives" for kind in charts.levels]
+    shade = alt.Color("drive:N", title=None, scale=alt.Scale(domain=kinds, range=[theme.BLUE, theme.ORANGE]))
+    shape = alt.Shape("drive:N", title=None, scale=alt.Scale(domain=kinds, range=["circle", "square"]))
+    marks = alt.Chart(alt.InlineData(values=rows)).mark_point(size=75, filled=True, opacity=0.9)
+    encoded = marks.encode(x=x, y=y, yOffset=alt.YOffset("drive:N", sort=kinds), color=shade, shape=shape)
+    return encoded.properties(width=WIDTH - 100, height=alt.Step(13))
+
+
+def _ranges(charts: Charts, chart: str, criterion: str) -> Picture:
+    """Published ranges above computed ones, a pair of bars for each class."""
+    rows: list[dict[str, Any]] = []
+    for cell in charts.cells:
+        if (cell.chart, cell.criterion) != (chart, criterion):
+            continue
+        for source, text in ((PUBLISHED, cell.published), (COMPUTED, cell.computed)):
+            if text is not None:
+                low, high = drive_chart.ends_of(text)
+                rows.append({"item": cell.item, "source": source, "low": low, "high": high, "text": text})
+    items = list(dict.fromkeys(row["item"] for row in rows))
+    base = alt.Chart(alt.InlineData(values=rows))
+    y = alt.Y("item:N", title=None, sort=items, axis=alt.Axis(labelLimit=200))
+    beside = alt.YOffset("source:N", sort=SOURCES)
+    x = alt.X("low:Q", title=criterion, scale=alt.Scale(zero=True, nice=True))
+    shade = alt.Color("source:N", title=None, scale=alt.Scale(domain=SOURCES, range=[theme.BLACK, theme.BLUE]))
+    lines = base.mark_rule(strokeWidth=6).encode(x=x, x2="high:Q", y=y, yOffset=beside, color=shade)
+    shape = alt.Shape("source:N", title=None, scale=alt.Scale(domain=SOURCES, range=["square", "circle"]))
+    ends = [
+        base.mark_point(size=55, filled=True, opacity=1).encode(
+            x=alt.X(f"{end}:Q"), y=y, yOffset=beside, color=shade, shape=shape
+        )
+        for end in ("low", "high")
+    ]
+    words = base.mark_text(align="left", dx=9, fontSize=11.5, color=theme.INK).encode(
+        x="high:Q", y=y, yOffset=beside, text="text:N"
+    )
+    picture = alt.layer(lines, *ends, words).properties(
+        width=WIDTH - 100, height=alt.Step(20), title=f"{chart[0].upper()}{chart[1:]}: {criterion}"
+    )
+    slug = f"{chart}-{criterion}".lower().replace("/", "-per-").replace(" ", "-")
+    return draw(slug, f"{criterion} by {chart}, published and computed", picture)
+
+
+def _costs(charts: Charts) -> Picture:
+    """What each class costs for each application, coloured by the computed verdict; the published one in words."""
+    said = {(c.item, c.criterion): c.published for c in charts.cells if c.chart == SUITABILITY}
+    rows = [
+        {
+            "item": found.item,
+            "application": found.application.criterion,
+            "cost": found.offer.cost if found.offer else 0.0,
+            "verdict": _kind(found.verdict),
+            "text": f"{found.verdict}; published {said[found.item, found.application.criterion]}",
+            "offer": "" if found.offer is None else found.offer.name,
+        }
+        for found in charts.suited
+    ]
+    panels = [
+        _cost_panel([row for row in rows if row["application"] == application.criterion], rows, application)
+        for application in charts.assumed.applications
+    ]
+    prices = ", ".join(f"{kind.item} {kind.price:g}" for kind in charts.assumed.classes)
+    title = alt.TitleParams(
+        "The cheapest bricks that meet what is asked, while rebuilding too",
+        subtitle=f"cost in prices of a drive, assumed: {prices}",
+        subtitleColor=theme.PALE,
+    )
+    chart = alt.vconcat(*panels, spacing=16).properties(title=title)
+    return draw("suitability", "Cost of the cheapest brick of each class for each application, with its verdict", chart)
+
+
+def _kind(verdict: str) -> str:
+    return next(kind for kind in VERDICTS[1:] + VERDICTS[:1] if verdict.startswith(kind))
+
+
+def _cost_panel(rows: Sequence[dict[str, Any]], every: Sequence[dict[str, Any]], given: suitability.Application) -> Any:
+    items = [row["item"] for row in rows]
+    # Words stand right of the bars, so the axis goes further than its labels.
+    most = max(float(row["cost"]) for row in every) or 1.0
+    step = 10.0 ** math.floor(math.log10(most))
+    ticks = [step * number for number in range(10) if step * number <= most]
+    scale = alt.Scale(domain=[0, most * 1.9], nice=False)
+    base = alt.Chart(alt.InlineData(values=list(rows)))
+    y = alt.Y("item:N", title=None, sort=items, axis=alt.Axis(labelLimit=200))
+    x = alt.X(
+        "cost:Q",
+        title=f"{given.criterion}: {given.asked}",
+        scale=scale,
+        axis=alt.Axis(titleFontSize=11.5, values=ticks),
+    )
+    shade = alt.Color(
+        "verdict:N",
+        title=None,
+        scale=alt.Scale(domain=VERDICTS, range=[theme.BLUE, theme.ORANGE, theme.VERMILLION]),
+    )
+    bars = base.mark_bar(size=16).encode(x=x, y=y, color=shade)
+    words = base.mark_text(align="left", dx=6, fontSize=11.5, color=theme.INK).encode(x=x, y=y, text="label:N")
+    words = words.transform_calculate(label="datum.offer == '' ? datum.text : datum.text + ' · ' + datum.offer")
+    return alt.layer(bars, words).properties(width=WIDTH, height=alt.Step(26))
