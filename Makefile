@@ -30,6 +30,7 @@ lint: $(VENV)/.locked
 bench: $(VENV)/.built
 	$(BIN)/python benches/compare.py
 	$(BIN)/python benches/replay.py
+	$(BIN)/python benches/large_log.py
 
 # The static worker, for guests, containers and hosts without Python.
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')

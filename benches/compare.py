@@ -1,8 +1,8 @@
 """What Brickyard costs and reaches, side by side with its peers in one run.
 
 Every comparison alternates its contestants, each round beginning with another, so that a drift of the machine falls on
-all of them. Tables show medians, and of rates the least and the most as well. How a contestant does against the first
-is the median of the rounds' own ratios, since the two of a round are nearest in time.
+all of them. Tables show medians, and of rates the least and the most as well. How a contestant does against a peer is
+the median of the rounds' own ratios, since the two of a round are nearest in time.
 Whole-process CPU comes from wait4, which sees the kernel workers of a ring; the generator's own time is measured by
 the clock around its loop. Without root or a RAM-backed block device the comparisons that need one are left out by name.
 
@@ -170,7 +170,7 @@ def fill(target: Path) -> None:
 
 
 def duel(name: str, contestants: list[Contestant], rounds: int) -> list[str]:
-    """Alternates the contestants and returns the lines of a table: medians, spread, and each against the first."""
+    """Alternates the contestants and returns the lines of a table: medians, spread, and each against every peer."""
     results: dict[str, list[Figures]] = {label: [] for label, _ in contestants}
     for number in range(rounds):
         turn = number % len(contestants)
@@ -178,16 +178,22 @@ def duel(name: str, contestants: list[Contestant], rounds: int) -> list[str]:
             print(f"  {name}: round {number + 1}/{rounds}, {label}          ", end="\r", file=sys.stderr, flush=True)
             results[label].append(contestant())
     keys = list(dict.fromkeys(key for runs in results.values() for f in runs for key in f.values))
-    lines = ["", f"### {name}", "", f"| | {' | '.join(keys)} | against the first |"]
-    lines.append("|---" * (len(keys) + 2) + "|")
-    first = results[contestants[0][0]]
+    rated = [label for label, runs in results.items() if "iops" in runs[0].values]
+    peers = [label for label in rated if not label.startswith("Brickyard")] or rated[:1]
+    lines = ["", f"### {name}", "", f"| | {' | '.join([*keys, *(f'against {peer}' for peer in peers)])} |"]
+    lines.append("|---" * (len(keys) + len(peers) + 1) + "|")
     for label, runs in results.items():
         cells = [spread([f.values[key] for f in runs if key in f.values], key == "iops") for key in keys]
-        ratios = [f.values["iops"] / g.values["iops"] for f, g in zip(runs, first, strict=True) if "iops" in f.values]
-        against = "" if runs is first or not ratios else f"{statistics.median(ratios):.2f} ({extremes(ratios, '.2f')})"
-        lines.append(f"| {label} | {' | '.join(cells)} | {against} |")
+        cells += [against(runs, results[peer]) if label in rated and label != peer else "" for peer in peers]
+        lines.append(f"| {label} | {' | '.join(cells)} |")
     print("\n".join(lines), flush=True)
     return lines
+
+
+def against(runs: list[Figures], others: list[Figures]) -> str:
+    """The median of the rounds' own ratios, with the least and the most."""
+    ratios = [f.values["iops"] / g.values["iops"] for f, g in zip(runs, others, strict=True)]
+    return f"{statistics.median(ratios):.2f} ({extremes(ratios, '.2f')})"
 
 
 def extremes(values: list[float], form: str) -> str:
@@ -375,7 +381,7 @@ def phase_rate(output: str, phase: int) -> float:
             requests += sum(c["requests"] for c in event["cells"])
     if start_ns is None:
         sys.exit("a verified run has no such phase")
-    return requests * 1e9 / (end_ns - start_ns)
+    return float(requests * 1e9 / (end_ns - start_ns))
 
 
 def open_loop(bench: Bench, device: Path, kind: str, rounds: int) -> list[str]:
@@ -446,7 +452,7 @@ def compare(bench: Bench, rounds: int, only: str, stack: ExitStack) -> list[str]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.5)
     parser.add_argument("--only", default="", help="only comparisons whose name contains this word")
     parser.add_argument("--write", type=Path, help="file that gets the tables as Markdown")

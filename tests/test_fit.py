@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from brickyard import bricks
+from brickyard.advise.fitting.course import falls
 from brickyard.advise.fitting.search import fit
 from brickyard.advise.fitting.seen import Seen, split
 from brickyard.cli import main
-from brickyard.store import Json
+from brickyard.store import Json, Store
 
 WITH_SBIN = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}
 
@@ -119,6 +122,54 @@ def test_runs_of_the_store_are_fitted_to_and_what_is_missing_is_said(
     assert any("one request in flight" in text for text in found["caveats"])
     assert abs(found["parameters"]["iops"]["value"] / 64_000 - 1) < 0.1
     assert "several bricks" in refusal(capsys, "advise", "fit", "1-60", "--store", store, "-o", place)
+
+
+def changed(tmp_path: Path, drive: str, **changes: str) -> str:
+    """A shipped drive with other values, as a file of the user's own."""
+    head, basis = bricks.texts()[f"drives/{drive}"].split("[basis]")
+    for key, value in changes.items():
+        head, found = re.subn(rf"(?m)^{key} = .*$", f"{key} = {value}", head)
+        assert found == 1
+    place = tmp_path / f"{drive}.toml"
+    place.write_text(f"{head}[basis]{basis}", "utf-8")
+    return f"sim:{place}"
+
+
+def test_credits_are_found_where_a_run_spends_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    store = str(tmp_path / "s.db")
+    target = changed(tmp_path, "gp2", iops="1000", peak_iops="3000", burst_ios="30_000")
+    common = (target, "--set", "address=random", "--set", "warmup=1s", "--store", store)
+    run(capsys, "run", "sqlio-random-read-4", *common, "--set", "depth=32", "--set", "duration=60s")
+    run(capsys, "run", "sqlio-random-read-1", *common, "--set", "duration=20s")
+    found = run(capsys, "advise", "fit", "1-2", "--store", store, "-o", str(tmp_path / "b.toml"))
+    assert [fall["run"] for fall in found["falls"]] == [1]  # one at a time stays below the cap
+    fall = found["falls"][0]
+    assert fall["meaning"] == "credits"
+    assert fall["first_per_s"] == pytest.approx(3000, rel=0.05)
+    assert fall["lasting_per_s"] == pytest.approx(1000, rel=0.05)
+    # 30,000 credits last 15 s where 2,000 a second more are taken than come.
+    assert fall["surplus_requests"] == pytest.approx(30_000, rel=0.1)
+
+
+def test_the_room_of_a_cache_is_found_where_writes_fill_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    store = str(tmp_path / "s.db")
+    common = ("--set", "warmup=0s", "--set", "duration=30s", "--store", store)
+    run(capsys, "run", "sqlio-random-write-4", "sim:overland-2007-sas", "--set", "depth=64", *common)
+    fresh = changed(tmp_path, "nvme-tlc-3840", steady="false", slc_cache_bytes='"64GiB"', slc_program_time='"250us"')
+    run(capsys, "run", "sqlio-sequential-write-4", fresh, *common)
+    with Store(Path(store)) as kept:
+        array, flash = falls([kept.record(1), kept.record(2)])
+    assert {fall.document()["meaning"] for fall in (array, flash)} == {"cache or credits"}
+    # The controller empties its 256 MiB while they are filled; nothing empties the fast part of the flash.
+    assert array.document()["surplus_bytes"] == pytest.approx(256 << 20, rel=0.15)
+    assert flash.document()["done_bytes"] == pytest.approx(64 << 30, rel=0.1)
+
+
+def test_a_steady_run_has_no_fall(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    store = str(tmp_path / "s.db")
+    run(capsys, "run", "sqlio-random-read-4", "sim:wd2500jd", "--set", "duration=30s", "--store", store)
+    with Store(Path(store)) as kept:
+        assert falls([kept.record(1)]) == []
 
 
 def test_words_that_name_nothing_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from brickyard.cli.options import Placing
 from brickyard.facts import Roots
 from brickyard.facts.write_cache import write_cache_facts
 from brickyard.honesty import (
@@ -266,10 +267,11 @@ def test_check_fails_when_something_is_suspicious(
 
     # Whatever disk this machine has: held against one that turns too slowly for anything, its rate is suspicious.
     monkeypatch.setattr(verb, "write_cache_facts", lambda _target: drive(rotation_per_min=1))
-    given = {"size": "32MiB", "scratch": tmp_path, "overrides": tuple(word for word in SHORT if word != "--set")}
-    assert verb.honesty(store=tmp_path / "runs.db", check=True, **given) == 1  # type: ignore[arg-type]
+    placing = Placing(size="32MiB", scratch=tmp_path)
+    overrides = tuple(word for word in SHORT if word != "--set")
+    assert verb.honesty(store=tmp_path / "runs.db", check=True, placing=placing, overrides=overrides) == 1
     assert "verdict: suspicious" in capsys.readouterr().out
-    assert verb.honesty(store=tmp_path / "runs.db", check=False, **given) == 0  # type: ignore[arg-type]
+    assert verb.honesty(store=tmp_path / "runs.db", check=False, placing=placing, overrides=overrides) == 0
 
 
 def test_a_modelled_brick_is_refused(tmp_path: Path) -> None:

@@ -27,14 +27,14 @@ import pytest
 
 import support
 from brickyard import _core
-from brickyard.analysis import replay as replays
+from brickyard.analysis import replay_head_room, replay_pages, replay_runs, replay_warnings
 from brickyard.analysis.load_curve import Limit
 from brickyard.cli import main
-from brickyard.databases.connect import refuse_second_at, spoken
+from brickyard.databases.connect import refuse_second_at, split_dsns, spoken
 from brickyard.databases.ephemeral import Server, ephemeral_postgres
 from brickyard.errors import BadInputError
 from brickyard.store import Json, Record, Store
-from brickyard.study.replay import link_to, split_dsns
+from brickyard.study.replay import link_to
 
 MAPPING = """
 title = "A shop"
@@ -111,7 +111,7 @@ def replayed(
     assert got == code, err + out[:2000]
     document: Json = json.loads(out)
     with Store(store, must_exist=True) as kept:
-        return document, replays.ends(kept.record(document["runs"][0]["run"]))
+        return document, replay_runs.ends(kept.record(document["runs"][0]["run"]))
 
 
 def measured(place: Path) -> None:
@@ -182,7 +182,7 @@ def test_time_synchronized_keeps_the_logs_times_at_any_speed(
     document, ends = replayed(capsys, *common, "--speed", "2", "--duration", "0.6s", store=place)
     sent = pages(document, "time synchronized at 2")["item"]["calls"]
     with Store(place, must_exist=True) as kept:
-        ends = replays.ends(kept.record(document["runs"][0]["run"]))
+        ends = replay_runs.ends(kept.record(document["runs"][0]["run"]))
     assert sent + ends[0]["unsent_by_brick"][0] == 120
 
 
@@ -200,7 +200,7 @@ def test_a_fire_hose_keeps_to_its_sessions_and_rates_to_their_rate(
     arguments = ["--pace", "fixed:20,50,300", "--again", "--duration", "1s", "--limit", "p99:5s"]
     document, _ = replayed(capsys, *common, "--sessions", "4", *arguments, store=place)
     with Store(place, must_exist=True) as kept:
-        points = replays.offered_points([kept.record(run["run"]) for run in document["runs"]])
+        points = replay_head_room.offered_points([kept.record(run["run"]) for run in document["runs"]])
     assert [point.requests + point.unsent for point in points] == [20, 50, 300]
     # Four sessions of 20 ms carry 200 calls a second: at 300 the queue grows until the end.
     assert points[2].overloaded
@@ -223,7 +223,7 @@ def test_both_paces_give_the_head_room_of_the_study(
     assert len(runs) == 4
     with Store(place, must_exist=True) as kept:
         records = [kept.record(run) for run in runs]
-    item = replays.pages(replays.by_pace(records)["fire hose"])[0]
+    item = replay_pages.pages(replay_runs.by_pace(records)["fire hose"])[0]
     maxima = [max(i.max_ns for i in r.intervals if i.measure == "response") for r in records[:2]]
     assert item.mean_of_max_ns == pytest.approx(sum(maxima) / 2)
     for verb in (["show", str(runs[0])], ["runs"], ["export", str(runs[0]), "-o", str(tmp_path / "x.csv")]):
@@ -334,7 +334,7 @@ def test_a_server_that_is_killed_is_found_again(
                 process.wait()
         assert process.returncode == 0, result
         with Store(tmp_path / "s.db", must_exist=True) as kept:
-            end = replays.ends(kept.record(result["runs"][0]["run"]))[0]
+            end = replay_runs.ends(kept.record(result["runs"][0]["run"]))[0]
         assert sum(end["lost_connections"]) >= 1
         assert sum(end["reconnects"]) >= 1
         item = pages(result, "time synchronized")["item"]
@@ -427,7 +427,7 @@ def test_a_brick_that_dies_disturbs_no_other_and_comes_back(
     assert set(run["replay"]["paces"]["fire hose"]["errors_by_sqlstate"]) <= {"08001", "08006", "57P01", "57P03"}
     with Store(place, must_exist=True) as kept:
         record = kept.record(run["runs"][0]["run"])
-    end = replays.ends(record)[0]
+    end = replay_runs.ends(record)[0]
     assert end["unsent_by_brick"] == [0, 0]
     assert end["reconnects"][0] >= 1
     length_s = max(item.end_ns for item in record.intervals) / 1e9
@@ -538,7 +538,7 @@ def test_ctrl_c_keeps_what_was_measured_and_leaves_no_driver(shop: str, mapping:
     with Store(place, must_exist=True) as kept:
         record = kept.record(1)
     assert record.info.outcome == "interrupted"
-    assert replays.pages([record])[0].calls > 20
+    assert replay_pages.pages([record])[0].calls > 20
     mine = str(log).encode()
     assert not any(mine in line for _, line in _command_lines())
 
@@ -633,7 +633,7 @@ def test_no_average_is_above_the_busiest_second(
     rate = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("Rate"))
     assert f"{said} calls/s on average" in rate
     assert rate.endswith("100 in the busiest second")
-    assert replays.average_per_s(100, 0.99, 97) == 97
+    assert replay_head_room.average_per_s(100, 0.99, 97) == 97
 
 
 def test_a_torn_log_is_said(mapping: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -667,16 +667,16 @@ def test_head_room_is_that_of_the_whole_log_or_says_of_what(tmp_path: Path) -> N
         cut = replay_record(store, {"kind": "fire_hose"}, 6000, 6.0, "duration")
         short = replay_record(store, {"kind": "fire_hose"}, 600, 0.6, logs=whole)
         long = replay_record(store, {"kind": "fire_hose"}, 6002, 6.002, logs=whole)
-    room = replays.head_room([long, piece])
+    room = replay_head_room.head_room([long, piece])
     assert room is not None
     assert (room.of, room.is_judged) == ("log", True)
     assert room.normal_per_s == pytest.approx(6002 / 64)
-    [said] = replays.verdict_lines([long, piece])
+    [said] = replay_head_room.verdict_lines([long, piece])
     assert "the log's average load (93.8 calls/s over 1 min 4 s)" in said
     assert "1000 % of its busiest second (100 calls)" in said
-    [said] = replays.verdict_lines([cut, piece])
+    [said] = replay_head_room.verdict_lines([cut, piece])
     assert "the piece of the log that was replayed (its first 4.0 s: 0.50" in said
-    [said] = replays.verdict_lines([short, piece])
+    [said] = replay_head_room.verdict_lines([short, piece])
     assert "too short to judge" in said
 
 
@@ -685,10 +685,10 @@ def test_a_percentile_of_too_few_calls_is_not_measured(tmp_path: Path) -> None:
         few = replay_record(store, {"kind": "fixed", "rate_per_s": 10.0}, 40, 4.0)
         many = replay_record(store, {"kind": "fixed", "rate_per_s": 500.0}, 2000, 4.0)
     limit = Limit("p99", 500_000)
-    assert replays.verdict_lines([few], limit) == [
+    assert replay_head_room.verdict_lines([few], limit) == [
         "p99 response within 500 µs: not measured: too few calls for p99 at 10.0 calls/s."
     ]
-    assert replays.verdict_lines([many], limit) == ["p99 response within 500 µs: at no rate that was offered."]
+    assert replay_head_room.verdict_lines([many], limit) == ["p99 response within 500 µs: at no rate that was offered."]
 
 
 def test_standard_input_is_a_log_too(shop: str, mapping: Path, tmp_path: Path) -> None:
@@ -700,6 +700,16 @@ def test_standard_input_is_a_log_too(shop: str, mapping: Path, tmp_path: Path) -
         check=True,
     )
     assert json.loads(done.stdout)["document"]["calls"] == 50
+    command = ["replay", "-", "--map", str(mapping), "--to", shop, "--pace", "fire-hose", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "brickyard", *command, "--store", str(tmp_path / "s.db")],
+        input=w3c(items(50, 5.0)),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert pages(json.loads(done.stdout), "fire hose")["item"]["calls"] == 50
 
 
 def test_a_full_store_ends_the_run_and_leaves_no_driver(shop: str, mapping: Path, tmp_path: Path) -> None:
@@ -815,11 +825,14 @@ def test_no_part_of_a_password_with_an_at_is_shown() -> None:
 
 
 def test_databases_are_told_apart_and_routes_agree_with_the_core() -> None:
-    assert split_dsns(("postgresql://a,b/x,postgresql://c/y", "host=h dbname=d")) == [
+    assert split_dsns("postgresql://a,b/x,postgresql://c/y", "host=h dbname=d") == [
         "postgresql://a,b/x",
         "postgresql://c/y",
         "host=h dbname=d",
     ]
+    for wrong in ("", "postgresql://a/x,,postgresql://b/x", "postgresql://a/x,postgresql://a/x"):
+        with pytest.raises(BadInputError):
+            split_dsns(wrong)
     routes = MAPPING + '[[route]]\nbrick = 2\nwhere = { id = "7..9" }\n'
     assert _core.replay_route(routes, "item", {"id": "8"}, 3) == 2
     spread = {_core.replay_route(routes, "item", {"id": str(n)}, 3) for n in range(10, 40)}
@@ -869,7 +882,7 @@ def test_what_spoils_a_replay_is_said(tmp_path: Path, changes: Json, megabytes: 
     with Store(tmp_path / "s.db") as store:
         record = store.record(support.add_run(store, events, plan_=plan))
     record = replace(record, info=replace(record.info, engine=support.start_event(targets=[target])))
-    texts = [warning["text"] for warning in replays.replay_warnings(record)]
+    texts = [warning["text"] for warning in replay_warnings.replay_warnings(record)]
     assert len(texts) == (said is not None)
     assert said is None or said in texts[0]
 

@@ -282,6 +282,16 @@ def test_a_count_may_be_none_at_all() -> None:
         rulers.read("p99<=0ms")
 
 
+def test_the_rate_of_video_is_that_of_its_phase_without_the_drain(capsys: pytest.CaptureFixture[str]) -> None:
+    """Three stations ask more of a slow disk than it has, so requests are in flight when the phase ends."""
+    found = ran(capsys, "video-playback", SLOW_DISK, "--set", "workers=3", "--set", "duration=5s", "--set", "warmup=0s")
+    for row in found["totals"]:
+        assert row["rated_ns"] == 5 * SECOND
+        assert row["requests"] > row["rated_requests"], "a drain is what matters"
+        assert row["iops"] == pytest.approx(row["rated_requests"] / 5)
+        assert row["bytes_per_s"] == pytest.approx(row["rated_bytes"] / 5)
+
+
 def test_the_table_of_targets_counts_what_the_totals_count(capsys: pytest.CaptureFixture[str]) -> None:
     """Requests in flight at the end are in neither rate, and in both counts."""
     found = ran(capsys, "xdd-read", SLOW_DISK, SLOW_DISK, "--set", "duration=1s", "--set", "warmup=0s")

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from brickyard import _core
-from brickyard.analysis import replay as replays
+from brickyard.analysis import replay_head_room, replay_pages
 from brickyard.analysis import terraserver as tables
 from brickyard.cli import main
 from brickyard.databases.ephemeral import Server, ephemeral_postgres
@@ -51,15 +51,15 @@ def test_the_demonstration_prints_both_tables_and_the_head_room(
     fire, timed = records
     # Every call found its tile: none failed, none gave another number of rows than the mapping expects.
     for record in records:
-        every = replays.pages([record])[-1]
+        every = replay_pages.pages([record])[-1]
         assert every.calls > 100
         assert every.errors == every.diverged == 0
     rows = tables.throughput_rows([fire])
     assert [row[0] for row in rows] == ["driver 1", "driver 2", "driver 3", "driver 4", "average", "together"]
     calls = [int(row[2].replace(",", "")) for row in rows]
-    assert sum(calls[:4]) == calls[5] == replays.pages([fire])[-1].calls
+    assert sum(calls[:4]) == calls[5] == replay_pages.pages([fire])[-1].calls
     assert tables.response_rows([timed])[0][0] == "tile"
-    room = replays.head_room(records)
+    room = replay_head_room.head_room(records)
     assert room is not None
     assert room.factor > 1
     assert "password" not in json.dumps([fire.info.plan, fire.info.targets, fire.info.options])

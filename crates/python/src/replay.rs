@@ -69,10 +69,13 @@ fn replay_check(py: Python<'_>, spec_json: &str) -> PyResult<String> {
     .map_err(|e: String| PyValueError::new_err(e))
 }
 
-/// A driver on this process's standard input and output; gives back its exit code.
+/// A driver whose orders come through a descriptor, since standard input may be a log; its events go to standard output.
+/// Gives back its exit code.
 #[pyfunction]
-fn replay_serve(py: Python<'_>) -> i32 {
-    py.detach(|| ::replay::serve::serve(BufReader::new(std::io::stdin()), std::io::stdout()))
+fn replay_serve(py: Python<'_>, orders_fd: i32) -> PyResult<i32> {
+    let orders = std::fs::File::open(format!("/proc/self/fd/{orders_fd}"))
+        .map_err(|e| PyRuntimeError::new_err(format!("no orders can be read: {e}")))?;
+    Ok(py.detach(|| ::replay::serve::serve(BufReader::new(orders), std::io::stdout())))
 }
 
 /// Intervals of several drivers as one.

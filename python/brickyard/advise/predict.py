@@ -68,6 +68,11 @@ def one_phase(plan: Json, name: str | None) -> Json:
     return {**plan, "phase": [{key: value for key, value in phase.items() if key not in ENDS}]}
 
 
+def refuse_chains(plan: Json) -> None:
+    if any(stream.get("chain") for stream in plan["phase"][0]["stream"]):
+        raise BadInputError("a chain waits for its own steps and has no rate of arrival; choose a profile without one")
+
+
 def for_time(plan: Json, length_s: float) -> str:
     """The plan for a given time."""
     length_ns = max(1, round(length_s * 1e9))
@@ -89,8 +94,6 @@ def shares(record: Record) -> dict[int, float]:
 def at_rate(plan: Json, rate_per_s: float, parts: dict[int, float], figure: str, duration_s: float) -> str:
     """The plan in an open loop, long enough for the percentile that is limited."""
     phase = plan["phase"][0]
-    if any(stream.get("chain") for stream in phase["stream"]):
-        raise BadInputError("a chain waits for its own steps and has no rate of arrival; choose a profile without one")
     streams = [
         {
             **stream,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from brickyard.analysis.latency import latency, merge
-from brickyard.analysis.replay import is_replay
+from brickyard.analysis.replay_runs import is_replay
 from brickyard.analysis.totals import Totals, phase_plan, rated_intervals, totals
 from brickyard.store import CHAINS, Json, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, three_digits

@@ -1,12 +1,13 @@
 """Duty: replays in the layout of the SATA study's tables 7 and 8, with its figures beside ours. Pure.
 
-Refusal: no other figures than `analysis.replay` has. The study's are facts of its paper, on two bricks of 2003.
+Refusal: no other figures than `analysis.replay_pages` has. The study's are facts of its paper, on two bricks of 2003.
 """
 
 from __future__ import annotations
 
 from brickyard.analysis.cells import DASH
-from brickyard.analysis.replay import calls_per_s, driver_rates, pages
+from brickyard.analysis.replay_pages import pages
+from brickyard.analysis.replay_runs import calls_per_s, driver_rates
 from brickyard.store import Record
 from brickyard.units import format_count
 

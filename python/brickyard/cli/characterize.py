@@ -14,7 +14,7 @@ from brickyard.cli import options
 from brickyard.cli.output import emit, stderr, stdout
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_characterization, print_circumstances, print_warnings
-from brickyard.cli.target import Aim, aim, aim_modelled, split_overrides
+from brickyard.cli.target import Aim, aim_at, aim_modelled, split_overrides
 from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError
 from brickyard.store import Json, Record, Store
 from brickyard.study.characterize import Characterization, Mode, StudyResult
@@ -30,11 +30,7 @@ def characterize(
     quick: Annotated[bool, Parameter(negative="", help="All cells within about 25 s.")] = False,
     full: Annotated[bool, Parameter(negative="", help="Each cell until it is steady; takes hours.")] = False,
     overrides: options.Overrides = (),
-    size: options.Size = None,
-    scratch: options.Scratch = None,
-    keep: options.Keep = False,
-    overwrite: options.Overwrite = (),
-    i_know_this_destroys_data: options.DestroysData = False,
+    placing: options.Placing = options.AS_IT_IS,
     output: options.ReportPlace = None,
     store: options.StorePlace = None,
     json: options.Json = False,
@@ -55,15 +51,7 @@ def characterize(
     if target and bricks.is_modelled(target):
         place: AbstractContextManager[Aim] = nullcontext(aim_modelled(targets, brick_changes))
     else:
-        place = aim(
-            targets,
-            size=size,
-            scratch=scratch,
-            keep=keep,
-            overwrite=overwrite,
-            destroys_data=i_know_this_destroys_data,
-            quick=quick,
-        )
+        place = aim_at(targets, placing, quick=quick)
     with Store(store) as kept, place as aimed:
         with Interrupt() as interrupt, Terminal() as terminal:
             for note in aimed.notes:

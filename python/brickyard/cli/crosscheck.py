@@ -14,7 +14,7 @@ from brickyard.cli import options
 from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stdout, table
 from brickyard.cli.progress import Terminal
-from brickyard.cli.target import aim
+from brickyard.cli.target import aim_at
 from brickyard.errors import BAD_INPUT, BadInputError
 from brickyard.store import Store
 from brickyard.study.crosscheck import crosscheck as run_crosscheck
@@ -30,11 +30,7 @@ def crosscheck(
     *targets: str,
     overrides: options.Overrides = (),
     repeat: Annotated[int, Parameter(help="How often each of the two runs, in turn.")] = 2,
-    size: options.Size = None,
-    scratch: options.Scratch = None,
-    keep: options.Keep = False,
-    overwrite: options.Overwrite = (),
-    i_know_this_destroys_data: options.DestroysData = False,
+    placing: options.Placing = options.AS_IT_IS,
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
@@ -56,9 +52,7 @@ def crosscheck(
     refuse_programs(text.name, jsonlib.loads(plan), "crosscheck")
     with (
         Store(store) as kept,
-        aim(
-            targets, size=size, scratch=scratch, keep=keep, overwrite=overwrite, destroys_data=i_know_this_destroys_data
-        ) as aimed,
+        aim_at(targets, placing) as aimed,
     ):
         spec = RunSpec(profile=text.name, plan=plan, targets=aimed.targets, options=aimed.options)
         with Interrupt() as interrupt, Terminal() as terminal:

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from brickyard import bricks
 from brickyard.advise.fitting import grid
+from brickyard.advise.fitting.course import Fall, falls
 from brickyard.advise.fitting.search import FITS, Fitted, Predicted, fit
 from brickyard.advise.fitting.seen import Seen, usable
 from brickyard.advise.simulate import Brick, rates, simulate
@@ -74,11 +75,13 @@ def fit_brick(
     if not found:
         raise BadInputError("nothing to fit to: no rate of a single kind of request")
     best = found[0]
+    fallen = falls(records)
     _write(best, place, target)
     if json:
-        emit(_document(found, target, place, refused, loads))
+        emit({**_document(found, target, place, refused, loads), "falls": [fall.document() for fall in fallen]})
     else:
         _print(found, target, place, refused, loads)
+        _print_falls(fallen)
     return 1 if best.verdict == "does not fit" else 0
 
 
@@ -115,7 +118,7 @@ def _measure(
         Interrupt() as interrupt,
         Terminal() as terminal,
     ):
-        for note in aimed.notes:
+        for note in (*aimed.notes, _how_long(plans, seconds, fixed=each is not None)):
             terminal.note(note)
         terminal.expect(len(plans))
         study = _Measuring(kept, Runner(kept, terminal, interrupt), aimed, terminal.note)
@@ -130,6 +133,12 @@ def _measure(
     if outcome != "done":
         raise BrickyardError(f"{target}: {message or 'a run failed'}")
     return records
+
+
+def _how_long(plans: list[str], seconds: float, *, fixed: bool) -> str:
+    whole_s = len(plans) * (seconds + grid.WARMUP_S)
+    slow = "" if fixed else f", on slow storage up to {whole_s * grid.MOST_LONGER / 60:.0f} min"
+    return f"{len(plans)} loads of {seconds:g} s: about {whole_s:.0f} s{slow}; then the fit, up to some minutes"
 
 
 class _Measuring:
@@ -285,6 +294,24 @@ def _print(found: list[Fitted], target: str, place: Path, refused: list[str], lo
     if len(refused) > 3:
         out.print(f"and {len(refused) - 3} more runs left out", markup=False)
     out.print(f"brick: {place}; use it as {spoken(place)}", markup=False, soft_wrap=True)
+
+
+def _print_falls(fallen: list[Fall]) -> None:
+    if not fallen:
+        return
+    out = stdout()
+    out.print("The rate fell within these runs; the model has their mean, and no burst:", markup=False)
+    for fall in fallen[:MOST_FALLS]:
+        out.print(f"  {fall.words}", markup=False, soft_wrap=True)
+    if len(fallen) > MOST_FALLS:
+        out.print(f"  and {len(fallen) - MOST_FALLS} more", markup=False)
+    if any(fall.reads for fall in fallen):
+        out.print(
+            "  --set burst_ios=… --set peak_iops=… gives a capped volume its credits", markup=False, soft_wrap=True
+        )
+
+
+MOST_FALLS = 6
 
 
 def _sentence(best: Fitted) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -14,7 +15,7 @@ from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stdout, table
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_circumstances
-from brickyard.cli.target import aim
+from brickyard.cli.target import aim_at
 from brickyard.errors import BAD_INPUT, FAILED, BadInputError
 from brickyard.facts.write_cache import write_cache_facts
 from brickyard.honesty import SUSPICIOUS, Figures, Finding, figures, findings, verdict
@@ -41,11 +42,7 @@ def honesty(
         bool, Parameter(negative="", help="The data sheet says that the write cache survives a power cut.")
     ] = False,
     overrides: options.Overrides = (),
-    size: options.Size = None,
-    scratch: options.Scratch = None,
-    keep: options.Keep = False,
-    overwrite: options.Overwrite = (),
-    i_know_this_destroys_data: options.DestroysData = False,
+    placing: options.Placing = options.AS_IT_IS,
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
@@ -60,13 +57,9 @@ def honesty(
         raise BadInputError(f"{target}: a modelled brick does what its model says; name a file or a device")
     with (
         Store(store) as kept,
-        aim(
+        aim_at(
             (target,) if target else (),
-            size=size if target else size or DEFAULT_SIZE,
-            scratch=scratch,
-            keep=keep,
-            overwrite=overwrite,
-            destroys_data=i_know_this_destroys_data,
+            placing if target or placing.size else replace(placing, size=DEFAULT_SIZE),
         ) as aimed,
     ):
         with Interrupt() as interrupt, Terminal() as terminal:

@@ -19,7 +19,7 @@ from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_circumstances, print_warnings
-from brickyard.cli.target import aim, aim_modelled, split_overrides
+from brickyard.cli.target import aim_at, aim_modelled, split_overrides
 from brickyard.errors import BAD_INPUT, BadInputError, one_line
 from brickyard.store import Json, Record, Store
 from brickyard.study.fit import refuse_programs
@@ -45,11 +45,7 @@ def load_curve(
     levels: Annotated[str, Parameter(help="Rates to offer, in per cent of the closed loop's.")] = LEVELS,
     phase: Annotated[str | None, Parameter(help="Which phase, where the profile has several.")] = None,
     overrides: options.Overrides = (),
-    size: options.Size = None,
-    scratch: options.Scratch = None,
-    keep: options.Keep = False,
-    overwrite: options.Overwrite = (),
-    i_know_this_destroys_data: options.DestroysData = False,
+    placing: options.Placing = options.AS_IT_IS,
     output: options.ReportPlace = None,
     store: options.StorePlace = None,
     json: options.Json = False,
@@ -74,9 +70,7 @@ def load_curve(
         Store(store) as kept,
         nullcontext(aim_modelled(targets, brick_changes))
         if any(bricks.is_modelled(target) for target in targets)
-        else aim(
-            targets, size=size, scratch=scratch, keep=keep, overwrite=overwrite, destroys_data=i_know_this_destroys_data
-        ) as aimed,
+        else aim_at(targets, placing) as aimed,
     ):
         with Interrupt() as interrupt, Terminal() as terminal:
             for note in aimed.notes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -69,6 +70,23 @@ DestroysData = Annotated[
         help="Needed as well where the target carries a file system, partition table, RAID or LVM signature.",
     ),
 ]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Placing:
+    """What a verb may make, keep and write over: the same options wherever a target is measured."""
+
+    size: Size = None
+    scratch: Scratch = None
+    keep: Keep = False
+    overwrite: Overwrite = ()
+    i_know_this_destroys_data: DestroysData = False
+
+
+AS_IT_IS = Placing()
+
+
 Output = Annotated[Path | None, Parameter(name=["--output", "-o"], help="Where to write.")]
 ReportPlace = Annotated[
     Path | None,

@@ -6,19 +6,21 @@ import json as jsonlib
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from brickyard import bricks, profiles
 from brickyard.advise import predict as predicting
-from brickyard.advise.simulate import FILL_S, Brick, absorbs_writes, rates, simulate
+from brickyard.advise.simulate import FILL_S, Brick, absorbs_writes, rates, simulate, unverified
 from brickyard.cli import options
 from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.cli.progress import Terminal
 from brickyard.cli.target import aim, split_overrides
 from brickyard.errors import BadInputError, BrickyardError
+from brickyard.rulers import Ruler
 from brickyard.store import Json, Record, Store
 from brickyard.study.fit import refuse_programs
 from brickyard.study.interrupt import Interrupt
@@ -37,7 +39,12 @@ def predict(
     per_mailbox: Annotated[float | None, Parameter(help="Requests a second of one mailbox, such as 0.5.")] = None,
     per_page: Annotated[float | None, Parameter(help="Requests that one page view makes.")] = None,
     phase: Annotated[str | None, Parameter(help="Which phase of the profile.")] = None,
-    condition: options.Condition = None,
+    condition: Annotated[
+        tuple[str, ...],
+        Parameter(
+            negative="", consume_multiple=True, help="Of a modelled brick: normal, degraded, rebuilding, several."
+        ),
+    ] = (),
     duration: Annotated[
         str | None, Parameter(help="Of each rate; else 60s of virtual time, or 10s on a real target.")
     ] = None,
@@ -59,7 +66,7 @@ def predict(
     from brickyard import _core
 
     modelled = bricks.is_modelled(target)
-    if condition is not None and not modelled:
+    if condition and not modelled:
         raise BadInputError("--condition: only a modelled brick (sim:NAME) can be put into a condition here")
     for name, value in (("--per-mailbox", per_mailbox), ("--per-page", per_page)):
         if value is not None and not 0 < value < float("inf"):
@@ -72,36 +79,53 @@ def predict(
     if length_s <= 0:
         raise BadInputError("--duration: must be above 0")
     changes, of_brick = split_overrides((target,), list(overrides))
+    if modelled:
+        changes = [*unverified(profile), *changes]
     whole: Json = jsonlib.loads(profiles.validate(profiles.read(profile), changes))
     refuse_programs(profile, whole, "advise predict")
     plan = predicting.one_phase(whole, phase)
+    predicting.refuse_chains(plan)
     if modelled and _fills(plan, target, of_brick):
         plan["phase"][0]["warmup"] = f"{FILL_S}s"
+    found = []
+    for state in dict.fromkeys(condition or ("normal",)):
+        with (
+            _modelled(target, state.replace("-", "_"), of_brick)
+            if modelled
+            else _real(profile, target, overwrite, i_know_this_destroys_data, store)
+        ) as measure:
+            found.append(_predicted(plan, target, state, ruler, length_s, measure))
+    _answer(profile, target, limit, found, per_mailbox, per_page, as_json=json)
+    return 0 if all(item.carried.best for item in found) else 1
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What a brick carries in one condition, beside what it does when nothing limits the rate."""
+
+    condition: str
+    unlimited_per_s: float
+    carried: predicting.Carried
+
+
+def _predicted(plan: Json, target: str, condition: str, ruler: Ruler, length_s: float, measure: Measure) -> Predicted:
     console = stderr()
-    with (
-        _modelled(target, condition, of_brick)
-        if modelled
-        else _real(profile, target, overwrite, i_know_this_destroys_data, store)
-    ) as measure:
-        console.print("what the brick does when nothing limits the rate …", markup=False)
-        unlimited = measure(predicting.for_time(plan, length_s))
-        parts = predicting.shares(unlimited)
-        if not parts:
-            raise BrickyardError(f"{target}: no request was completed; there is nothing to predict from")
+    figure = ruler.requirements[0].figure
+    console.print(f"{condition}: what the brick does when nothing limits the rate …", markup=False)
+    unlimited = measure(predicting.for_time(plan, length_s))
+    parts = predicting.shares(unlimited)
+    if not parts:
+        raise BrickyardError(f"{target}: no request was completed; there is nothing to predict from")
 
-        def attempt(rate: float) -> predicting.Step:
-            record = measure(predicting.at_rate(plan, rate, parts, ruler.requirements[0].figure, length_s))
-            step = predicting.step(record, ruler, rate)
-            console.print(
-                f"{format_iops(rate)} requests/s: {limit.partition(':')[0]} {format_ns(step.value_ns)}"
-                f"{'' if step.holds else ', too slow'}",
-                markup=False,
-            )
-            return step
+    def attempt(rate: float) -> predicting.Step:
+        record = measure(predicting.at_rate(plan, rate, parts, figure, length_s))
+        step = predicting.step(record, ruler, rate)
+        said = f"{condition}, {format_iops(rate)} requests/s: {figure} {format_ns(step.value_ns)}"
+        console.print(said + ("" if step.holds else ", too slow"), markup=False)
+        return step
 
-        carried = predicting.highest(attempt, max(1.0, rates(unlimited)[0] / 2))
-    _answer(profile, target, condition or "normal", limit, carried, per_mailbox, per_page, as_json=json)
-    return 0 if carried.best else 1
+    most = rates(unlimited)[0]
+    return Predicted(condition, most, predicting.highest(attempt, max(1.0, most / 2)))
 
 
 def _fills(plan: Json, target: str, overrides: list[str]) -> bool:
@@ -142,42 +166,66 @@ def _real(
 def _answer(
     profile: str,
     target: str,
-    condition: str,
     limit: str,
-    carried: predicting.Carried,
+    found: list[Predicted],
     per_mailbox: float | None,
     per_page: float | None,
     *,
     as_json: bool,
 ) -> None:
-    best = carried.best
-    rate = best.rate_per_s if best else 0.0
-    mailboxes = None if per_mailbox is None else math.floor(rate / per_mailbox)
-    pages = None if per_page is None else rate / per_page
+    documents = [_document(item, per_mailbox, per_page) for item in found]
     if as_json:
-        emit(
-            {
-                "profile": profile,
-                "target": target,
-                "condition": condition,
-                "limit": limit,
-                "rate_per_s": best.rate_per_s if best else None,
-                "value_ns": best.value_ns if best else None,
-                "mailboxes": mailboxes,
-                "pages_per_s": pages,
-                "steps": [step.document() for step in carried.steps],
-            }
-        )
+        emit({"profile": profile, "target": target, "limit": limit, **documents[0], "conditions": documents})
         return
     out = stdout()
-    if best is None:
-        out.print(f"{target}, {condition}: no rate keeps {limit.replace(':', ' within ')}", markup=False)
-        return
+    figure, _, most = limit.partition(":")
     rows = [
-        ["requests a second", format_iops(rate)],
-        [f"response, {limit.partition(':')[0]}", format_ns(best.value_ns)],
+        ["requests a second", *(_cell(d["rate_per_s"], format_iops) for d in documents)],
+        [f"response, {figure}", *(_cell(d["value_ns"], format_ns) for d in documents)],
     ]
-    rows += [] if mailboxes is None else [["mailboxes", f"{mailboxes:,}"]]
-    rows += [] if pages is None else [["page views a second", format_iops(pages)]]
-    out.print(f"{profile} on {target}, {condition}, within {limit.replace(':', ' ')}", style="bold", markup=False)
-    out.print(table("", [("carries", "left"), ("", "right")], rows))
+    if per_mailbox is not None:
+        rows.append(
+            [f"mailboxes, {per_mailbox:g}/s each", *(_cell(d["mailboxes"], lambda n: f"{n:,}") for d in documents)]
+        )
+    if per_page is not None:
+        rows.append(
+            [
+                f"page views a second, {per_page:g} requests each",
+                *(_cell(d["pages_per_s"], format_iops) for d in documents),
+            ]
+        )
+    rows.append(["closed loop, as the profile is", *(format_iops(item.unlimited_per_s) for item in found)])
+    out.print(f"What {target} carries of {profile} with {figure} within {most}", style="bold", markup=False)
+    out.print(table("", [("", "left"), *((item.condition, "right") for item in found)], rows))
+    for item in found:
+        if item.carried.best is None:
+            lowest = min(item.carried.steps, key=lambda step: step.rate_per_s)
+            out.print(
+                f"{item.condition}: no rate keeps {figure} within {most}; at {format_iops(lowest.rate_per_s)} a "
+                f"second it is {format_ns(lowest.value_ns)}",
+                markup=False,
+                soft_wrap=True,
+            )
+    out.print(
+        "open loop with Poisson arrivals in the profile's mix; last line: its own requests in flight, no limit",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _cell(value: Any, form: Callable[[Any], str]) -> str:
+    return "none" if value is None else form(value)
+
+
+def _document(item: Predicted, per_mailbox: float | None, per_page: float | None) -> Json:
+    best = item.carried.best
+    rate = None if best is None else best.rate_per_s
+    return {
+        "condition": item.condition,
+        "rate_per_s": rate,
+        "value_ns": None if best is None else best.value_ns,
+        "mailboxes": None if per_mailbox is None or rate is None else math.floor(rate / per_mailbox),
+        "pages_per_s": None if per_page is None or rate is None else rate / per_page,
+        "unlimited_per_s": item.unlimited_per_s,
+        "steps": [step.document() for step in item.carried.steps],
+    }

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from brickyard import _core
 from brickyard.analysis import replay as replays
+from brickyard.analysis import replay_runs
 from brickyard.analysis.summary import run_document
 from brickyard.cli import options
 from brickyard.cli.characterize import EXIT_CODES
@@ -17,12 +18,14 @@ from brickyard.cli.output import emit, stderr, stdout
 from brickyard.cli.progress import CALLS, Terminal
 from brickyard.cli.replay_tables import print_explained, print_replay
 from brickyard.cli.tables import print_circumstances, print_warnings
+from brickyard.databases.connect import split_dsns
 from brickyard.errors import BAD_INPUT, INTERRUPTED, BadInputError, one_line
 from brickyard.store import Json, Store
 from brickyard.study.interrupt import Interrupt
-from brickyard.study.replay import STDIN, ReplaySpec, check, split_dsns, why_no_call, with_pace
+from brickyard.study.replay import ReplaySpec, check, why_no_call, with_pace
 from brickyard.study.replay import explain as explained
 from brickyard.study.replay import replay as replay_once
+from brickyard.study.replay_drivers import STDIN
 from brickyard.study.runner import RunResult
 
 
@@ -76,7 +79,7 @@ def replay(
         W3C extended (IIS), common or combined (Apache, nginx), JSON lines; plain, gzip or zstd; - is standard input.
     """
     logs = tuple(STDIN if log == "/dev/stdin" else log for log in logs)
-    databases = split_dsns(to)
+    databases = split_dsns(*to)
     spec = ReplaySpec(
         logs=list(logs),
         mapping_text=_read(mapping),
@@ -143,7 +146,7 @@ def _run(store: Store, terminal: Terminal, interrupt: Interrupt, specs: list[Rep
             results.append(replay_once(store, terminal, interrupt, spec, labels if study else None, study))
             if results[-1].outcome != "done":
                 break
-            if results[-1].outcome == "done" and not replays.issued_calls(store.record(results[-1].run)):
+            if results[-1].outcome == "done" and not replay_runs.issued_calls(store.record(results[-1].run)):
                 raise BadInputError(why_no_call(spec))
     finally:
         if study is not None:

@@ -1,11 +1,11 @@
-"""Duty: replays as tables in the terminal. Refusal: no figure that `analysis.replay` did not give."""
+"""Duty: replays as tables in the terminal. Refusal: no figure that `analysis.replay_…` did not give."""
 
 from __future__ import annotations
 
 from rich.console import Console
 from rich.text import Text
 
-from brickyard.analysis import replay
+from brickyard.analysis import replay_disks, replay_head_room, replay_pages, replay_runs, replay_warnings
 from brickyard.analysis.load_curve import Limit
 from brickyard.cli.output import table
 from brickyard.store import Json, Record
@@ -21,10 +21,10 @@ def _columns(names: list[str], text_columns: int = 1) -> list[tuple[str, str]]:
 
 def print_replay(console: Console, records: list[Record], limit: Limit | None = None) -> None:
     """The runs of one command: calls/s by driver, figures by page, and the verdict."""
-    columns, rows = replay.throughput_rows(records)
+    columns, rows = replay_pages.throughput_rows(records)
     console.print(table("Calls a second", _columns(columns), rows))
     _print_curve(console, records)
-    groups = replay.by_pace(records)
+    groups = replay_runs.by_pace(records)
     if len(groups) > PACES_SHOWN:
         console.print(Text("brickyard show RUN has the pages of each", style="dim"))
         groups = {}
@@ -32,8 +32,8 @@ def print_replay(console: Console, records: list[Record], limit: Limit | None = 
         console.print()
         repeated = f", {len(group)} repetitions" if len(group) > 1 else ""
         title = f"{name[0].upper()}{name[1:]}{repeated}: response time by page"
-        console.print(table(title, _columns(replay.PAGE_COLUMNS), replay.page_rows(group)))
-        columns, bricks = replay.brick_table(group)
+        console.print(table(title, _columns(replay_pages.PAGE_COLUMNS), replay_pages.page_rows(group)))
+        columns, bricks = replay_pages.brick_table(group)
         if bricks:
             console.print()
             console.print(table("By database", _columns(columns), bricks))
@@ -42,46 +42,52 @@ def print_replay(console: Console, records: list[Record], limit: Limit | None = 
 
 
 def _print_curve(console: Console, records: list[Record]) -> None:
-    points = replay.offered_points(records)
+    points = replay_head_room.offered_points(records)
     if len(points) > 1:
         console.print()
         title = "Response time against offered rate"
-        console.print(table(title, _columns(replay.CURVE_COLUMNS, 0), [replay.curve_row(point) for point in points]))
+        console.print(
+            table(
+                title,
+                _columns(replay_head_room.CURVE_COLUMNS, 0),
+                [replay_head_room.curve_row(point) for point in points],
+            )
+        )
 
 
 def _print_rest(console: Console, group: list[Record]) -> None:
-    late = replay.late_rows(group)
+    late = replay_pages.late_rows(group)
     if late:
         console.print()
-        console.print(table("How late calls were sent", _columns(replay.LATE_COLUMNS), late))
-    errors = replay.error_rows(group)
+        console.print(table("How late calls were sent", _columns(replay_pages.LATE_COLUMNS), late))
+    errors = replay_pages.error_rows(group)
     if errors:
         console.print()
         columns = [("SQLSTATE", LEFT), ("what it is", LEFT), ("calls", RIGHT)]
         console.print(table("Failed calls, in no figure above", columns, errors))
         for error in group[0].errors[:3]:
             console.print(Text(f"  {error['at_ns'] / 1e9:.3f} s  {error['text']}"), soft_wrap=True)
-    cold = replay.cold_rows(group[0])
+    cold = replay_disks.cold_rows(group[0])
     if len(cold) > 1:
         console.print()
-        console.print(table("The first seconds, a cold start or not", _columns(replay.COURSE_COLUMNS), cold))
-    disk = replay.disk_total(group[0])
+        console.print(table("The first seconds, a cold start or not", _columns(replay_disks.COURSE_COLUMNS), cold))
+    disk = replay_disks.disk_total(group[0])
     if disk is not None:
         console.print()
-        rows = [replay.disk_cells(disk)]
-        console.print(table("The server's disks meanwhile", _columns(replay.DISK_COLUMNS, 0), rows))
-    slow = replay.slow_rows(group[0])
+        rows = [replay_disks.disk_cells(disk)]
+        console.print(table("The server's disks meanwhile", _columns(replay_disks.DISK_COLUMNS, 0), rows))
+    slow = replay_pages.slow_rows(group[0])
     if slow:
         console.print()
-        columns = [(n, LEFT if n in ("page", "parameters") else RIGHT) for n in replay.SLOW_COLUMNS]
+        columns = [(n, LEFT if n in ("page", "parameters") else RIGHT) for n in replay_pages.SLOW_COLUMNS]
         console.print(table("Slowest calls", columns, slow))
-    said = replay.coverage_words(group[0])
+    said = replay_warnings.coverage_words(group[0])
     if said:
         console.print(Text(f"Coverage: {said}"), soft_wrap=True)
 
 
 def _print_verdict(console: Console, records: list[Record], limit: Limit | None) -> None:
-    lines = replay.verdict_lines(records, limit)
+    lines = replay_head_room.verdict_lines(records, limit)
     if lines:
         console.print()
     for line in lines:
@@ -90,12 +96,12 @@ def _print_verdict(console: Console, records: list[Record], limit: Limit | None)
 
 def print_explained(console: Console, told: Json) -> None:
     """What a log would do."""
-    span_s = replay.log_span_s(told["first_ns"], told["last_ns"])
+    span_s = replay_head_room.log_span_s(told["first_ns"], told["last_ns"])
     lines = [
         ("Logs", ", ".join(f"{log['path']} ({log['format']})" for log in told["logs"])),
         ("Lines", format_count(told["lines"])),
         ("Requests", format_count(told["requests"])),
-        ("Calls", f"{format_count(told['calls'])} ({replay.share_words(told['covered_share'])} of the requests)"),
+        ("Calls", f"{format_count(told['calls'])} ({replay_runs.share_words(told['covered_share'])} of the requests)"),
         ("Time", _span_words(told, span_s)),
         ("Rate", _rate_words(told, span_s)),
         ("Sessions", _sessions(told)),
@@ -124,7 +130,7 @@ def _span_words(told: Json, span_s: float) -> str:
 def _rate_words(told: Json, span_s: float) -> str:
     if not told["calls"]:
         return ""
-    average = replay.average_per_s(told["calls"], span_s, told["peak_second_calls"])
+    average = replay_head_room.average_per_s(told["calls"], span_s, told["peak_second_calls"])
     busiest = max(told["course"], key=lambda point: point["calls"], default=None)
     text = f"{format_iops(average)} calls/s on average"
     # The first minute and the last may be partly outside the log: such a one says nothing.
@@ -150,7 +156,12 @@ def _order_words(told: Json) -> str:
 def _print_pages(console: Console, told: Json) -> None:
     total = max(told["calls"], 1)
     rows = [
-        [page["page"], format_count(page["calls"]), replay.share_words(page["calls"] / total), page["example"] or ""]
+        [
+            page["page"],
+            format_count(page["calls"]),
+            replay_runs.share_words(page["calls"] / total),
+            page["example"] or "",
+        ]
         for page in told["pages"]
     ]
     console.print()
@@ -158,7 +169,7 @@ def _print_pages(console: Console, told: Json) -> None:
     console.print(table("Pages", columns, rows))
     if len(told["calls_by_brick"]) > 1:
         rows = [
-            [f"brick {number}", format_count(calls), replay.share_words(calls / total)]
+            [f"brick {number}", format_count(calls), replay_runs.share_words(calls / total)]
             for number, calls in enumerate(told["calls_by_brick"])
         ]
         console.print()

@@ -6,6 +6,7 @@ import json as jsonlib
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -22,7 +23,7 @@ from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_run
 from brickyard.cli.target import (
     Aim,
-    aim,
+    aim_at,
     aim_directories,
     aim_modelled,
     missing_targets,
@@ -63,11 +64,7 @@ def run(
         Literal["auto", "io_uring", "psync", "fio"] | None,
         Parameter(help="Who sends the requests; fio is an installed one, as a cross-check."),
     ] = None,
-    size: options.Size = None,
-    scratch: options.Scratch = None,
-    keep: options.Keep = False,
-    overwrite: options.Overwrite = (),
-    i_know_this_destroys_data: options.DestroysData = False,
+    placing: options.Placing = options.AS_IT_IS,
     ruler: judges.Rulers = (),
     check: judges.Check = False,
     price: judges.Usd = None,
@@ -104,16 +101,16 @@ def run(
         brick_changes.append(bricks.condition_override(condition))
     if has_programs(jsonlib.loads(plan)):
         _refuse_carriers(text.name, engine, modelled=modelled)
-        plan = profiles.validate(text, [*sized(jsonlib.loads(plan), size), *changes])
-        aiming = aim_directories(_target_count(plan), targets, scratch=scratch, keep=keep, overwrite=overwrite)
+        plan = profiles.validate(text, [*sized(jsonlib.loads(plan), placing.size), *changes])
+        aiming = aim_directories(_target_count(plan), targets, placing)
         asked = None if dry_run else (repeat, judge, wish, store)
         return _run_programs(text.name, plan, aiming, asked, as_json=json)
-    if size is None and not modelled and not any(os.path.lexists(path) for path in targets):
-        size = own_size(jsonlib.loads(plan))
+    if placing.size is None and not modelled and not any(os.path.lexists(path) for path in targets):
+        placing = replace(placing, size=own_size(jsonlib.loads(plan)))
     if engine == "fio":
         _check_fio(plan, modelled=modelled)
     if dry_run:
-        return _dry_run(text, plan, targets, size, as_json=json)
+        return _dry_run(text, plan, targets, placing.size, as_json=json)
     if modelled:
         aimed = aim_modelled(targets, brick_changes)
         with Store(store) as kept:
@@ -122,9 +119,7 @@ def run(
         raise BadInputError(f"{text.name}: speaks of {_target_count(plan)} targets; name them")
     with (
         Store(store) as kept,
-        aim(
-            targets, size=size, scratch=scratch, keep=keep, overwrite=overwrite, destroys_data=i_know_this_destroys_data
-        ) as aimed,
+        aim_at(targets, placing) as aimed,
     ):
         _announce(stderr(), plan, aimed)
         by = "fio" if engine == "fio" else "brickyard"

@@ -12,7 +12,7 @@ from brickyard.analysis import cells, summary
 from brickyard.analysis.characterization import RankedCell
 from brickyard.analysis.conditions import condition_spans
 from brickyard.analysis.further import further_tables, further_words
-from brickyard.analysis.replay import is_replay
+from brickyard.analysis.replay_runs import is_replay
 from brickyard.analysis.tool_cells import tool_table
 from brickyard.analysis.totals import Totals
 from brickyard.cli.output import table, warning_text

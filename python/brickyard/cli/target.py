@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from brickyard import _core, bricks, facts
+from brickyard.cli.options import Placing
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json
 from brickyard.study.scratch import cache_home, scratch_file
@@ -103,11 +104,10 @@ def parse_size(text: str | None) -> int | None:
 
 
 @contextmanager
-def aim_directories(
-    wanted: int, targets: tuple[str, ...], *, scratch: Path | None, keep: bool, overwrite: tuple[str, ...]
-) -> Iterator[Aim]:
+def aim_directories(wanted: int, targets: tuple[str, ...], placing: Placing) -> Iterator[Aim]:
     """Directories for programs, which make one of their own in each; the cache directory where none is named."""
-    if keep or overwrite:
+    scratch = placing.scratch
+    if placing.keep or placing.overwrite:
         raise BadInputError("--keep and --overwrite: a program works in a directory of its own, removed at the end")
     if targets and scratch is not None:
         raise BadInputError("--scratch: a program makes its own directory in the target; leave one of them out")
@@ -156,3 +156,16 @@ def aim(
     with scratch_file(scratch, size_bytes, keep=keep, quick=quick, cache_bytes=facts.cache_bytes(str(home))) as made:
         notes = (*made.notes, f"the scratch file is kept: {made.path}") if keep else made.notes
         yield Aim([str(made.path)], {**options, "create_bytes": made.size_bytes}, notes, is_scratch=True)
+
+
+def aim_at(targets: tuple[str, ...], placing: Placing, *, quick: bool = False) -> AbstractContextManager[Aim]:
+    """`aim` with the options that verbs share."""
+    return aim(
+        targets,
+        size=placing.size,
+        scratch=placing.scratch,
+        keep=placing.keep,
+        overwrite=placing.overwrite,
+        destroys_data=placing.i_know_this_destroys_data,
+        quick=quick,
+    )

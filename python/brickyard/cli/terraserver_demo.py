@@ -8,6 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from brickyard.analysis import replay as replays
+from brickyard.analysis import replay_head_room, replay_runs
 from brickyard.analysis import terraserver as tables
 from brickyard.analysis.summary import run_document
 from brickyard.cli import options
@@ -90,7 +91,7 @@ def _print(shown: Demo, records: list[Record]) -> None:
         markup=False,
         soft_wrap=True,
     )
-    by_kind = replays.by_pace(records)
+    by_kind = replay_runs.by_pace(records)
     columns = _columns(tables.THROUGHPUT_COLUMNS, ("server", "study: server"))
     if "fire hose" in by_kind:
         console.print()
@@ -100,7 +101,7 @@ def _print(shown: Demo, records: list[Record]) -> None:
         title = f"Table 8{'ab'[number] if len(by_kind) > 1 else ''}. Response time in ms, {name}"
         console.print(table(title, _columns(tables.RESPONSE_COLUMNS, ("page",)), tables.response_rows(group)))
     console.print()
-    for line in replays.verdict_lines(records):
+    for line in replay_head_room.verdict_lines(records):
         console.print(line, style="bold", soft_wrap=True, markup=False)
     console.print(
         f"The study's figures are of two bricks of 2003 (MSR-TR-2003-70). brickyard report s{shown.study} draws these.",

@@ -29,16 +29,11 @@ def driver() -> Any:
     return psycopg
 
 
-def split_dsns(text: str) -> list[str]:
-    """Several databases, with commas between them; the commas of a DSN with several hosts stay."""
-    parts: list[str] = []
-    for part in text.split(","):
-        if parts and part and "://" in text and "://" not in part:
-            parts[-1] += f",{part}"
-        else:
-            parts.append(part)
-    found = [part.strip() for part in parts]
-    if not all(found):
+def split_dsns(*texts: str) -> list[str]:
+    """`--to A,B`: several databases; the commas of a DSN with several hosts stay."""
+    begins = r",(?=\s*(?:postgres(?:ql)?://|(?:host|hostaddr|dbname|user|port|password)=))"
+    found = [part.strip() for text in texts for part in re.split(begins, text)]
+    if not all(part and not part.startswith(",") and not part.endswith(",") for part in found):
         raise BadInputError(f"--to: an empty DSN; {HOW}")
     if len(set(found)) < len(found):
         raise BadInputError("--to: the same database twice; each brick is a database of its own")

@@ -77,7 +77,7 @@ def _render(charts: Charts, shown: list[Shown]) -> str:
         version=_core.version(),
         summary=f"{charts.agree} of {charts.compared} published ratings agree with what the models give, and "
         f"{sum(item.agree for item in pairs)} of {sum(item.pairs for item in pairs)} pairs of RAID levels are ordered "
-        "as published.",
+        "as published, compared at the same usable capacity.",
         shown=shown,
         agrees=AGREES,
         suitability=SUITABILITY,

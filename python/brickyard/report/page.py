@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from brickyard import analysis
 from brickyard.analysis import ramp
 from brickyard.analysis import summary as summaries
-from brickyard.analysis.replay import is_replay
+from brickyard.analysis.replay_runs import is_replay
 from brickyard.errors import BadInputError, one_line
 from brickyard.outputs import new_page
 from brickyard.report import charts, replay, words

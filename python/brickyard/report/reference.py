@@ -19,7 +19,7 @@ from brickyard.outputs import new_page
 from brickyard.report import theme
 from brickyard.report.pictures import Picture, draw
 from brickyard.study.reference import Outcome, Rankings, Table
-from brickyard.units import three_digits
+from brickyard.units import format_size, three_digits
 
 NEAR, FAR = 0.10, 0.25
 """The bands: what the normal condition is held to in the median, and what no cell of it may pass."""
@@ -28,6 +28,7 @@ WIDTH, ROW = 560, 19
 ERROR_ENDS = 0.65  # the largest error that is drawn to scale
 TICKS = [digit * 10**power for power in range(6) for digit in (1, 3)]
 STUDIES = {"MSR": theme.BLUE, "Overland": theme.VERMILLION, "Network Computing": theme.GREEN, "openBench": theme.ORANGE}
+SIDES = ["simulated higher", "simulated lower"]
 SHAPES = ["circle", "square", "triangle-up", "diamond"]
 
 
@@ -92,7 +93,8 @@ def _point(table: Table, outcome: Outcome) -> dict[str, Any]:
         "label": outcome.label,
         "published": float(outcome.cell["published"]),
         "simulated": outcome.simulated,
-        "error": max(-ERROR_ENDS, min(ERROR_ENDS, outcome.error)),
+        "error": min(ERROR_ENDS, abs(outcome.error)),
+        "side": SIDES[0 if outcome.error >= 0 else 1],
         "rebuilt": "while rebuilding" if outcome.cell["condition"] != "normal" else "normal",
     }
 
@@ -140,21 +142,23 @@ def _errors(tables: list[Table]) -> Picture:
     medians = [{"table": t.name, "error": t.median_error} for t in tables]
     x = alt.X(
         "error:Q",
-        title="error of the simulation",
-        scale=alt.Scale(domain=[-ERROR_ENDS, ERROR_ENDS]),
-        axis=alt.Axis(format="+.0%"),
+        title="size of the error, simulated against published",
+        scale=alt.Scale(domain=[0, ERROR_ENDS]),
+        axis=alt.Axis(format=".0%", values=[0, NEAR, 0.2, FAR, 0.3, 0.4, 0.5, 0.6]),
     )
     y = alt.Y("table:N", title=None, sort=order, axis=alt.Axis(labelLimit=320))
     bands = [
         alt.Chart(alt.InlineData(values=[{"error": e}]))
-        .mark_rule(color=theme.PALE, strokeDash=[6, 3] if abs(e) == NEAR else [2, 3], strokeWidth=1)
+        .mark_rule(color=theme.PALE, strokeDash=[6, 3] if e == NEAR else [2, 3], strokeWidth=1)
         .encode(x=x)
-        for e in (-FAR, -NEAR, NEAR, FAR)
+        for e in (NEAR, FAR)
     ]
     marks = alt.Chart(alt.InlineData(values=points)).mark_point(size=40, filled=True, opacity=0.6)
     median = alt.Chart(alt.InlineData(values=medians)).mark_tick(color=theme.INK, thickness=2, size=16)
-    chart = alt.layer(*bands, marks.encode(x=x, y=y, color=_colour()), median.encode(x=x, y=y))
-    chart = chart.properties(width=WIDTH - 100, height=alt.Step(ROW + 3), title="Errors by table")
+    side = alt.Shape("side:N", title=None, scale=alt.Scale(domain=SIDES, range=["triangle-up", "triangle-down"]))
+    chart = alt.layer(*bands, marks.encode(x=x, y=y, color=_colour(), shape=side), median.encode(x=x, y=y))
+    title = alt.TitleParams("Errors by table", subtitle="upright lines: medians", subtitleColor=theme.PALE)
+    chart = chart.properties(width=WIDTH - 100, height=alt.Step(ROW + 3), title=title)
     return draw("errors", "The errors of all cells by table", chart)
 
 
@@ -185,10 +189,14 @@ def _dumbbells(number: int, table: Table) -> Picture:
 KINDS = ["published", "simulated"]
 
 
+def _sizes_in_words(label: str) -> str:
+    return re.sub(r"\b(\d+) B\b", lambda found: format_size(int(found[1])), label)
+
+
 def _panel(outcomes: list[Outcome], unit: str) -> Any:
     spans: list[dict[str, Any]] = [
         {
-            "cell": o.label.removesuffix(f", {unit}"),
+            "cell": _sizes_in_words(o.label.removesuffix(f", {unit}")),
             "published": float(o.cell["published"]),
             "simulated": o.simulated,
             "far": "beyond 25 %" if abs(o.error) > FAR else "within 25 %",
@@ -198,10 +206,12 @@ def _panel(outcomes: list[Outcome], unit: str) -> Any:
     ends = [{"cell": s["cell"], "kind": kind, "value": s[kind]} for s in spans for kind in KINDS]
     values = [float(e["value"]) for e in ends]
     wide = max(values) > 20 * min(values)
-    scale = alt.Scale(type="log", nice=False) if wide else alt.Scale(zero=True)
+    ends_of_axis = [min(values) / 1.2, max(values) * 1.2]
+    scale = alt.Scale(type="log", nice=False, domain=ends_of_axis) if wide else alt.Scale(zero=True)
+    ticks: dict[str, Any] = {"values": theme.log_ticks(*ends_of_axis)} if wide else {}
     order = [s["cell"] for s in spans]
-    y = alt.Y("cell:N", title=None, sort=order, axis=alt.Axis(labelLimit=420))
-    x = alt.X("value:Q", title=unit, scale=scale, axis=alt.Axis(labelExpr=theme.COUNT_LABEL))
+    y = alt.Y("cell:N", title=None, sort=order, axis=alt.Axis(labelLimit=600))
+    x = alt.X("value:Q", title=unit, scale=scale, axis=alt.Axis(labelExpr=theme.COUNT_LABEL, **ticks))
     shade = alt.Color(
         "kind:N", title=None, scale=alt.Scale(domain=KINDS, range=[theme.BLACK, theme.BLUE])
     )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 
 import altair as alt
 
-from brickyard.analysis import replay
+from brickyard.analysis import replay_disks, replay_head_room, replay_pages, replay_runs, replay_warnings
 from brickyard.analysis.latency import latency_of, percentile_name
 from brickyard.analysis.load_curve import knee
 from brickyard.analysis.totals import rated_intervals
@@ -35,15 +35,15 @@ Drawn = tuple[str, str, Picture, Picture]
 def figures(records: list[Record], wide: int, narrow: int) -> list[Drawn]:
     """For each pace its first run: calls, response times, and the server's disks, on one axis of time."""
     made: list[Drawn] = []
-    for number, (name, group) in enumerate(replay.by_pace(records).items()):
+    for number, (name, group) in enumerate(replay_runs.by_pace(records).items()):
         record = group[0]
-        if not replay.course(record):
+        if not replay_disks.course(record):
             continue
         file = f"replay-{number + 1}"
         panels = _panels(record)
         words = f"Calls and response times, {name}"
         caption = "Response time counts from the instant at which a call was due, so it holds every queue."
-        if replay.disk_course(record):
+        if replay_disks.disk_course(record):
             words = f"Calls, response times and the server's disks, {name}"
             caption += " Below: what the devices under the server's data did meanwhile."
         pictures = [
@@ -55,7 +55,7 @@ def figures(records: list[Record], wide: int, narrow: int) -> list[Drawn]:
 
 
 def _curve(records: list[Record]) -> list[Drawn]:
-    points = replay.offered_points(records)
+    points = replay_head_room.offered_points(records)
     if len(points) < 2:
         return []
     picture = load_curve(points, knee(points), None)
@@ -64,7 +64,7 @@ def _curve(records: list[Record]) -> list[Drawn]:
 
 
 def _panels(record: Record) -> list[Panel]:
-    seconds = replay.course(record)
+    seconds = replay_disks.course(record)
     end_s = max(s.start_s + s.length_s for s in seconds)
     rates = [
         {"time_s": at, "value": s.calls / s.length_s, "what": "calls"}
@@ -72,7 +72,7 @@ def _panels(record: Record) -> list[Panel]:
         if s.length_s > 0
         for at in (s.start_s, s.start_s + s.length_s)
     ]
-    disks = replay.disk_course(record)
+    disks = replay_disks.disk_course(record)
     made: list[Panel] = [
         partial(_lines, rates, "calls/s", end_s, HEIGHT, last=False),
         partial(_response, record, end_s, last=not disks),
@@ -190,52 +190,54 @@ def _response_rows(record: Record) -> list[dict[str, Any]]:
 
 
 def tables(records: list[Record]) -> list[Table]:
-    columns, rows = replay.throughput_rows(records)
+    columns, rows = replay_pages.throughput_rows(records)
     made = [Table("Calls a second", columns, rows, text_columns=1)]
-    points = replay.offered_points(records)
+    points = replay_head_room.offered_points(records)
     if len(points) > 1:
-        rows = [replay.curve_row(point) for point in points]
-        made.append(Table("Response time against offered rate", replay.CURVE_COLUMNS, rows))
-    for name, group in replay.by_pace(records).items():
+        rows = [replay_head_room.curve_row(point) for point in points]
+        made.append(Table("Response time against offered rate", replay_head_room.CURVE_COLUMNS, rows))
+    for name, group in replay_runs.by_pace(records).items():
         title = f"{name[0].upper()}{name[1:]}" + (f", {len(group)} repetitions" if len(group) > 1 else "")
         made.append(
-            Table(f"{title}: response time by page", replay.PAGE_COLUMNS[:9], _cut(group, 0, 9), text_columns=1)
+            Table(f"{title}: response time by page", replay_pages.PAGE_COLUMNS[:9], _cut(group, 0, 9), text_columns=1)
         )
-        result = ["page", *replay.PAGE_COLUMNS[9:]]
+        result = ["page", *replay_pages.PAGE_COLUMNS[9:]]
         made.append(Table(f"{title}: results and failures", result, _cut(group, 9, None), text_columns=1))
-        columns, bricks = replay.brick_table(group)
+        columns, bricks = replay_pages.brick_table(group)
         if bricks:
             # Beside what every page has: errors, and where one was down, for how long.
             kept = [*range(9), *(n for n, column in enumerate(columns) if column in ("errors", "down"))]
             cut = [[row[n] for n in kept] for row in bricks]
             made.append(Table(f"{title}: by database", [columns[n] for n in kept], cut, text_columns=1))
-        late = replay.late_rows(group)
+        late = replay_pages.late_rows(group)
         if late:
-            made.append(Table(f"{title}: how late calls were sent", replay.LATE_COLUMNS, late, text_columns=1))
-        errors = replay.error_rows(group)
+            made.append(Table(f"{title}: how late calls were sent", replay_pages.LATE_COLUMNS, late, text_columns=1))
+        errors = replay_pages.error_rows(group)
         if errors:
             made.append(Table(f"{title}: failed calls", ["SQLSTATE", "what it is", "calls"], errors, text_columns=2))
-        cold = replay.cold_rows(group[0])
+        cold = replay_disks.cold_rows(group[0])
         if len(cold) > 1:
-            made.append(Table(f"{title}: the first seconds", replay.COURSE_COLUMNS, cold, text_columns=1))
-        disk = replay.disk_total(group[0])
+            made.append(Table(f"{title}: the first seconds", replay_disks.COURSE_COLUMNS, cold, text_columns=1))
+        disk = replay_disks.disk_total(group[0])
         if disk is not None:
-            made.append(Table(f"{title}: the server's disks", replay.DISK_COLUMNS, [replay.disk_cells(disk)]))
-        slow = replay.slow_rows(group[0])
+            made.append(
+                Table(f"{title}: the server's disks", replay_disks.DISK_COLUMNS, [replay_disks.disk_cells(disk)])
+            )
+        slow = replay_pages.slow_rows(group[0])
         if slow:
-            made.append(Table(f"{title}: slowest calls", replay.SLOW_COLUMNS, slow, text_columns=3))
+            made.append(Table(f"{title}: slowest calls", replay_pages.SLOW_COLUMNS, slow, text_columns=3))
     return made
 
 
 def _cut(group: list[Record], start: int, end: int | None) -> list[list[str]]:
-    return [[row[0], *row[max(start, 1) : end]] for row in replay.page_rows(group)]
+    return [[row[0], *row[max(start, 1) : end]] for row in replay_pages.page_rows(group)]
 
 
 def summary(records: list[Record]) -> str:
-    said = replay.verdict_lines(records)
-    for name, group in replay.by_pace(records).items():
-        whole = replay.pages(group)[-1]
-        rate = replay.calls_per_s(group)
+    said = replay_head_room.verdict_lines(records)
+    for name, group in replay_runs.by_pace(records).items():
+        whole = replay_pages.pages(group)[-1]
+        rate = replay_runs.calls_per_s(group)
         if rate is None or whole.response is None:
             continue
         half, most = whole.response.percentiles["p50"], whole.response.percentiles["p99"]
@@ -243,7 +245,7 @@ def summary(records: list[Record]) -> str:
         if half and most:
             text += f", half of them answered within {format_ns(half)} and 99 % within {format_ns(most)}"
         said.append(f"{text}, the slowest after {format_ns(whole.response.max_ns)}.")
-    failed = sum(replay.pages([record])[-1].errors for record in records)
+    failed = sum(replay_pages.pages([record])[-1].errors for record in records)
     said.append(f"{format_count(failed)} calls failed; they are in no rate." if failed else "No call failed.")
-    coverage = replay.coverage_words(records[0])
+    coverage = replay_warnings.coverage_words(records[0])
     return " ".join([*said, f"{coverage}." if coverage else ""]).strip()

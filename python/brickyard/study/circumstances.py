@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 
 from brickyard import _core, bricks, facts
-from brickyard.analysis import replay, summary
+from brickyard.analysis import replay_runs, replay_warnings, summary
 from brickyard.analysis.totals import stream_plan
 from brickyard.store import READS, WRITES, Json, Record, Store
 
@@ -117,10 +117,12 @@ def warnings(store: Store, record: Record, watched: list[Json]) -> list[Json]:
             "release_build": _core.is_release_build(),
         }
     )
-    if replay.is_replay(record):
+    if replay_runs.is_replay(record):
         # A log's load is not meant to be steady, and what the server's cache takes off its disks is the server's merit.
         found = [item for item in found if item["id"] not in NOT_OF_REPLAYS]
-        return sorted([*replay.replay_warnings(record), *found], key=lambda item: item["severity"] != "warning")
+        return sorted(
+            [*replay_warnings.replay_warnings(record), *found], key=lambda item: item["severity"] != "warning"
+        )
     if info.plan.get("kind") in DATABASE_KINDS:
         return [item for item in found if item["id"] not in NOT_OF_DATABASES]
     return found

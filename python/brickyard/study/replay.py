@@ -20,11 +20,10 @@ from brickyard.databases.connect import refuse_second_at
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json, Store
 from brickyard.study.interrupt import Interrupt
-from brickyard.study.replay_drivers import Drivers
+from brickyard.study.replay_drivers import STDIN, Drivers
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
 
 INTERVAL_NS = 1_000_000_000
-STDIN = "-"
 NAMES = {
     "fire_hose": "fire hose",
     "time_synchronized": "time synchronized",
@@ -330,14 +329,6 @@ def _device_of(address: str, route: str) -> str | None:
         if fits:
             return max(fits, key=lambda row: int(row[7], 16).bit_count())[0]
     return None
-
-
-def split_dsns(texts: tuple[str, ...]) -> list[str]:
-    """`--to A,B`: several databases; commas within one (several hosts) stay."""
-    found = []
-    for text in texts:
-        found += re.split(r",(?=postgres(?:ql)?://|(?:host|hostaddr|dbname|user|port|password)=)", text)
-    return [text.strip() for text in found if text.strip()]
 
 
 def with_pace(spec: ReplaySpec, pace: str) -> list[ReplaySpec]:

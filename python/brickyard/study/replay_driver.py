@@ -1,6 +1,7 @@
-"""Duty: one driver of a replay as a process of its own: orders on standard input, events on standard output.
+"""Duty: one driver of a replay as a process of its own: orders through a pipe, events on standard output.
 
-Refusal: no arguments, so that nothing of its orders, passwords among them, can be seen from outside.
+Standard input is left to a log. Refusal: no argument but the pipe's descriptor, so that nothing of its orders,
+passwords among them, can be seen from outside.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 def main() -> int:
     from brickyard import _core
 
-    return _core.replay_serve()
+    return _core.replay_serve(int(sys.argv[1]))
 
 
 if __name__ == "__main__":

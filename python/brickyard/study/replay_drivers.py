@@ -15,6 +15,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import TextIO
 
 from brickyard import _core
 from brickyard.errors import BadInputError, BrickyardError, one_line
@@ -23,6 +24,7 @@ from brickyard.store import Json
 READY_S = 120.0  # logs are probed and hundreds of sessions opened one after another
 PATIENCE_S = 1.0  # an interval is told so long after the first driver told it, even if another has not
 GO_AFTER_NS = 20_000_000  # drivers begin together, this long after the last is ready
+STDIN = "-"  # of the logs, the one that is read once
 QUIT_S = 5.0  # a driver that was abandoned ends at once, or is killed
 
 
@@ -33,6 +35,7 @@ class Drivers:
         """Starts a process for each order; what one of them refuses is bad input."""
         self._told: queue.Queue[tuple[int, str | None]] = queue.Queue()
         self._processes: list[subprocess.Popen[str]] = []
+        self._orders: list[TextIO] = []
         self._threads: list[threading.Thread] = []
         self._ended: dict[int, Json] = {}
         self._phase_ends: dict[int, Json] = {}
@@ -53,16 +56,22 @@ class Drivers:
             raise
 
     def _spawn(self, number: int, order: Json) -> None:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "brickyard.study.replay_driver"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            encoding="utf-8",
-            env=os.environ,
-            start_new_session=True,  # Ctrl-C reaches a driver through us
-        )
+        taken, given = os.pipe()
+        self._orders.append(os.fdopen(given, "w", encoding="utf-8"))
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "brickyard.study.replay_driver", str(taken)],
+                stdin=None if STDIN in order["logs"] else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                encoding="utf-8",
+                env=os.environ,
+                pass_fds=(taken,),
+                start_new_session=True,  # Ctrl-C reaches a driver through us
+            )
+        finally:
+            os.close(taken)
         self._processes.append(process)
         thread = threading.Thread(target=self._listen, args=(number, process), daemon=True)
         self._threads.append(thread)
@@ -76,11 +85,9 @@ class Drivers:
         self._told.put((number, None))
 
     def _order(self, number: int, text: str) -> None:
-        pipe = self._processes[number].stdin
-        if pipe is not None:
-            with suppress(OSError, ValueError):
-                pipe.write(text + "\n")
-                pipe.flush()
+        with suppress(OSError, ValueError):
+            self._orders[number].write(text + "\n")
+            self._orders[number].flush()
 
     def _awaited(self) -> Json:
         """The next driver that is ready."""
@@ -202,10 +209,9 @@ class Drivers:
 
     def close(self) -> None:
         """Ends all processes that still live."""
-        for process in self._processes:
+        for pipe in self._orders:
             with suppress(OSError, ValueError):
-                if process.stdin is not None:
-                    process.stdin.close()
+                pipe.close()
         for process in self._processes:
             try:
                 process.wait(QUIT_S)

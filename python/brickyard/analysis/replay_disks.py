@@ -1,0 +1,159 @@
+"""Duty: a replay second by second beside what the server's disks did meanwhile; a cold start. Pure.
+
+Refusal: no device but those that the servers' file systems lie on; whose traffic it was is `facts.foreign`'s to say.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+
+from brickyard.analysis.cells import DASH
+from brickyard.analysis.totals import rated_intervals
+from brickyard.store import Interval, Json, Record
+from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, three_digits
+
+COLD_S = 10  # seconds that a cold start is looked at; the study saw maxima of several seconds in its first ones
+
+
+@dataclass(frozen=True)
+class Second:
+    """One interval: calls beside what the server's disks did meanwhile."""
+
+    start_s: float
+    length_s: float
+    calls: int
+    errors: int
+    mean_ns: float | None
+    max_ns: int | None
+    disk: Json | None
+
+
+def course(record: Record) -> list[Second]:
+    """Each interval of a run; disks by the samples nearest to its ends."""
+    groups: dict[int, list[Interval]] = defaultdict(list)
+    for item in record.intervals:
+        groups[item.start_ns].append(item)
+    disks = disk_course(record)
+    found = []
+    for cost in rated_intervals(record, 0):
+        items = groups.get(cost.start_ns, [])
+        once = [i for i in items if i.measure == "service"]
+        responses = [i for i in items if i.measure == "response"]
+        calls = sum(i.requests for i in once)
+        weighted = sum(i.mean_ns * i.requests for i in responses)
+        found.append(
+            Second(
+                start_s=cost.start_ns / 1e9,
+                length_s=(cost.end_ns - cost.start_ns) / 1e9,
+                calls=calls,
+                errors=sum(i.errors for i in once),
+                mean_ns=weighted / calls if calls else None,
+                max_ns=max((i.max_ns for i in responses), default=None),
+                disk=_nearest(disks, cost.end_ns / 1e9),
+            )
+        )
+    return found
+
+
+def _nearest(disks: list[Json], at_s: float) -> Json | None:
+    return next((d for d in disks if d["start_s"] < at_s <= d["end_s"]), None)
+
+
+def disk_course(record: Record) -> list[Json]:
+    """What the devices below the servers did between two samples: requests, bytes, queue, service and busy share."""
+    devices = _target_devices(record)
+    if not devices:
+        return []
+    series = [device["series"] for device in devices]
+    length = min(len(columns["at_ns"]) for columns in series)
+    found = []
+    for i in range(1, length):
+        start_ns, end_ns = series[0]["at_ns"][i - 1], series[0]["at_ns"][i]
+        if end_ns > start_ns:
+            deltas = [{k: c[k][i] - c[k][i - 1] for k in c if k not in ("at_ns", "in_flight")} for c in series]
+            found.append({"start_s": start_ns / 1e9, "end_s": end_ns / 1e9, **_disk(deltas, end_ns - start_ns)})
+    return found
+
+
+def disk_total(record: Record) -> Json | None:
+    """The same over the whole run."""
+    deltas = [device["delta"] for device in _target_devices(record) if device.get("delta")]
+    watched = dig_watch(record)
+    if not deltas or not watched:
+        return None
+    return _disk(deltas, int(watched[0].get("duration_ns") or 0))
+
+
+def dig_watch(record: Record) -> list[Json]:
+    return [item for item in (record.info.watch or {}).get("targets", []) if item]
+
+
+def _target_devices(record: Record) -> list[Json]:
+    """The devices that the servers' file systems lie on, each once."""
+    found: dict[str, Json] = {}
+    for item in dig_watch(record):
+        for number, device in (item.get("devices") or {}).items():
+            if "target" in device["roles"]:
+                found.setdefault(number, device)
+    return list(found.values())
+
+
+def _disk(deltas: list[dict[str, int]], span_ns: int) -> Json:
+    total: Counter[str] = Counter()
+    for delta in deltas:
+        total.update({key: value for key, value in delta.items() if isinstance(value, int)})
+    requests = total["read_requests"] + total["write_requests"]
+    waited_ms = total["read_ms"] + total["write_ms"]
+    seconds = max(span_ns, 1) / 1e9
+    return {
+        "reads_per_s": total["read_requests"] / seconds,
+        "writes_per_s": total["write_requests"] / seconds,
+        "read_bytes_per_s": total["read_bytes"] / seconds,
+        "write_bytes_per_s": total["write_bytes"] / seconds,
+        "queue": total["weighted_ms"] / 1e3 / seconds,
+        "service_ns": waited_ms * 1e6 / requests if requests else None,
+        "busy_share": min(total["busy_ms"] / 1e3 / seconds / max(len(deltas), 1), 1.0),
+    }
+
+
+DISK_COLUMNS = ["reads/s", "writes/s", "MiB/s read", "MiB/s written", "queue", "service", "busy"]
+
+
+def disk_cells(disk: Json | None) -> list[str]:
+    if disk is None:
+        return [DASH] * len(DISK_COLUMNS)
+    return [
+        format_iops(disk["reads_per_s"]),
+        format_iops(disk["writes_per_s"]),
+        format_mib_per_s(disk["read_bytes_per_s"]),
+        format_mib_per_s(disk["write_bytes_per_s"]),
+        three_digits(disk["queue"]),
+        format_ns(disk["service_ns"]),
+        format_percent(disk["busy_share"]),
+    ]
+
+
+COURSE_COLUMNS = ["second", "calls/s", "mean", "max", "errors"]
+
+
+def cold_rows(record: Record) -> list[list[str]]:
+    """The first seconds one by one, and all that came after them."""
+    seconds = course(record)
+    first, rest = seconds[:COLD_S], seconds[COLD_S:]
+    rows = [_second_row(f"{s.start_s:.0f} to {s.start_s + s.length_s:.3g}", [s]) for s in first]
+    return [*rows, _second_row("all after", rest)] if rest else rows
+
+
+def _second_row(name: str, seconds: list[Second]) -> list[str]:
+    calls = sum(s.calls for s in seconds)
+    length_s = sum(s.length_s for s in seconds)
+    means = sum((s.mean_ns or 0) * s.calls for s in seconds)
+    maxima = [s.max_ns for s in seconds if s.max_ns is not None]
+    return [
+        name,
+        format_iops(calls / length_s) if length_s else DASH,
+        format_ns(means / calls if calls else None),
+        format_ns(max(maxima, default=None)),
+        format_count(sum(s.errors for s in seconds)),
+    ]

@@ -1,0 +1,211 @@
+"""Duty: how much more than the log's load the databases carry, and the load curve with its rate within a limit. Pure.
+
+Refusal: what is too short is not judged, and a piece of a log is never called the log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from statistics import fmean
+
+from brickyard.analysis.load_curve import CurvePoint, Limit, curve_point, usable
+from brickyard.analysis.replay_runs import calls_per_s, ends, pace_kind, service_cells
+from brickyard.analysis.totals import rated_intervals
+from brickyard.store import Json, Record
+from brickyard.units import format_count, format_iops, format_ns, format_percent, format_seconds
+
+# A start, a stop and a second of anything else weigh little in so much.
+JUDGED_S = 5.0
+JUDGED_CALLS = 1000
+
+
+@dataclass(frozen=True)
+class HeadRoom:
+    """How much more the databases carry than the log's average load, or than that of a piece of it."""
+
+    fire_hose_per_s: float
+    normal_per_s: float
+    factor: float
+    of: str  # "log": all of it that was asked for; "piece": what a duration left of it
+    span_s: float | None  # of the log's time, that `normal_per_s` is the average over
+    busiest_second_calls: int | None
+    fire_hose_s: float
+    fire_hose_calls: int
+
+    @property
+    def is_judged(self) -> bool:
+        return self.fire_hose_s >= JUDGED_S and self.fire_hose_calls >= JUDGED_CALLS
+
+    def document(self) -> Json:
+        return {**asdict(self), "is_judged": self.is_judged}
+
+
+@dataclass(frozen=True)
+class LogLoad:
+    """What a log asks for by its own stamps."""
+
+    calls: int
+    span_s: float
+    busiest_second_calls: int | None
+
+    @property
+    def per_s(self) -> float:
+        return average_per_s(self.calls, self.span_s, self.busiest_second_calls)
+
+
+def log_span_s(first_ns: int | None, last_ns: int | None) -> float:
+    """From the first stamp to the end of the last: stamps of whole seconds last one each."""
+    if first_ns is None or last_ns is None:
+        return 0.0
+    is_whole = first_ns % 1_000_000_000 == 0 and last_ns % 1_000_000_000 == 0
+    return (last_ns - first_ns) / 1e9 + is_whole
+
+
+def average_per_s(calls: int, span_s: float, busiest_second_calls: int | None) -> float:
+    """No average is above the busiest second, as that of a few calls in less than a second would be."""
+    most = busiest_second_calls or calls
+    return min(calls / span_s, float(most)) if span_s > 0 else float(most)
+
+
+def log_load(record: Record) -> LogLoad | None:
+    """Of a run that read its logs to their end once; None of any other."""
+    told = [end.get("logs") for end in ends(record)]
+    reasons = {end.get("reason") for end in record.events_of("phase_end")}
+    if reasons != {"end of log"} or not told or not all(told):
+        return None
+    known = [item for item in told if item and item.get("last_ns") is not None]
+    calls = sum(int(item["calls"]) for item in known)
+    if not calls:
+        return None
+    span_s = log_span_s(min(i["first_ns"] for i in known), max(i["last_ns"] for i in known))
+    # Drivers count their own seconds: the busiest of all is known where they agree on which it is.
+    peaks = [item for item in known if item["calls"]]
+    is_one = len({item["peak_second_unix_s"] for item in peaks}) == 1
+    return LogLoad(calls, span_s, sum(item["peak_second_calls"] for item in peaks) if is_one else None)
+
+
+def head_room(records: list[Record]) -> HeadRoom | None:
+    """Fire-hose rate over the log's average. Where no run read the whole log, over the rate of the piece replayed."""
+    done = [record for record in records if record.info.outcome == "done"]
+    hoses = [record for record in done if pace_kind(record) == "fire_hose"]
+    fire = calls_per_s(hoses)
+    speeds = {speed: [r for r in done if _constant_speed(r) == speed] for speed in map(_constant_speed, done) if speed}
+    if not fire or not speeds:
+        return None
+    speed = min(speeds, key=lambda s: abs(s - 1))
+    load = next((found for record in [*speeds[speed], *hoses] if (found := log_load(record))), None)
+    length_s, calls = (sum(column) / len(hoses) for column in zip(*map(_issued, hoses), strict=True))
+    if load is None:
+        normal = (calls_per_s(speeds[speed]) or 0.0) / speed
+        of, span_s, busiest = "piece", fmean(_issued(record)[0] for record in speeds[speed]) * speed, None
+    else:
+        normal, of, span_s, busiest = load.per_s, "log", load.span_s, load.busiest_second_calls
+    return HeadRoom(fire, normal, fire / normal, of, span_s, busiest, length_s, round(calls)) if normal else None
+
+
+def _issued(record: Record) -> tuple[float, int]:
+    """For how long calls were issued, and how many."""
+    spans = rated_intervals(record, 0)
+    starts = {span.start_ns for span in spans}
+    calls = sum(item.requests for item in service_cells(record) if item.start_ns in starts)
+    return sum(span.end_ns - span.start_ns for span in spans) / 1e9, calls
+
+
+def _constant_speed(record: Record) -> float | None:
+    if pace_kind(record) != "time_synchronized":
+        return None
+    text = str(record.info.plan["replay"]["pace"]["speed"]).strip().rstrip("xX×").strip()
+    return float(text) if " " not in text else None
+
+
+def offered_points(records: list[Record]) -> list[CurvePoint]:
+    """Runs at fixed or Poisson rates as points of a load curve."""
+    found = []
+    for record in records:
+        rate = record.info.plan["replay"]["pace"].get("rate_per_s")
+        if rate:
+            found.append(curve_point(record, float(rate)))
+    return sorted(found, key=lambda point: point.offered_per_s)
+
+
+CURVE_COLUMNS = ["offered/s", "calls/s", "mean", "p50", "p99", "max", "unsent", "errors", ""]
+
+
+def curve_row(point: CurvePoint) -> list[str]:
+    return [
+        format_iops(point.offered_per_s),
+        format_iops(point.achieved_per_s),
+        format_ns(point.mean_ns),
+        *(format_ns(point.percentiles.get(name)) for name in ("p50", "p99")),
+        format_ns(point.max_ns),
+        format_count(point.unsent),
+        format_count(point.errors),
+        "overloaded" if point.overloaded else "",
+    ]
+
+
+def within(records: list[Record], limit: Limit | None) -> Json | None:
+    """The highest offered rate up to which all kept the limit."""
+    points = offered_points(records)
+    if limit is None or not points:
+        return None
+    best, worst = usable(points, limit)
+    unmeasured = worst is not None and not worst.overloaded and not worst.errors and _lacks(worst, limit)
+    return {
+        "figure": limit.figure,
+        "above_ns": limit.above_ns,
+        "rate_per_s": best.offered_per_s if best else None,
+        "broken_at_per_s": worst.offered_per_s if worst and not unmeasured else None,
+        "unmeasured_at_per_s": worst.offered_per_s if worst and unmeasured else None,
+    }
+
+
+def _lacks(point: CurvePoint, limit: Limit) -> bool:
+    """Too few calls for the percentile."""
+    return limit.figure != "mean" and point.percentiles.get(limit.figure) is None
+
+
+def factor_words(factor: float) -> str:
+    """As the study put it, "400 % of"; beyond a hundred times per cent are hard to read."""
+    return f"{format_percent(factor)} of" if factor < 100 else f"{factor:,.0f} times"
+
+
+def verdict_lines(records: list[Record], limit: Limit | None = None) -> list[str]:
+    lines = []
+    room = head_room(records)
+    if room is not None:
+        lines += head_room_lines(room)
+    found = within(records, limit)
+    if found and limit:
+        said = f"{limit.figure} response within {format_ns(limit.above_ns)}"
+        best, broken, unmeasured = (found[f"{key}_per_s"] for key in ("rate", "broken_at", "unmeasured_at"))
+        if unmeasured:
+            few = f"not measured: too few calls for {limit.figure} at {format_iops(unmeasured)} calls/s"
+            lines.append(f"{said}: up to {format_iops(best)} calls/s; beyond {few}." if best else f"{said}: {few}.")
+        elif best is None:
+            lines.append(f"{said}: at no rate that was offered.")
+        else:
+            end = f"; no longer at {format_iops(broken)}" if broken else ""
+            lines.append(f"{said}: up to {format_iops(best)} calls/s{end}.")
+    return lines
+
+
+def head_room_lines(room: HeadRoom) -> list[str]:
+    normal = f"{format_iops(room.normal_per_s)} calls/s"
+    span = f" over {format_seconds(room.span_s)}" if room.span_s else ""
+    if room.of == "log":
+        of = f"the log's average load ({normal}{span})"
+        if room.busiest_second_calls:
+            busiest = factor_words(room.fire_hose_per_s / room.busiest_second_calls)
+            of += f", {busiest} its busiest second ({format_count(room.busiest_second_calls)} calls)"
+    else:
+        of = f"the piece of the log that was replayed (its first{span.removeprefix(' over')}: {normal})"
+    fire = f"{format_iops(room.fire_hose_per_s)} calls/s as fast as possible"
+    if room.is_judged:
+        return [f"Head room: the databases can serve {factor_words(room.factor)} {of}; {fire}."]
+    length = f"{format_seconds(room.fire_hose_s)} and {format_count(room.fire_hose_calls)} calls"
+    return [
+        f"Head room: too short to judge: {fire} lasted {length}, of at least {JUDGED_S:.0f} s and"
+        f" {format_count(JUDGED_CALLS)} calls; use a longer log, or --again with --duration. By this it would be"
+        f" {factor_words(room.factor)} {of}."
+    ]

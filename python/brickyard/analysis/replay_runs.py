@@ -1,0 +1,142 @@
+"""Duty: what one replay, or several repetitions of one, say of themselves: paces, rates, drivers, what was in the logs.
+
+Refusal: no table and no word for people; pages, head room, disks and warnings have modules of their own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from brickyard.analysis.cells import DASH
+from brickyard.analysis.totals import rated_intervals
+from brickyard.store import Interval, Json, Record
+from brickyard.units import three_digits
+
+
+def is_replay(record: Record) -> bool:
+    return record.info.plan.get("kind") == "replay"
+
+
+def streams_of(record: Record) -> list[Json]:
+    return list(record.info.plan["phase"][0]["stream"])
+
+
+def by_stream(record: Record) -> list[Json]:
+    return [row for end in record.events_of("phase_end") for row in dig_replay(end).get("by_stream", [])]
+
+
+def dig_replay(end: Json) -> Json:
+    found = end.get("replay")
+    return found if isinstance(found, dict) else {}
+
+
+def rate_of(records: list[Record], streams: set[int] | None = None) -> float | None:
+    """Calls a second over the time in which they were issued, and their databases could be reached and had some."""
+    span_ns, calls = 0, 0
+    for record in records:
+        spans = rated_intervals(record, 0)
+        starts = {span.start_ns for span in spans}
+        issuing_ns = sum(span.end_ns - span.start_ns for span in spans)
+        served_ns = _served_ns(record, streams)
+        span_ns += issuing_ns if served_ns is None else min(issuing_ns, served_ns)
+        calls += sum(
+            i.requests for i in service_cells(record) if i.start_ns in starts and (not streams or i.stream in streams)
+        )
+    return calls / span_ns * 1e9 if span_ns else None
+
+
+def _served_ns(record: Record, streams: set[int] | None) -> int | None:
+    """For how long a database served, or one of several did; drivers that ended early wait for no other."""
+    targets = {int(stream["target"]) for n, stream in enumerate(streams_of(record)) if not streams or n in streams}
+    told = [end for end in ends(record) if "served_ns" in end]
+    if len(targets) == 1:
+        return max((int(end["served_ns"][target]) for end in told for target in targets), default=None)
+    return max((int(end["any_served_ns"]) for end in told), default=None)
+
+
+def away_s(records: list[Record], target: int) -> float:
+    """For how long a database could not be reached while calls were issued; by the driver that lacked it longest."""
+    told = [[int(end["away_ns"][target]) for end in ends(record) if "away_ns" in end] for record in records]
+    return sum(max(found, default=0) for found in told) / 1e9
+
+
+def service_cells(record: Record) -> list[Interval]:
+    return [item for item in record.intervals if item.measure == "service"]
+
+
+def calls_per_s(records: list[Record]) -> float | None:
+    return rate_of(records)
+
+
+def driver_rates(records: list[Record]) -> dict[int, float]:
+    """Calls a second of each driver over its own time with a database, counted from 0; repetitions together."""
+    calls: Counter[int] = Counter()
+    spans: Counter[int] = Counter()
+    for record in records:
+        own: Counter[int] = Counter()
+        for event in record.events_of("drivers"):
+            for item in event["drivers"]:
+                if not item["drain"]:
+                    calls[item["driver"]] += item["requests"]
+                    own[item["driver"]] += event["end_ns"] - event["start_ns"]
+        served = {end["driver"]: int(end["any_served_ns"]) for end in ends(record) if "any_served_ns" in end}
+        spans.update({driver: min(span_ns, served.get(driver, span_ns)) for driver, span_ns in own.items()})
+    return {driver: calls[driver] / spans[driver] * 1e9 for driver in sorted(calls) if spans[driver]}
+
+
+def by_pace(records: list[Record]) -> dict[str, list[Record]]:
+    """Runs of one pace are repetitions of each other."""
+    found: dict[str, list[Record]] = {}
+    for record in records:
+        found.setdefault(pace_name(record), []).append(record)
+    return found
+
+
+def pace_name(record: Record) -> str:
+    pace = record.info.plan["replay"]["pace"]
+    name = str(record.info.plan["phase"][0]["name"])
+    if pace["kind"] == "time_synchronized":
+        speed = str(pace["speed"])
+        return name if speed in ("1", "1x") else f"{name} at {speed}"
+    return f"{name} {three_digits(pace['rate_per_s'])}/s" if "rate_per_s" in pace else name
+
+
+def pace_kind(record: Record) -> str:
+    return str(record.info.plan["replay"]["pace"]["kind"])
+
+
+def ends(record: Record) -> list[Json]:
+    """What each driver said at its end."""
+    return [item for end in record.events_of("phase_end") for item in dig_replay(end).get("drivers", [])]
+
+
+def torn_logs(record: Record) -> dict[str, str]:
+    """Logs that could not be read to their end, and why."""
+    told = [log for end in ends(record) for log in (end.get("logs") or {}).get("logs", [])]
+    return {log["path"]: log["torn"] for log in told if log.get("torn")}
+
+
+def issued_calls(record: Record) -> int:
+    """Those that were answered, those that failed and those that were due and not sent."""
+    unsent = sum(int(end.get("unsent") or 0) for end in record.events_of("phase_end"))
+    return unsent + sum(int(end.get("calls") or 0) + int(end.get("errors") or 0) for end in ends(record))
+
+
+def log_counts(record: Record) -> Json:
+    """What the logs held, over all drivers."""
+    total: Counter[str] = Counter()
+    paths: Counter[str] = Counter()
+    for end in ends(record):
+        told = end.get("logs") or {}
+        total.update({k: told.get(k, 0) for k in ("lines", "requests", "calls", "bad_lines", "unmatched", "late")})
+        total["unusable"] += sum(item["requests"] for item in told.get("unusable", []))
+        paths.update({item["path"]: item["requests"] for item in told.get("unmatched_paths", [])})
+    share = total["calls"] / total["requests"] if total["requests"] else None
+    return {**total, "covered_share": share, "unmatched_paths": paths.most_common(5)}
+
+
+def share_words(share: float | None) -> str:
+    """A coverage of 99.96 % is not all."""
+    if share is None:
+        return DASH
+    return "100 %" if share == 1 else f"{min(share * 100, 99.9):.1f} %"

@@ -1,0 +1,98 @@
+"""Duty: what must be known before believing a replay's figures. Refusal: it gives no figure of its own."""
+
+from __future__ import annotations
+
+from brickyard.analysis.replay_runs import away_s, ends, issued_calls, log_counts, share_words, torn_logs
+from brickyard.store import Json, Record
+from brickyard.units import format_count, format_ns, format_percent, format_seconds
+
+BLINK_S = 0.1  # a database that was away for less took new connections at once
+LINK_SHARE_MAX = 0.8  # of a link's speed: from here on protocol overhead may fill the rest
+
+
+def coverage_words(record: Record) -> str:
+    found = log_counts(record)
+    if not found.get("requests"):
+        return ""
+    text = f"{share_words(found['covered_share'])} of {format_count(found['requests'])} requests became calls"
+    if found["bad_lines"]:
+        text += f", {format_count(found['bad_lines'])} lines could not be read"
+    if found["unusable"]:
+        text += f", {format_count(found['unusable'])} lacked a usable parameter"
+    if found["unmatched_paths"]:
+        most = ", ".join(f"{path} ({format_count(count)})" for path, count in found["unmatched_paths"][:3])
+        text += f"; not mapped: {most}"
+    return text
+
+
+def replay_warnings(record: Record) -> list[Json]:
+    """What must be known before believing a replay's figures."""
+    found: list[Json] = []
+
+    def warn(identifier: str, text: str, remedy: str, severity: str = "warning") -> None:
+        found.append({"id": identifier, "severity": severity, "text": text, "remedy": remedy})
+
+    if any("calls" in end for end in ends(record)) and not issued_calls(record):
+        warn("no_calls", "No call was made: this run measured nothing.", "See --explain, --from and --until.")
+    for place, why in torn_logs(record).items():
+        text = f"{place} is torn: {why}; what came before was replayed."
+        warn("torn_log", text, "Copy or compress the log again: its end is missing.")
+    for end in ends(record):
+        name = f"Driver {end['driver'] + 1}"
+        lag = end.get("driver_lag")
+        if lag and not end["keeps_pace"]:
+            text = f"{name} did not keep its pace: by itself it was {format_ns(lag['p99_ns'])} late (p99)."
+            warn("driver_pace", text, "Use more drivers, or a host with idle processors.")
+        if end["starved_share"] > 0.1:
+            text = f"{name} waited {format_percent(end['starved_share'])} of the time for its log to be read."
+            warn("driver_log", text, "Decompress the log first, or use more drivers.")
+        if sum(end["lost_connections"]):
+            lost, again = sum(end["lost_connections"]), sum(end["reconnects"])
+            text = f"{name} lost {format_count(lost)} connections and made {format_count(again)} again."
+            warn("lost_connections", text, "See the server's log for why.")
+        if end["diverged"]:
+            pages_told = ", ".join(f"{page}: {format_count(n)}" for page, n in end["diverged_pages"].items())
+            text = f"{name} got another number of rows than expected in {format_count(end['diverged'])} calls"
+            warn("divergence", f"{text} ({pages_told}).", "Check that the database holds what the log asks for.")
+    found += _site_warnings(record)
+    return found
+
+
+def _down_warning(record: Record, number: int, target: Json) -> list[Json]:
+    """A database that was down at the beginning, or for longer than a blink."""
+    down_s = away_s([record], number)
+    if target.get("unreachable"):
+        text = f"{target['path']} could not be reached when the run began: {target['unreachable']}."
+    elif down_s >= BLINK_S:
+        text = f"{target['path']} could not be reached for {format_seconds(down_s)} of the run."
+    else:
+        return []
+    remedy = "Its rate counts the time in which it served; its calls meanwhile failed, or waited for the only database."
+    return [{"id": "brick_down", "severity": "warning", "text": text, "remedy": remedy}]
+
+
+def _site_warnings(record: Record) -> list[Json]:
+    found: list[Json] = []
+    for number, target in enumerate(record.info.engine.get("targets", [])):
+        found += _down_warning(record, number, target)
+        link = target.get("link")
+        speed = (link or {}).get("megabit_per_s")
+        if not speed:
+            continue
+        rate = max((_bytes_per_s(event) for event in record.events_of("drivers")), default=0.0) * 8 / 1e6
+        if rate > LINK_SHARE_MAX * speed:
+            text = f"The drivers' network was full: {rate:,.0f} Mbit/s of results over {link['device']} of {speed:,}."
+            remedy = "Drive from other hosts, or over a faster network: the databases may carry more."
+            found.append({"id": "driver_network", "severity": "warning", "text": text, "remedy": remedy})
+    covered = log_counts(record)["covered_share"]
+    if covered is not None and covered < 0.9:
+        text = f"Only {share_words(covered)} of the requests became calls."
+        remedy = "See the most frequent others with --explain, and add them to the mapping."
+        found.append({"id": "coverage", "severity": "warning", "text": text, "remedy": remedy})
+    return found
+
+
+def _bytes_per_s(event: Json) -> float:
+    span_ns = max(int(event["end_ns"]) - int(event["start_ns"]), 1)
+    # A stub of an interval says little.
+    return sum(d["bytes"] for d in event["drivers"]) / span_ns * 1e9 if span_ns > 0.5e9 else 0.0
