@@ -67,7 +67,8 @@ pub struct Array {
     unreadable: Vec<bool>,
     /// Members that get no writes either.
     absent: Vec<bool>,
-    next_arm: usize,
+    /// Of each pair: which arm an even choice falls on next.
+    next_arm: Vec<usize>,
     last_end: Vec<u64>,
     /// Commands in flight at each member.
     pub loads: Vec<u32>,
@@ -87,7 +88,7 @@ impl Array {
             mirror_read: brick.keeper().map_or(MirrorRead::Idle, |k| k.mirror_read),
             unreadable: (0..members).map(|m| broken && m == 0).collect(),
             absent: (0..members).map(|m| brick.condition == Condition::Degraded && m == 0).collect(),
-            next_arm: 0,
+            next_arm: vec![0; members as usize / 2],
             last_end: vec![0; members as usize],
             loads: vec![0; members as usize],
         }
@@ -313,16 +314,17 @@ impl Array {
         let chosen = match (self.unreadable[arms[0]], self.unreadable[arms[1]]) {
             (true, _) => arms[1],
             (_, true) => arms[0],
-            _ => self.choose(arms, offset),
+            _ => self.choose(pair, offset),
         };
         self.last_end[chosen] = offset + bytes;
         chosen
     }
 
-    fn choose(&mut self, arms: [usize; 2], offset: u64) -> usize {
-        let alternate = arms[self.next_arm & 1];
+    fn choose(&mut self, pair: usize, offset: u64) -> usize {
+        let arms = [2 * pair, 2 * pair + 1];
+        let alternate = arms[self.next_arm[pair]];
         if self.mirror_read == MirrorRead::Alternate {
-            self.next_arm ^= 1;
+            self.next_arm[pair] ^= 1;
             return alternate;
         }
         if let Some(stream) = arms.iter().find(|a| self.last_end[**a] == offset) {
@@ -335,18 +337,23 @@ impl Array {
             let distance = |a: usize| self.last_end[a].abs_diff(offset);
             return if distance(arms[1]) < distance(arms[0]) { arms[1] } else { arms[0] };
         }
-        self.next_arm ^= 1;
+        self.next_arm[pair] ^= 1;
         alternate
     }
 
-    /// Whether a read goes on where another one ended.
-    pub fn continues(&self, offset: u64) -> bool {
-        let at = if self.level == Level::Raid10 {
-            offset / self.row_bytes() * self.unit_bytes + offset % self.unit_bytes
-        } else {
-            offset
+    /// Calls `each(pair, bytes)` for the pairs of a mirror on which a read goes on where another one ended.
+    pub fn continued_pairs(&self, offset: u64, bytes: u64, mut each: impl FnMut(usize, u64)) {
+        let mut of_pair = |pair: usize, at: u64, n: u64| {
+            if self.last_end[2 * pair..2 * pair + 2].contains(&at) {
+                each(pair, n);
+            }
         };
-        self.last_end.contains(&at)
+        match self.level {
+            Level::Raid10 => self.each_unit(offset, bytes, |_, row, p, unit| {
+                of_pair(p.data as usize, row * unit + p.from, p.to - p.from);
+            }),
+            _ => of_pair(0, offset, bytes),
+        }
     }
 
     /// Whether a member gets no commands at all.
@@ -405,9 +412,14 @@ impl Array {
             }
             return;
         }
-        let row = at / self.unit_bytes;
-        let parity: Vec<usize> = (0..self.parity_count()).map(|k| self.parity_member(row, k)).collect();
-        (0..self.members as usize).for_each(|m| out.push(m, parity.contains(&m), at, bytes));
+        let (mut at, end) = (at, at + bytes);
+        while at < end {
+            let row = at / self.unit_bytes;
+            let to = end.min((row + 1) * self.unit_bytes);
+            let parity: Vec<usize> = (0..self.parity_count()).map(|k| self.parity_member(row, k)).collect();
+            (0..self.members as usize).for_each(|m| out.push(m, parity.contains(&m), at, to - at));
+            at = to;
+        }
     }
 
     /// A chunk of a scrub: every member is read.

@@ -8,6 +8,7 @@ use crate::brick::{Brick, CloudParameters, Condition, ControllerParameters, Driv
 use crate::cloud::Cloud;
 use crate::controller::Link;
 use crate::drive::Drive;
+use crate::gather::Gather;
 use crate::member::Member;
 use crate::region_log::RegionLog;
 use crate::ssd::Ssd;
@@ -30,10 +31,13 @@ pub(crate) fn cache_of(keeper: Option<&ControllerParameters>, array: &Array, reb
     let cached = keeper.filter(|k| k.cache_bytes.0 > 0);
     let ahead = cached.filter(|k| k.read_ahead_bytes.0 > 0);
     let logged = keeper.filter(|k| rebuilds && array.is_mirror() && k.region_log_bytes.0 > 0);
+    let gathers =
+        keeper.filter(|k| array.has_parity() && k.stripe_cache_bytes.0 > 0 && !(k.write_back && k.cache_bytes.0 > 0));
     Cache {
         write_back: cached.filter(|k| k.write_back).map(|k| WriteBack::new(k.cache_bytes.0, row)),
         read_ahead: ahead.map(|k| ReadAhead::new(k.read_ahead_bytes.0, row, array.capacity_bytes())),
         region_log: logged.map(|k| RegionLog::new(k.region_log_bytes.0)),
+        gather: gathers.map(|k| Gather::new(k.stripe_cache_bytes.0 * array.loads.len() as u64, row)),
         blocked: VecDeque::new(),
         flushing: Vec::new(),
         whole_moving: false,
@@ -98,19 +102,9 @@ pub(crate) fn background_of(
 ) -> Option<Background> {
     let wanted = matches!(brick.condition, Condition::Rebuilding | Condition::Initializing | Condition::Scrubbing);
     let keeper = keeper.filter(|_| wanted)?;
-    let chunk_bytes = keeper.rebuild_chunk_bytes.0 / SECTOR_BYTES * SECTOR_BYTES;
+    let background = Background::of(keeper);
+    let chunk_bytes = background.chunk_bytes;
     let at = (member_bytes as f64 * brick.rebuild_position / 100.0) as u64 / chunk_bytes * chunk_bytes;
-    Some(Background {
-        condition: brick.condition,
-        array: 0,
-        member: 0,
-        repeats: true,
-        turn: 0,
-        at: if at + SECTOR_BYTES > member_bytes { 0 } else { at },
-        started_ns: 0,
-        chunk_bytes,
-        min_mb_per_s: keeper.rebuild_min_mb_per_s,
-        max_mb_per_s: keeper.rebuild_max_mb_per_s,
-        writing_mb_per_s: keeper.rebuild_writing_mb_per_s,
-    })
+    let at = if at + SECTOR_BYTES > member_bytes { 0 } else { at };
+    Some(Background { condition: brick.condition, at, ..background })
 }

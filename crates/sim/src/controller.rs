@@ -15,7 +15,8 @@ pub struct Controller {
     stream_mb_per_s: f64,
     processor_free_ns: u64,
     bus_free_ns: u64,
-    stream_free_ns: u64,
+    /// Of each pair of arms.
+    stream_free_ns: Vec<u64>,
     /// Length of a slice of a neighbour's rebuild, 0 where there is none.
     slice_ns: u64,
     slice_end_ns: u64,
@@ -34,7 +35,7 @@ impl Controller {
             stream_mb_per_s: p.mirror_stream_mb_per_s,
             processor_free_ns: 0,
             bus_free_ns: 0,
-            stream_free_ns: 0,
+            stream_free_ns: Vec::new(),
             slice_ns,
             slice_end_ns: 0,
             bus_busy_ns: 0,
@@ -73,13 +74,17 @@ impl Controller {
         self.bus_free_ns
     }
 
-    /// When a stream of mirrored reads may have got these bytes, by the product's cap.
-    pub fn stream(&mut self, now_ns: u64, bytes: u64) -> u64 {
+    /// When a stream of reads from a pair of mirrored arms may have got these bytes, by the product's cap.
+    pub fn stream(&mut self, now_ns: u64, pair: usize, bytes: u64) -> u64 {
         if self.stream_mb_per_s <= 0.0 {
             return now_ns;
         }
-        self.stream_free_ns = now_ns.max(self.stream_free_ns) + per_mb(bytes, self.stream_mb_per_s);
-        self.stream_free_ns
+        if self.stream_free_ns.len() <= pair {
+            self.stream_free_ns.resize(pair + 1, 0);
+        }
+        let free_ns = &mut self.stream_free_ns[pair];
+        *free_ns = now_ns.max(*free_ns) + per_mb(bytes, self.stream_mb_per_s);
+        *free_ns
     }
 }
 

@@ -11,6 +11,7 @@ pub mod cloud;
 pub mod controller;
 pub mod device;
 pub mod drive;
+pub mod gather;
 pub mod member;
 pub mod reference;
 pub mod region_log;

@@ -61,6 +61,7 @@ pub fn prepare(profile: Profile, targets: &[String], options: &Options) -> Resul
             return Err(format!("sim:{}: {cached}", brick.name));
         }
         brick.name = spoken.to_string();
+        brick.seeded(profile.seed);
         let system = System::new(&brick)?;
         let size_bytes = system.capacity_bytes();
         let length_bytes = size_bytes / SECTOR_BYTES * SECTOR_BYTES;

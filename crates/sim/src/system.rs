@@ -12,21 +12,26 @@ mod requests;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::NEVER;
 use crate::array::{Array, MemberOp, Operations};
 use crate::assembly::{background_of, cache_of, drive_caches, is_rebuilding, links_of, members_of};
-use crate::brick::{Brick, Condition};
+use crate::brick::{Brick, Condition, ControllerParameters};
 use crate::controller::{Controller, Link};
+use crate::gather::{Due, Gather};
 use crate::member::{Kind, Lost, Member};
 use crate::region_log::RegionLog;
 use crate::slab::Slab;
 use crate::write_back::{ReadAhead, WriteBack};
+use crate::{NEVER, SECTOR_BYTES};
 
 /// A volume counts as in use for so long after a request; a rebuild then keeps to its minimum. (Linux md looks back over
 /// a second; controllers do not tell.)
 const IN_USE_NS: u64 = 100_000_000;
 /// Partial rows that are destaged at a time, for each member: enough to keep a queue at each of them.
 const DESTAGES_A_MEMBER: usize = 4;
+
+/// Chunks of a rebuild that are under way at a time while nobody uses the volume. (Linux md keeps 2 MiB of requests under
+/// way, RESYNC_WINDOW; controllers do not tell.)
+const CHUNKS_AT_A_TIME: u32 = 8;
 
 /// A request to data that are gone is refused after this time: what a system call of nothing but an error takes, so that
 /// a loop that goes on asking goes through time.
@@ -68,6 +73,10 @@ enum Owner {
     },
     Record {
         array: u32,
+    },
+    /// A row that gathered; the number is of those that wait for it.
+    Row {
+        waiting: u32,
     },
     /// Work of the background that began in this turn of it.
     Background {
@@ -116,6 +125,11 @@ enum Event {
     Background {
         turn: u32,
     },
+    /// A row has waited long enough for its rest.
+    RowDue {
+        array: u32,
+        due: Due,
+    },
     /// A member fails: which one in the brick's list.
     Failure(u32),
 }
@@ -124,6 +138,7 @@ enum Event {
 #[derive(Debug)]
 pub(crate) struct Cache {
     pub(crate) write_back: Option<WriteBack>,
+    pub(crate) gather: Option<Gather>,
     pub(crate) read_ahead: Option<ReadAhead>,
     pub(crate) region_log: Option<RegionLog>,
     pub(crate) blocked: VecDeque<u32>,
@@ -141,12 +156,42 @@ pub(crate) struct Background {
     pub(crate) repeats: bool,
     /// Grows with each background, so that what an earlier one had planned is known for its.
     pub(crate) turn: u32,
+    /// Where the next chunk begins.
     pub(crate) at: u64,
+    pub(crate) in_flight: u32,
+    pub(crate) planned: bool,
+    pub(crate) all_begun: bool,
     pub(crate) started_ns: u64,
+    pub(crate) ended_ns: u64,
     pub(crate) chunk_bytes: u64,
     pub(crate) min_mb_per_s: f64,
     pub(crate) max_mb_per_s: f64,
     pub(crate) writing_mb_per_s: f64,
+    pub(crate) share_percent: f64,
+}
+
+impl Background {
+    /// A rebuild from the start of a member, at the pace that its keeper has.
+    pub(crate) fn of(keeper: &ControllerParameters) -> Background {
+        Background {
+            condition: Condition::Rebuilding,
+            array: 0,
+            member: 0,
+            repeats: true,
+            turn: 0,
+            at: 0,
+            in_flight: 0,
+            planned: true,
+            all_begun: false,
+            started_ns: 0,
+            ended_ns: 0,
+            chunk_bytes: keeper.rebuild_chunk_bytes.0 / SECTOR_BYTES * SECTOR_BYTES,
+            min_mb_per_s: keeper.rebuild_min_mb_per_s,
+            max_mb_per_s: keeper.rebuild_max_mb_per_s,
+            writing_mb_per_s: keeper.rebuild_writing_mb_per_s,
+            share_percent: keeper.rebuild_share_percent,
+        }
+    }
 }
 
 /// From this instant on the brick is in this condition.
@@ -186,6 +231,8 @@ pub struct System {
     waiting: VecDeque<u32>,
     active: Slab<Active>,
     jobs: Slab<Job>,
+    /// Requests that wait for a row, of each row that is on its way.
+    rows: Slab<Vec<u32>>,
     steps: Slab<Step>,
     spare: Vec<Operations>,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
@@ -250,6 +297,7 @@ impl System {
             waiting: VecDeque::new(),
             active: Slab::new(),
             jobs: Slab::new(),
+            rows: Slab::new(),
             steps: Slab::new(),
             spare: Vec::new(),
             events: BinaryHeap::new(),
@@ -437,6 +485,7 @@ impl System {
             Event::StepEnded(step) => self.step_ended(now_ns, step),
             Event::JobEnded(job) => self.job_ended(now_ns, job),
             Event::Background { turn } => self.background_chunk(now_ns, turn),
+            Event::RowDue { array, due } => self.row_due(now_ns, array as usize, due),
             Event::Failure(index) => self.member_fails(now_ns, self.brick.failures[index as usize].member),
         }
     }

@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, VecDeque};
 const STREAMS: usize = 8;
 
 #[derive(Debug, Default)]
-struct Row {
+pub(crate) struct Row {
     /// Sorted and disjoint, relative to the row.
-    extents: Vec<(u64, u64)>,
-    bytes: u64,
+    pub(crate) extents: Vec<(u64, u64)>,
+    pub(crate) bytes: u64,
 }
 
 #[derive(Debug)]
@@ -139,7 +139,7 @@ impl WriteBack {
 }
 
 impl Row {
-    fn add(&mut self, from: u64, to: u64) {
+    pub(crate) fn add(&mut self, from: u64, to: u64) {
         let first = self.extents.partition_point(|e| e.1 < from);
         let last = self.extents.partition_point(|e| e.0 <= to);
         let merged = match self.extents[first..last] {

@@ -291,3 +291,20 @@ fn a_rebuild_keeps_to_its_pace() {
     let pace = busy.background_bytes as f64 / (2_000.0 / rate) / 1e6;
     assert!((0.5..=1.9).contains(&pace), "{pace} MB/s beside users, 1.8 allowed");
 }
+
+#[test]
+fn a_rebuild_that_nobody_disturbs_goes_as_fast_as_it_may_or_the_drives_can() {
+    let idle = |spoken: &str| {
+        let mut system = System::new(&brick(spoken)).expect("a brick that can be built");
+        system.advance(20_000_000_000);
+        system.background_bytes as f64 / 20.0 / 1e6
+    };
+    for (level, members) in [("raid1", 2), ("raid5", 8), ("raid6", 8)] {
+        let md = format!("nearline-20tb,software=linux-md,level={level},members={members},condition=rebuilding");
+        let pace = idle(&format!("{md},rebuild_position=5"));
+        assert!((pace / 204.8 - 1.0).abs() < 0.1, "{level}: {pace} MB/s, 204.8 allowed");
+        // The inner zone is slower than what is allowed.
+        let inner = idle(&format!("{md},rebuild_position=95"));
+        assert!((110.0..=160.0).contains(&inner), "{level}: {inner} MB/s");
+    }
+}

@@ -132,3 +132,100 @@ fn an_array_file_that_changes_a_part_says_where_the_value_comes_from() {
     texts.insert("arrays/own".into(), format!("{file}[basis.drive]\nrpm = \"derived: a guess\"\n"));
     resolve("own", &texts, &[]).expect("a brick");
 }
+
+#[test]
+fn streams_side_by_side_share_a_modern_drive() {
+    let streams = |spoken: &str, count: u64| {
+        let mut system = System::new(&brick(spoken)).expect("a brick that can be built");
+        let apart = system.capacity_bytes() / 2 / count / 65_536 * 65_536;
+        let mut next: Vec<u64> = (0..count).map(|n| n * apart).collect();
+        let (mut now_ns, mut ended) = (0, 0);
+        let request =
+            |tag: u32, offset_bytes| Request { tag, kind: Kind::Read, offset_bytes, bytes: 65_536, durable: false };
+        (0..count).for_each(|n| system.submit(0, request(n as u32, next[n as usize])));
+        while ended < 20_000 {
+            now_ns = system.next_event().max(now_ns);
+            system.advance(now_ns);
+            let mut tags = Vec::new();
+            system.take_ended(|(tag, _)| tags.push(tag));
+            for tag in tags {
+                ended += 1;
+                next[tag as usize] += 65_536;
+                system.submit(now_ns, request(tag, next[tag as usize]));
+            }
+        }
+        f64::from(ended) * 65_536.0 / now_ns as f64 * 1e3
+    };
+    let one = streams("nearline-20tb", 1);
+    for count in [2, 4, 8] {
+        let rate = streams("nearline-20tb", count);
+        assert!((0.15 * one..0.8 * one).contains(&rate), "{count} streams: {rate} of {one} MB/s");
+        // Each visit reads its own request alone in a drive that holds no stream.
+        assert!(streams("nearline-20tb,drive.read_ahead_hold_bytes=0B", count) < 0.1 * one);
+    }
+}
+
+#[test]
+fn a_block_that_is_overwritten_again_and_again_stays_in_the_cache() {
+    let mut system = System::new(&brick("nearline-20tb")).expect("a brick that can be built");
+    let rate = closed_loop(&mut system, Kind::Write, 4096, 4, 20_000, || 0);
+    assert!(rate > 10_000.0, "{rate}");
+    let now_ns = system.next_event().min(1 << 50);
+    system.advance(now_ns);
+    system.submit(now_ns, Request { tag: 99, kind: Kind::Flush, offset_bytes: 0, bytes: 0, durable: false });
+    while !system.is_idle() {
+        system.advance(system.next_event());
+    }
+    let mut flushed_ns = 0;
+    system.take_ended(|(tag, at_ns)| flushed_ns = if tag == 99 { at_ns } else { flushed_ns });
+    assert!(flushed_ns - now_ns < 50_000_000, "{} ms for one block", (flushed_ns - now_ns) / 1_000_000);
+}
+
+#[test]
+fn a_drive_serves_more_requests_than_it_can_queue_no_worse() {
+    let at = |depth| random_rate(&brick("nearline-20tb"), Kind::Read, depth);
+    let mut before = 0.0;
+    for depth in [1, 2, 4, 8, 16, 32, 64, 128, 256] {
+        assert!(at(depth) >= 0.97 * before, "{depth} deep: {} after {before}", at(depth));
+        before = at(depth);
+    }
+}
+
+#[test]
+fn a_modern_drive_sorts_what_its_cache_holds() {
+    let mut system = System::new(&brick("nearline-20tb")).expect("a brick that can be built");
+    let mut places = Places::of(&system);
+    let filled = closed_loop(&mut system, Kind::Write, 8192, 4, 8_000, || places.next());
+    let both =
+        closed_loop(&mut System::new(&brick("nearline-20tb")).expect("a brick"), Kind::Write, 8192, 4, 28_000, || {
+            places.next()
+        });
+    let rate = 20_000.0 / (28_000.0 / both - 8_000.0 / filled);
+    assert!((350.0..600.0).contains(&rate), "{rate} random writes/s once the cache is full");
+}
+
+/// Sequential requests of so many KiB, 32 deep, in MB/s.
+fn in_order(spoken: &str, kind: Kind, request_kib: u64, count: u64) -> f64 {
+    let mut system = System::new(&brick(spoken)).expect("a brick that can be built");
+    let (mut at, bytes) = (0, request_kib << 10);
+    let rate = closed_loop(&mut system, kind, bytes as u32, 32, count, || {
+        at += bytes;
+        at - bytes
+    });
+    rate * bytes as f64 / 1e6
+}
+
+#[test]
+fn rows_of_parity_that_are_written_in_order_need_no_reads() {
+    // A small cache, which does not hide what the arms do.
+    let drive = "nearline-20tb,drive.cache_bytes=16MiB";
+    let alone = in_order(drive, Kind::Write, 256, 20_000);
+    for (members, request_kib) in [(5, 64), (5, 256), (6, 256), (8, 64), (8, 256), (8, 1024)] {
+        let md = |level: &str| format!("{drive},software=linux-md,level={level},members={members},stripe=64KiB");
+        for (level, parity) in [("raid5", 1), ("raid6", 2)] {
+            let rate = in_order(&md(level), Kind::Write, request_kib, 20_000);
+            let ideal = alone * f64::from(members - parity);
+            assert!(rate > 0.6 * ideal, "{level} of {members}, {request_kib} KiB: {rate:.0} of {ideal:.0} MB/s");
+        }
+    }
+}

@@ -101,6 +101,17 @@ def is_override(change: str) -> bool:
     return key in keys or ("." in key and key.split(".", 1)[0] in parts)
 
 
+PACES = ("rebuild_min_mb_per_s", "rebuild_max_mb_per_s", "rebuild_writing_mb_per_s")
+
+
+def paced(found: list[Json], bytes_per_s: int) -> tuple[str, ...]:
+    """What gives resolved bricks this rebuild pace, whatever users do meanwhile."""
+    keepers = {"software" if item["brick"]["software"] else "controller" for item in found}
+    if len(keepers) > 1:
+        raise BadInputError("a rebuild rate is for bricks that all have a controller rebuild them, or all software")
+    return tuple(f"{keeper}.{pace}={bytes_per_s / 1e6:.6f}" for keeper in keepers for pace in PACES)
+
+
 def resolve(target: str, overrides: list[str]) -> Json:
     """What a brick comes to: its parameters, its capacity, and the texts it is made of."""
     from brickyard import _core

@@ -54,10 +54,8 @@ def wish(
     modelled: bool,
 ) -> Wish:
     if modelled:
-        if manage or rebuild_rate or neighbour or array:
-            raise BadInputError(
-                "--manage, --rebuild-rate, --neighbour and --array are for real arrays, not for sim:NAME"
-            )
+        if manage or neighbour or array:
+            raise BadInputError("--manage, --neighbour and --array are for real arrays, not for sim:NAME")
         return NONE
     if condition is None:
         if manage or rebuild_rate or neighbour or array:

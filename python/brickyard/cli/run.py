@@ -112,7 +112,7 @@ def run(
     if dry_run:
         return _dry_run(text, plan, targets, placing.size, as_json=json)
     if modelled:
-        aimed = aim_modelled(targets, brick_changes)
+        aimed = aim_modelled(targets, brick_changes, conditioning.parse_rate(rebuild_rate))
         with Store(store) as kept:
             return _measure(kept, text.name, plan, aimed, repeat, judge, as_json=json)
     if not targets and _target_count(plan) > 1:

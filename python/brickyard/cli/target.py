@@ -38,11 +38,13 @@ def split_overrides(targets: tuple[str, ...], overrides: list[str]) -> tuple[lis
     return [change for change in overrides if change not in of_bricks], of_bricks
 
 
-def aim_modelled(targets: tuple[str, ...], brick_overrides: list[str]) -> Aim:
+def aim_modelled(targets: tuple[str, ...], brick_overrides: list[str], rebuild_bytes_per_s: int | None = None) -> Aim:
     """Modelled bricks: nothing is touched, so nothing has to be allowed."""
     if not all(bricks.is_modelled(target) for target in targets):
         raise BadInputError("real and modelled targets have different clocks; name only the ones or the others")
     found = [bricks.resolve(target, brick_overrides) for target in targets]
+    if rebuild_bytes_per_s is not None:
+        brick_overrides = [*brick_overrides, *bricks.paced(found, rebuild_bytes_per_s)]
     texts = {key: text for item in found for key, text in item["texts"].items()}
     condition = "; ".join(dict.fromkeys(bricks.condition_of(item, brick_overrides) for item in found))
     options: Json = {"bricks": texts, "overrides": brick_overrides}

@@ -26,8 +26,6 @@ from brickyard.study.holding import SetUp, modelled_redundancy_s
 from brickyard.study.keys import nearest
 from brickyard.study.runner import RunSpec
 
-PACES = ("rebuild_min_mb_per_s", "rebuild_max_mb_per_s", "rebuild_writing_mb_per_s")
-
 
 @dataclass(frozen=True)
 class Wishes:
@@ -301,7 +299,7 @@ class Specs:
         found = [self._resolved(target, overrides) for target in cell.targets]
         texts = {key: text for item in found for key, text in item["texts"].items()}
         if cell.recipe.rebuild_rate:
-            overrides += _paced(found, rate_bytes_per_s(cell.recipe.rebuild_rate))
+            overrides += bricks.paced(found, rate_bytes_per_s(cell.recipe.rebuild_rate))
         return {"bricks": texts, "overrides": list(overrides)}
 
     def _resolved(self, target: str, overrides: tuple[str, ...]) -> Json:
@@ -334,11 +332,3 @@ def rate_bytes_per_s(text: str) -> int:
         return _core.parse_bytes(text.removesuffix("/s").strip())
     except ValueError as error:
         raise BadInputError(f"rebuild_rate {text}: {one_line(error)}") from error
-
-
-def _paced(found: list[Json], bytes_per_s: int) -> tuple[str, ...]:
-    """What gives the bricks another rebuild pace, whatever users do meanwhile."""
-    keepers = {"software" if item["brick"]["software"] else "controller" for item in found}
-    if len(keepers) > 1:
-        raise BadInputError("a rebuild rate is for bricks that all have a controller rebuild them, or all software")
-    return tuple(f"{keeper}.{pace}={bytes_per_s / 1e6:.6f}" for keeper in keepers for pace in PACES)

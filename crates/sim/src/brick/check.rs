@@ -26,6 +26,9 @@ impl Brick {
         if !(0.0..=100.0).contains(&self.rebuild_position) {
             return Err(format!("rebuild_position = {}; from 0 to 100 per cent", self.rebuild_position));
         }
+        if let Some(share) = self.keeper().map(|k| k.rebuild_share_percent).filter(|s| !(0.0..=100.0).contains(s)) {
+            return Err(format!("rebuild_share_percent = {share}; from 0 to 100"));
+        }
         self.check_ports()?;
         self.check_condition()?;
         self.check_failures()?;
@@ -81,13 +84,13 @@ impl Brick {
     }
 
     fn check_ports(&self) -> Result<(), String> {
+        if self.queue_limit == 0 {
+            return Err("queue_limit = 0; at least 1".into());
+        }
         let Some(controller) = &self.controller else { return Ok(()) };
         let here = (self.members + self.spares).div_ceil(self.controllers);
         if controller.ports > 0 && here > controller.ports {
             return Err(format!("{here} drives on a controller of {} ports; add controllers", controller.ports));
-        }
-        if self.queue_limit == 0 {
-            return Err("queue_limit = 0; at least 1".into());
         }
         Ok(())
     }

@@ -132,10 +132,10 @@ pub const OVERRIDES: [&str; 17] = [
 ];
 
 /// Texts of brick files by `drives/NAME`, `controllers/NAME` and `arrays/NAME`; `files/NAME` is a user's own, which is a
-/// drive if it says its `kind` and else an array.
+/// drive if it says its `kind`, a controller if it says its `ports`, and else an array.
 pub type Texts = BTreeMap<String, String>;
 
-/// The text at a place; a user's file stands in for a drive or array that does not ship.
+/// The text at a place; a user's file stands in for a part or array that does not ship.
 fn text_at<'a>(place: &str, texts: &'a Texts) -> Option<(String, &'a String)> {
     if let Some(text) = texts.get(place) {
         return Some((place.to_string(), text));
@@ -144,8 +144,12 @@ fn text_at<'a>(place: &str, texts: &'a Texts) -> Option<(String, &'a String)> {
     let own = format!("files/{name}");
     let text = texts.get(&own)?;
     // A file that is no TOML is taken for either, so that its fault is told where it is read.
-    let is_drive = toml::from_str::<Table>(text).is_ok_and(|t| t.contains_key("kind"));
-    let wanted = if is_drive { "drives" } else { "arrays" };
+    let keys = toml::from_str::<Table>(text).unwrap_or_default();
+    let wanted = match (keys.contains_key("kind"), keys.contains_key("ports")) {
+        (true, _) => "drives",
+        (_, true) => "controllers",
+        _ => "arrays",
+    };
     (kind == wanted).then_some((own, text))
 }
 

@@ -84,4 +84,13 @@ impl Brick {
     pub fn keeper(&self) -> Option<&ControllerParameters> {
         self.software.as_ref().or(self.controller.as_ref())
     }
+
+    /// What is drawn at random in a brick, such as a cloud volume's latencies, follows the run's seed as requests do.
+    pub fn seeded(&mut self, seed: u64) {
+        for drive in std::iter::once(&mut self.drive).chain(&mut self.other_drive) {
+            if let DriveParameters::Cloud(p) = drive {
+                p.seed = p.seed.wrapping_add(seed.wrapping_mul(1 << 20));
+            }
+        }
+    }
 }

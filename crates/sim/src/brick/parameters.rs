@@ -42,6 +42,9 @@ pub struct RotatingParameters {
     pub cache_bytes: Bytes,
     pub read_segments: u32,
     pub read_ahead_bytes: Bytes,
+    /// Of a stream that was followed before, so much is read ahead before the heads leave it for another command.
+    #[serde(default)]
+    pub read_ahead_hold_bytes: Bytes,
     pub write_cache: bool,
     /// Writes that the cache holds at the most, whatever their size.
     pub write_cache_entries: u32,
@@ -166,6 +169,9 @@ pub struct ControllerParameters {
     /// What the cache holds survives a power cut.
     pub battery: bool,
     pub read_ahead_bytes: Bytes,
+    /// Memory for each member in which writes to parity gather until a row is whole; they end on the drives. 0: none.
+    #[serde(default)]
+    pub stripe_cache_bytes: Bytes,
     /// Drives keep their own write caches on.
     pub drive_write_cache: bool,
     /// Redundant volumes write through drive caches while anything on this controller is rebuilt.
@@ -176,6 +182,10 @@ pub struct ControllerParameters {
     pub rebuild_max_mb_per_s: f64,
     /// Pace of a rebuild, initialization or scrub while users write.
     pub rebuild_writing_mb_per_s: f64,
+    /// While users are served, at least this share of the time goes to a rebuild, which controllers call its rate or
+    /// priority. 0: none is kept for it.
+    #[serde(default)]
+    pub rebuild_share_percent: f64,
     /// While a neighbour is rebuilt, each command waits for its turn among slices of this length.
     pub rebuild_slice: Duration,
     /// While anything is rebuilt, a write to a region of this size that was not written lately waits until every member

@@ -73,6 +73,16 @@ impl Geometry {
         Place { cylinder: track / self.heads, track, angle_ns }
     }
 
+    /// The head switch that lies before this sector, if it is the first of its track.
+    #[inline]
+    pub fn switch_before_ns(&self, sector: u64) -> u64 {
+        if sector >= self.sectors {
+            return 0;
+        }
+        let zone = &self.zones[self.zone_of(sector)];
+        if (sector - zone.first_sector).is_multiple_of(zone.sectors_per_track) { self.skew_ns } else { 0 }
+    }
+
     /// How long the media take for these sectors, head switches included.
     #[inline]
     pub fn transfer_ns(&self, sector: u64, sectors: u64) -> u64 {
@@ -84,7 +94,7 @@ impl Geometry {
             let to = end.min(zone_end);
             let (a, b) = (from - zone.first_sector, to - zone.first_sector);
             let switches = (b - 1) / zone.sectors_per_track - a / zone.sectors_per_track;
-            // As a difference of places, so that pieces add up to the whole.
+            // As a difference of places, so that pieces and the switches between them add up to the whole.
             let turned =
                 b * self.revolution_ns / zone.sectors_per_track - a * self.revolution_ns / zone.sectors_per_track;
             ns += turned + (switches + u64::from(to < end)) * self.skew_ns;

@@ -66,6 +66,16 @@ struct Ahead {
     from: u64,
     from_ns: u64,
     limit: u64,
+    /// The read before it went on from what was in the cache.
+    followed: bool,
+}
+
+/// Sectors in the cache, from this instant on.
+#[derive(Debug, Clone, Copy)]
+struct Segment {
+    from: u64,
+    to: u64,
+    there_ns: u64,
 }
 
 #[derive(Debug)]
@@ -80,7 +90,7 @@ pub struct Drive {
     front: VecDeque<Front>,
     link_free_ns: u64,
     ahead: Option<Ahead>,
-    segments: VecDeque<(u64, u64)>,
+    segments: VecDeque<Segment>,
     dirty: VecDeque<Dirty>,
     dirty_sectors: u64,
     /// Cache entries promised to writes that are on the interface.
@@ -193,8 +203,17 @@ impl Drive {
         lost
     }
 
-    /// Puts an accepted write into the cache, joined to an extent that it continues.
+    /// Puts an accepted write into the cache: into an extent that holds what it replaces, in place of one that it covers,
+    /// or joined to one that it continues.
     fn keep(&mut self, command: &Pending) {
+        self.forget(command.sector, command.sectors);
+        let (from, end) = (command.sector, command.sector + command.sectors);
+        if self.dirty.iter().any(|d| d.sector <= from && end <= d.sector + d.sectors) {
+            return;
+        }
+        let covered = |d: &Dirty| from <= d.sector && d.sector + d.sectors <= end;
+        self.dirty_sectors -= self.dirty.iter().filter(|d| covered(d)).map(|d| d.sectors).sum::<u64>();
+        self.dirty.retain(|d| !covered(d));
         self.dirty_sectors += command.sectors;
         let continues =
             |d: &&mut Dirty| d.sector + d.sectors == command.sector && d.sectors + command.sectors <= JOINED_SECTORS;
@@ -204,13 +223,12 @@ impl Drive {
                 self.dirty.push_back(Dirty { sector: command.sector, sectors: command.sectors, place: command.place })
             }
         }
-        self.forget(command.sector, command.sectors);
     }
 
     /// Read-ahead data that a write replaced is of no use any more.
     fn forget(&mut self, sector: u64, sectors: u64) {
         let end = sector + sectors;
-        self.segments.retain(|(from, to)| *to <= sector || *from >= end);
+        self.segments.retain(|s| s.to <= sector || s.from >= end);
         if self.ahead.is_some_and(|a| a.first < end && sector < a.limit) {
             self.ahead = None;
         }
@@ -235,16 +253,18 @@ impl Drive {
         self.at = self.geometry.place(end - 1);
         self.last_end_sector = end;
         if matches!(media.work, Work::Read(_)) && self.p.read_ahead_bytes.0 > 0 {
-            let first =
-                self.ahead.map_or(sector, |a| if a.limit >= sector && a.first <= sector { a.first } else { sector });
+            let before = self.ahead.filter(|a| a.first <= sector && sector <= a.limit);
+            let followed = before.is_some() || self.segments.iter().any(|s| s.from < sector && sector <= s.to);
             let limit = (end + self.p.read_ahead_bytes.0 / SECTOR_BYTES).min(self.geometry.sectors);
-            self.ahead = Some(Ahead { first, from: end, from_ns: media.end_ns, limit });
+            let from_ns = media.end_ns + self.geometry.switch_before_ns(end);
+            let first = before.map_or(sector, |a| a.first);
+            self.ahead = Some(Ahead { first, from: end, from_ns, limit, followed });
         }
     }
 
     /// What the heads have read goes over the interface while they read, and ends later only where that is the slower.
     fn hand_over(&mut self, ready_ns: u64, command: Pending, done: &mut Vec<u32>) {
-        let moving_ns = self.moving_ns(command.sectors);
+        let moving_ns = self.p.command_overhead.ns + self.moving_ns(command.sectors);
         let end_ns = self.link_free_ns.max(ready_ns.saturating_sub(moving_ns)) + moving_ns;
         self.link_free_ns = end_ns;
         if end_ns <= ready_ns {
@@ -274,17 +294,25 @@ impl Drive {
             && command.sector + command.sectors > ahead.from
     }
 
-    /// The heads leave: what was read ahead stays as a segment.
-    fn end_ahead(&mut self, now_ns: u64) {
-        let Some(ahead) = self.ahead.take() else { return };
-        let position = self.ahead_position(&ahead, now_ns);
+    /// The heads leave: what was read ahead stays as a segment. Gives the instant at which they leave: a stream that goes
+    /// on from what is in the cache is held for a while, because each visit costs a seek.
+    fn end_ahead(&mut self, now_ns: u64) -> u64 {
+        let Some(ahead) = self.ahead.take() else { return now_ns };
+        let hold = (self.p.read_ahead_hold_bytes.0 / SECTOR_BYTES).min(ahead.limit - ahead.from);
+        let mut leave_ns = now_ns;
+        if ahead.followed && hold > 0 {
+            leave_ns = leave_ns.max(ahead.from_ns + self.geometry.transfer_ns(ahead.from, hold));
+        }
+        let position = self.ahead_position(&ahead, leave_ns);
         let longest = (self.p.cache_bytes.0 / u64::from(self.p.read_segments.max(1)) / SECTOR_BYTES).max(1);
-        self.segments.push_back((ahead.first.max(position.saturating_sub(longest)), position));
+        let from = ahead.first.max(position.saturating_sub(longest));
+        self.segments.push_back(Segment { from, to: position, there_ns: leave_ns });
         if self.segments.len() > self.p.read_segments as usize {
             self.segments.pop_front();
         }
         // The heads followed the data that were read ahead.
         self.at = self.geometry.place(position.saturating_sub(1).max(self.last_end_sector - 1));
+        leave_ns
     }
 
     fn queued(&self) -> bool {
@@ -318,13 +346,22 @@ impl Drive {
         }
     }
 
+    /// Takes a command out of the queue; the first of those that waited outside enters it, and is of no age.
+    fn take(&mut self, now_ns: u64, index: usize) -> Option<Pending> {
+        let command = self.queue.remove(index);
+        if let Some(entering) = self.queue.get_mut(self.p.queue_depth as usize - 1) {
+            entering.arrived_ns = now_ns;
+        }
+        command
+    }
+
     /// With a queue, commands that need no arm overtake those that do.
     fn serve_fronts(&mut self, now_ns: u64) {
         let mut index = 0;
         while index < self.queue.len().min(self.p.queue_depth as usize) {
             let command = self.queue[index];
             if self.serve_front(now_ns, &command) {
-                self.queue.remove(index);
+                self.take(now_ns, index);
             } else {
                 index += 1;
             }
@@ -361,7 +398,19 @@ impl Drive {
         self.link_free_ns = end_ns;
         self.promised += usize::from(accepted);
         self.front.push_back(Front { end_ns, command: *command, accepted });
+        if command.kind == Kind::Read {
+            self.read_further(now_ns, command.sector + command.sectors);
+        }
         true
+    }
+
+    /// What was read ahead is asked for: heads that have not stopped yet go on for as much again.
+    fn read_further(&mut self, now_ns: u64, end: u64) {
+        let Some(ahead) = self.ahead.filter(|a| self.media.is_none() && a.first < end) else { return };
+        if self.ahead_position(&ahead, now_ns) < ahead.limit {
+            let limit = (end + self.p.read_ahead_bytes.0 / SECTOR_BYTES).min(self.geometry.sectors);
+            self.ahead = Some(Ahead { limit: limit.max(ahead.limit), ..ahead });
+        }
     }
 
     fn has_room(&self, sectors: u64) -> bool {
@@ -377,7 +426,7 @@ impl Drive {
         let ahead = self.media.is_none()
             && self.ahead.is_some_and(|a| command.sector >= a.first && end <= self.ahead_position(&a, now_ns));
         ahead
-            || self.segments.iter().any(|(from, to)| *from <= command.sector && end <= *to)
+            || self.segments.iter().any(|s| s.from <= command.sector && end <= s.to && s.there_ns <= now_ns)
             || self.dirty.iter().any(|d| d.sector <= command.sector && end <= d.sector + d.sectors)
     }
 
@@ -395,7 +444,7 @@ impl Drive {
             return self.start_destage(now_ns);
         }
         let index = self.pick(now_ns, visible);
-        if let Some(command) = self.queue.remove(index) {
+        if let Some(command) = self.take(now_ns, index) {
             self.last_was_aged = now_ns.saturating_sub(command.arrived_ns) > self.p.age_limit.ns && !self.last_was_aged;
             self.start_command(now_ns, command);
         }
@@ -463,7 +512,7 @@ impl Drive {
             let end_ns = ahead.from_ns + self.geometry.transfer_ns(ahead.from, end - ahead.from);
             return self.occupy(now_ns, end_ns.max(begin_ns), Work::Read(command));
         }
-        self.end_ahead(now_ns);
+        let begin_ns = begin_ns.max(self.end_ahead(now_ns));
         let phase_ns = begin_ns % self.geometry.revolution_ns;
         let positioning_ns = self.positioning_ns(phase_ns, &command.place, command.sector, write);
         let mut end_ns = begin_ns + positioning_ns + self.geometry.transfer_ns(command.sector, command.sectors);
@@ -480,14 +529,14 @@ impl Drive {
             return;
         }
         self.last_was_foreground = false;
-        self.end_ahead(now_ns);
-        let phase_ns = now_ns % self.geometry.revolution_ns;
+        let begin_ns = self.end_ahead(now_ns);
+        let phase_ns = begin_ns % self.geometry.revolution_ns;
         let window = self.dirty.iter().take(self.p.destage_window as usize);
         let cost = |d: &Dirty| self.positioning_ns(phase_ns, &d.place, d.sector, true);
         let best = window.enumerate().min_by_key(|(_, d)| cost(d)).map(|(i, d)| (i, cost(d)));
         let Some((index, positioning_ns)) = best else { return };
         let Some(dirty) = self.dirty.remove(index) else { return };
-        let end_ns = now_ns + positioning_ns + self.geometry.transfer_ns(dirty.sector, dirty.sectors);
+        let end_ns = begin_ns + positioning_ns + self.geometry.transfer_ns(dirty.sector, dirty.sectors);
         self.occupy(now_ns, end_ns, Work::Destage(dirty));
     }
 

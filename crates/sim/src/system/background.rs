@@ -4,7 +4,7 @@
 //! short beside the run. A spare takes its place at once, gets every write from then on, and serves reads when it is
 //! whole. A rebuild ends at once where too little is left to rebuild from. Requests to data that are on no member fail.
 
-use super::{Background, Change, Event, IN_USE_NS, Owner, System};
+use super::{Background, CHUNKS_AT_A_TIME, Change, Event, IN_USE_NS, Owner, System};
 use crate::SECTOR_BYTES;
 use crate::assembly::drive_caches;
 use crate::brick::{Brick, Condition};
@@ -15,32 +15,57 @@ impl System {
     pub(super) fn background_chunk(&mut self, now_ns: u64, turn: u32) {
         let Some(background) = self.background.as_mut().filter(|b| b.turn == turn) else { return };
         background.started_ns = now_ns;
+        background.planned = false;
+        background.in_flight += 1;
         let Background { condition, array, member, at, chunk_bytes: bytes, .. } = *background;
         let member_bytes = self.arrays[array].member_bytes() / SECTOR_BYTES * SECTOR_BYTES;
         let bytes = bytes.min(member_bytes - at);
         background.at = if at + bytes >= member_bytes { 0 } else { at + bytes };
+        background.all_begun |= background.at == 0 && !background.repeats;
         self.background_bytes += bytes;
-        self.start_job(now_ns, Owner::Background { turn }, array, Kind::Write, true, |array, out| match condition {
+        self.start_job(now_ns, Owner::Background { turn }, array, Kind::Write, false, |array, out| match condition {
             Condition::Initializing => array.initialize(at, bytes, out),
             Condition::Scrubbing => array.scrub(at, bytes, out),
             _ => array.rebuild(member, at, bytes, out),
         });
+        self.plan_background(now_ns);
     }
 
     pub(super) fn background_ended(&mut self, now_ns: u64, turn: u32) {
-        let Some(background) = self.background.filter(|b| b.turn == turn) else { return };
-        if background.at == 0 && !background.repeats {
+        let Some(background) = self.background.as_mut().filter(|b| b.turn == turn) else { return };
+        background.in_flight -= 1;
+        background.ended_ns = now_ns;
+        let background = *background;
+        if background.all_begun && background.in_flight == 0 {
             return self.rebuilt(now_ns, background);
         }
+        self.plan_background(now_ns);
+    }
+
+    /// Plans the next chunk: beside users one at a time, at the pace that the keeper gives a rebuild beside what they do;
+    /// without users several at a time, so that drives are never idle for it.
+    fn plan_background(&mut self, now_ns: u64) {
         let recent = |at_ns: Option<u64>| at_ns.is_some_and(|at_ns| now_ns.saturating_sub(at_ns) < IN_USE_NS);
-        let rate = if recent(self.last_write_ns) {
-            background.writing_mb_per_s
-        } else if self.at_work > 0 || recent(self.last_request_ns) {
-            background.min_mb_per_s
-        } else {
-            background.max_mb_per_s
+        let writing = recent(self.last_write_ns);
+        let in_use = writing || self.at_work > 0 || recent(self.last_request_ns);
+        let Some(background) = self.background.as_mut() else { return };
+        let at_a_time = if in_use { 1 } else { CHUNKS_AT_A_TIME };
+        if background.planned || background.all_begun || background.in_flight >= at_a_time {
+            return;
+        }
+        background.planned = true;
+        let rate = match (writing, in_use) {
+            (true, _) => background.writing_mb_per_s,
+            (_, true) => background.min_mb_per_s,
+            _ => background.max_mb_per_s,
         };
-        let due_ns = background.started_ns + crate::ssd::per_mb(background.chunk_bytes, rate.max(0.001));
+        let mut due_ns = background.started_ns + crate::ssd::per_mb(background.chunk_bytes, rate.max(0.001));
+        if in_use && background.share_percent > 0.0 {
+            let took_ns = background.ended_ns.saturating_sub(background.started_ns) as f64;
+            let rest_ns = took_ns * (100.0 - background.share_percent) / background.share_percent;
+            due_ns = due_ns.min(background.ended_ns + rest_ns as u64);
+        }
+        let turn = background.turn;
         self.plan(due_ns.max(now_ns + 1), Event::Background { turn });
     }
 
@@ -65,22 +90,11 @@ impl System {
             return;
         };
         let Some(keeper) = self.brick.keeper().filter(|_| left > 0 && self.background.is_none()) else { return };
-        let chunk_bytes = keeper.rebuild_chunk_bytes.0 / SECTOR_BYTES * SECTOR_BYTES;
         self.turns += 1;
         let turn = self.turns;
-        self.background = Some(Background {
-            condition: Condition::Rebuilding,
-            array,
-            member,
-            repeats: false,
-            turn,
-            at: 0,
-            started_ns: now_ns,
-            chunk_bytes,
-            min_mb_per_s: keeper.rebuild_min_mb_per_s,
-            max_mb_per_s: keeper.rebuild_max_mb_per_s,
-            writing_mb_per_s: keeper.rebuild_writing_mb_per_s,
-        });
+        let rebuild =
+            Background { array, member, repeats: false, turn, at: 0, started_ns: now_ns, ..Background::of(keeper) };
+        self.background = Some(rebuild);
         let log_bytes = keeper.region_log_bytes.0;
         let here = self.places.len() / self.arrays.len();
         self.places[array * here + member] = self.brick.members + self.spares_used;

@@ -1,7 +1,9 @@
-//! What a controller's cache does: writes that wait for room, destaging, flushes, and records of a region log.
+//! What a controller's cache does: writes that wait for room, destaging, flushes, rows that gather, and records of a
+//! region log.
 
 use super::{DESTAGES_A_MEMBER, Event, Job, Owner, REFUSED_NS, Request, Step, System};
 use crate::array::MemberOp;
+use crate::gather::{Due, Gathered};
 use crate::member::Kind;
 use crate::region_log::RegionLog;
 use crate::write_back::{Destage, WriteBack};
@@ -88,6 +90,20 @@ impl System {
                 extents.iter().for_each(|(offset, bytes)| a.write(*offset, *bytes, out));
             });
         }
+    }
+
+    pub(super) fn row_due(&mut self, now_ns: u64, array: usize, due: Due) {
+        if let Some(row) = self.caches[array].gather.as_mut().and_then(|gather| gather.due(due)) {
+            self.write_gathered(now_ns, array, row);
+        }
+    }
+
+    pub(super) fn write_gathered(&mut self, now_ns: u64, array: usize, row: Gathered) {
+        let Gathered { extents, waiting, durable } = row;
+        let owner = Owner::Row { waiting: self.rows.insert(waiting) };
+        self.start_job(now_ns, owner, array, Kind::Write, durable, |a, out| {
+            extents.iter().for_each(|(offset, bytes)| a.write(*offset, *bytes, out));
+        });
     }
 
     pub(super) fn flush(&mut self, now_ns: u64, number: u32) {

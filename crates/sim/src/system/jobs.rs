@@ -147,6 +147,12 @@ impl System {
                 self.lost_bytes += if lost { bytes } else { 0 };
                 self.destaged(now_ns, controller as usize, bytes, whole);
             }
+            Owner::Row { waiting } => {
+                for number in self.rows.remove(waiting) {
+                    self.active.get(number).failed |= lost;
+                    self.part_ended(now_ns, number);
+                }
+            }
             Owner::Record { array } => self.recorded(now_ns, array as usize),
             Owner::Background { turn } => self.background_ended(now_ns, turn),
         }

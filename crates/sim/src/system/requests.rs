@@ -1,6 +1,7 @@
 //! The way of a request: from the host to where its redundancy is kept, into a cache or an array's hands, and back.
 
-use super::{Active, Event, Owner, System};
+use super::{Active, Event, Owner, REFUSED_NS, System};
+use crate::gather::PATIENCE_NS;
 use crate::member::Kind;
 use crate::region_log::Held;
 use crate::write_back::Found;
@@ -56,7 +57,7 @@ impl System {
     /// to themselves, as products do unless they are told that the drives return zeros (`raid456.devices_handle_discard_safely`).
     fn trim(&mut self, now_ns: u64, number: u32) {
         if !self.controllers.is_empty() || self.arrays[0].has_parity() {
-            return self.end(now_ns, number);
+            return self.plan(now_ns + REFUSED_NS, Event::Ended(number));
         }
         let request = self.active.get(number).request;
         self.active.get(number).parts = 1;
@@ -86,12 +87,12 @@ impl System {
         }
         if !self.software
             && self.arrays[array].is_mirror()
-            && self.arrays[array].continues(offset)
             && let Some(controller) = self.controllers.get_mut(array)
         {
-            let at_ns = controller.stream(now_ns, bytes);
             let active = self.active.get(number);
-            active.not_before_ns = active.not_before_ns.max(at_ns);
+            self.arrays[array].continued_pairs(offset, bytes, |pair, bytes| {
+                active.not_before_ns = active.not_before_ns.max(controller.stream(now_ns, pair, bytes));
+            });
         }
         self.active.get(number).parts += 1;
         self.start_job(now_ns, Owner::Request(number), array, Kind::Read, false, |a, out| a.read(offset, bytes, out));
@@ -104,6 +105,15 @@ impl System {
             self.active.get(number).parts += 1;
             self.caches[array].blocked.push_back(number);
             return self.admit(now_ns, array);
+        }
+        if let Some(gather) = &mut self.caches[array].gather {
+            let added = gather.add(number, offset, bytes, durable);
+            self.active.get(number).parts += added.parts;
+            added.ready.into_iter().for_each(|row| self.write_gathered(now_ns, array, row));
+            for due in added.due {
+                self.plan(now_ns + PATIENCE_NS, Event::RowDue { array: array as u32, due });
+            }
+            return;
         }
         self.active.get(number).parts += 1;
         let held = Held { request: number, offset, bytes };
