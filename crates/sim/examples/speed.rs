@@ -12,7 +12,7 @@ use sim::session::{Options, prepare};
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-const CASES: [(&str, &str, u32, u64); 3] = [
+const CASES: [(&str, &str, u32, u64); 4] = [
     ("one drive, FIFO, random 8 KiB, 4 deep", "sim:wd2500jd", 4, 4_000_000),
     (
         "RAID-10 of 8 drives, NCQ, random 8 KiB, 32 deep",
@@ -20,6 +20,7 @@ const CASES: [(&str, &str, u32, u64); 3] = [
         32,
         2_000_000,
     ),
+    ("NVMe drive, random 8 KiB, 64 deep", "sim:nvme-tlc-3840", 64, 2_000_000),
     ("SQLIO of 5 minutes on a drive of 2003, 4 deep", "sim:wd2500jd", 4, 22_500),
 ];
 

@@ -2,6 +2,10 @@
 //! exponential part. The buckets are the virtual scheduling form of the generic cell rate algorithm (ITU-T I.371): a
 //! request conforms when the theoretical arrival time lies no further ahead than the burst allows. A volume with credits
 //! has two for each: the baseline's, whose burst are the credits, and the peak's, without any.
+//!
+//! A request counts once for each `io_unit_bytes` that it begins. One of `merge_from_bytes` or more that goes on where the
+//! last one of its kind ended is merged with it, as long as both fit into one unit: it counts no further, and passes no
+//! sooner than the one that it was merged with.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -28,9 +32,19 @@ impl Bucket {
     }
 }
 
+/// The last unit of the requests of a kind.
+#[derive(Debug, Clone, Copy, Default)]
+struct Open {
+    end_bytes: u64,
+    filled_bytes: u64,
+    pass_ns: u64,
+}
+
 #[derive(Debug)]
 pub struct Cloud {
     p: CloudParameters,
+    /// Of reads and of writes.
+    open: [Open; 2],
     requests: Bucket,
     bytes: Bucket,
     peak_requests: Bucket,
@@ -45,6 +59,7 @@ impl Cloud {
         let burst_ns = p.burst_ios.saturating_mul(1_000_000_000) / p.iops;
         let bytes_ns = (p.burst_bytes.0 as f64 * 1e3 / p.mb_per_s) as u64;
         Cloud {
+            open: [Open::default(); 2],
             requests: Bucket { theoretical_ns: 0, burst_ns },
             bytes: Bucket { theoretical_ns: 0, burst_ns: bytes_ns },
             peak_requests: Bucket { theoretical_ns: 0, burst_ns: 0 },
@@ -61,15 +76,9 @@ impl Cloud {
     }
 
     pub fn submit(&mut self, now_ns: u64, command: Command) {
-        let units = u64::from(command.bytes).div_ceil(self.p.io_unit_bytes.0).max(1);
         let pass_ns = match command.kind {
             Kind::Flush | Kind::Trim => now_ns,
-            Kind::Read | Kind::Write => {
-                let moving_ns = (f64::from(command.bytes) * 1e3 / self.p.mb_per_s) as u64;
-                let requests_ns = self.requests.take(now_ns, units * 1_000_000_000 / self.p.iops);
-                let baseline_ns = requests_ns.max(self.bytes.take(now_ns, moving_ns));
-                baseline_ns.max(self.at_peak_ns(now_ns, units, command.bytes))
-            }
+            Kind::Read | Kind::Write => self.pass_ns(now_ns, &command),
         };
         let base_ns = if command.kind == Kind::Read { self.p.read_latency.ns } else { self.p.write_latency.ns };
         let tail_ns = (-libm::log(1.0 - self.rng.unit_f64()) * self.p.latency_tail.ns as f64) as u64;
@@ -77,10 +86,32 @@ impl Cloud {
         self.sequence += 1;
     }
 
+    /// When all caps let a request pass.
+    fn pass_ns(&mut self, now_ns: u64, command: &Command) -> u64 {
+        let open = self.open[usize::from(command.kind == Kind::Write)];
+        let (bytes, unit_bytes) = (u64::from(command.bytes), self.p.io_unit_bytes.0);
+        let units = bytes.div_ceil(unit_bytes).max(1);
+        let merges = self.p.merge_from_bytes.0 > 0
+            && bytes >= self.p.merge_from_bytes.0
+            && open.end_bytes == command.offset_bytes
+            && open.filled_bytes + bytes <= unit_bytes;
+        let (filled_bytes, least_ns) = if merges {
+            (open.filled_bytes + bytes, open.pass_ns)
+        } else {
+            (bytes - (units - 1) * unit_bytes, self.requests.take(now_ns, units * 1_000_000_000 / self.p.iops))
+        };
+        let moving_ns = (bytes as f64 * 1e3 / self.p.mb_per_s) as u64;
+        let baseline_ns = least_ns.max(self.bytes.take(now_ns, moving_ns)).max(now_ns);
+        let pass_ns = baseline_ns.max(self.at_peak_ns(now_ns, if merges { 0 } else { units }, command.bytes));
+        let end_bytes = command.offset_bytes + bytes;
+        self.open[usize::from(command.kind == Kind::Write)] = Open { end_bytes, filled_bytes, pass_ns };
+        pass_ns
+    }
+
     /// When the peak rates let it pass.
     fn at_peak_ns(&mut self, now_ns: u64, units: u64, bytes: u32) -> u64 {
         let mut pass_ns = now_ns;
-        if let Some(cost_ns) = (units * 1_000_000_000).checked_div(self.p.peak_iops) {
+        if let Some(cost_ns) = (units * 1_000_000_000).checked_div(self.p.peak_iops).filter(|_| units > 0) {
             pass_ns = pass_ns.max(self.peak_requests.take(now_ns, cost_ns));
         }
         if self.p.peak_mb_per_s > 0.0 {

@@ -46,6 +46,11 @@ impl<T> Slab<T> {
     pub fn find(&mut self, number: u32) -> Option<&mut T> {
         self.items[number as usize].as_mut()
     }
+
+    /// What lives, by number.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.items.iter().flatten()
+    }
 }
 
 impl<T> Default for Slab<T> {

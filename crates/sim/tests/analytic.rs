@@ -242,15 +242,15 @@ fn a_power_cut_takes_what_was_acknowledged_and_is_volatile() {
 
 #[test]
 fn solid_state_drives_do_what_their_data_sheets_say() {
-    let mut brick = brick("nvme-tlc-3840");
+    let mut brick = brick("nvme-tlc-3840,drive.dram_cache_bytes=4MiB");
     let reads = random_rate(&brick, Kind::Read, 256);
-    assert!((500_000.0..1_200_000.0).contains(&reads), "{reads} reads of 8 KiB");
+    assert!((750_000.0..850_000.0).contains(&reads), "{reads} reads of 8 KiB in 6800 MB/s");
     let steady = random_rate(&brick, Kind::Write, 256);
     let DriveParameters::Ssd(p) = &mut brick.drive else { panic!("a solid-state drive") };
     p.steady = false;
-    p.dram_cache_bytes.0 = 1 << 20;
     let fresh = random_rate(&brick, Kind::Write, 256);
-    assert!(fresh > 2.0 * steady.min(fresh / 2.1), "fresh {fresh}, steady {steady}");
+    // W = 4.6 with 12.2 % spare.
+    assert!(fresh > 3.5 * steady, "fresh {fresh}, steady {steady}");
     let mut system = System::new(&self::brick("nvme-tlc-3840")).expect("a brick that can be built");
     let mut at = 0;
     let mib = closed_loop(&mut system, Kind::Write, 1 << 20, 8, 4_000, || {

@@ -80,6 +80,12 @@ pub struct SsdParameters {
     /// The drive takes no two commands in less time than this, however many dies are idle.
     #[serde(default)]
     pub command_interval: Duration,
+    /// The link moves one way at a time, as SATA does.
+    #[serde(default)]
+    pub half_duplex: bool,
+    /// The controller takes in no more than this, in 10^6 bytes/s; 0 where link and flash are the limit.
+    #[serde(default)]
+    pub write_mb_per_s: f64,
 }
 
 fn yes() -> bool {
@@ -94,6 +100,9 @@ pub struct CloudParameters {
     pub burst_ios: u64,
     /// A larger request counts as several.
     pub io_unit_bytes: Bytes,
+    /// Contiguous requests of this size or more are merged up to `io_unit_bytes`. 0: nothing is merged.
+    #[serde(default)]
+    pub merge_from_bytes: Bytes,
     pub mb_per_s: f64,
     pub burst_bytes: Bytes,
     /// While there are credits to spend, no faster than this. 0: as fast as they are asked for.
