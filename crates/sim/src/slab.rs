@@ -37,11 +37,6 @@ impl<T> Slab<T> {
         self.items[number as usize].take().expect("a number lives as long as its thing")
     }
 
-    /// Every thing that lives.
-    pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.items.iter().flatten()
-    }
-
     /// The thing, if it still lives.
     pub fn find(&mut self, number: u32) -> Option<&mut T> {
         self.items[number as usize].as_mut()
