@@ -19,7 +19,7 @@ from brickyard.cli.load_curve import parse_levels, parse_limit
 from brickyard.errors import BadInputError
 from brickyard.report.load_curve import load_curve as picture_of
 from brickyard.store import Json, Store
-from brickyard.study.load_curve import closed_plan, one_phase, open_plan
+from brickyard.study.load_curve import closed_plan, one_phase, open_plan, search_plan
 from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
 
 
@@ -222,8 +222,8 @@ def test_a_real_curve_is_measured_searched_and_drawn(tmp_path: Path) -> None:
     # On a busy machine a level may be overloaded; it is then the last.
     assert levels == pytest.approx([maximum * share for share in (0.05, 0.1, 0.2, 4.0)][: len(levels)])
     assert levels
-    # Nothing answers within a nanosecond: every step of the search went down from the lowest level, in vain.
-    assert len([rate for rate in offered if rate < maximum * 0.049]) == 4
+    # Nothing answers within a nanosecond, not even a sixteenth of the lowest level.
+    assert len([rate for rate in offered if rate < maximum * 0.049]) == 1
     assert document["usable"] is None
     assert document["points"][-1]["errors"] == 0
     assert Path(document["picture"]).read_bytes().startswith(b"\x89PNG")
@@ -255,3 +255,34 @@ def test_a_modelled_brick_has_the_same_curve_every_time(tmp_path: Path) -> None:
     assert first["points"][-1]["overloaded"]
     assert first["usable"]["mean_ns"] <= 100 * MS
     assert first["usable"]["offered_per_s"] < first["points"][-1]["offered_per_s"]
+    # The search is one run, a ramp that the engine judged: to 1 % between what keeps the limit and what does not.
+    searched = [item for item in first["points"] if item["judged"]]
+    assert {item["run"] for item in searched} == {first["runs"][-1]}
+    beyond = min(item["offered_per_s"] for item in searched if not item["judged"]["within"])
+    best = first["usable"]["offered_per_s"]
+    assert best == max(item["offered_per_s"] for item in searched if item["judged"]["within"])
+    assert best < beyond <= best * 1.011
+    with Store(tmp_path / "a.db") as store:
+        (end,) = store.record(first["runs"][-1]).events_of("ramp_end")
+    assert end["found"]["value"] / 100 * first["closed_loop_per_s"] == pytest.approx(best)
+
+
+def test_where_a_search_measured_again_its_verdict_counts() -> None:
+    levels = [point(100, MS), point(200, 9 * MS)]
+    again = [point(100, MS), point(200, 4 * MS), point(300, 9 * MS), point(250, 6 * MS)]
+    searched = [replace(p, judged={"within": (p.mean_ns or 0) <= 5 * MS, "overloaded": False}) for p in again]
+    best, worst = usable([*levels, *searched], Limit("mean", 5 * MS))
+    assert best == searched[1]
+    assert worst == searched[3]
+
+
+def test_a_search_keeps_the_proportions_of_the_streams() -> None:
+    mix = validated("overland-exchange")
+    phase = one_phase(mix, None)
+    rates = {number: 10.0 * (number + 1) for number in range(len(phase["stream"]))}
+    made = search_plan(mix, phase, 3 * SECOND, rates, Limit("p99", 20 * MS), 0.5, 0.75)
+    assert [s["pace"]["rate"] for s in made["phase"][0]["stream"]] == list(rates.values())
+    ramp = made["phase"][0]["ramp"]
+    assert (ramp["knob"], ramp["from"], ramp["to"], ramp["step"]) == ("load", 50.0, 125.0, 25.0)
+    again = search_plan(mix, phase, 3 * SECOND, rates, Limit("mean", MS), None, 0.1)["phase"][0]["ramp"]
+    assert again["from"] == pytest.approx(0.625)

@@ -20,6 +20,7 @@ pub struct Control {
     depth: AtomicU32,
     workers: AtomicU32,
     rate_bits: AtomicU64,
+    load_bits: AtomicU64,
     forget: AtomicBool,
 }
 
@@ -29,6 +30,8 @@ pub struct Knobs {
     pub depth: u32,
     pub workers: u32,
     pub rate_per_s: f64,
+    /// Of each stream's own rate.
+    pub load_percent: f64,
     /// What was due at the rate before is not issued any more.
     pub forget: bool,
 }
@@ -59,6 +62,7 @@ impl Control {
             depth: self.depth.load(Relaxed),
             workers: self.workers.load(Relaxed),
             rate_per_s: f64::from_bits(self.rate_bits.load(Relaxed)),
+            load_percent: f64::from_bits(self.load_bits.load(Relaxed)),
             forget: self.forget.load(Relaxed),
         }
     }
@@ -67,6 +71,7 @@ impl Control {
         self.depth.store(knobs.depth, Relaxed);
         self.workers.store(knobs.workers, Relaxed);
         self.rate_bits.store(knobs.rate_per_s.to_bits(), Relaxed);
+        self.load_bits.store(knobs.load_percent.to_bits(), Relaxed);
         self.forget.store(knobs.forget, Relaxed);
         self.version.fetch_add(1, Relaxed);
     }

@@ -160,6 +160,8 @@ pub struct KnobEvent {
     pub depth: Option<u32>,
     pub workers: Option<u32>,
     pub rate_per_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_percent: Option<f64>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -322,6 +324,7 @@ impl Interval {
                 depth: (knobs.depth > 0).then_some(knobs.depth),
                 workers: (knobs.workers > 0).then_some(knobs.workers),
                 rate_per_s: (knobs.rate_per_s > 0.0).then_some(knobs.rate_per_s),
+                load_percent: (knobs.load_percent > 0.0).then_some(knobs.load_percent),
             }),
         }
     }

@@ -259,11 +259,13 @@ impl Lane {
             if resumes {
                 schedule.resume_at(now_ns);
             }
+            if (knobs.rate_per_s > 0.0 || knobs.load_percent > 0.0) && knobs.forget {
+                schedule.skip_until(now_ns);
+            }
             if knobs.rate_per_s > 0.0 {
-                if knobs.forget {
-                    schedule.skip_until(now_ns);
-                }
                 schedule.set_rate(knobs.rate_per_s, now_ns);
+            } else if knobs.load_percent > 0.0 {
+                schedule.set_load(knobs.load_percent, now_ns);
             }
         }
         // A player that starts late starts with its first frame, in the middle of no other.

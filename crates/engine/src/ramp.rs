@@ -24,8 +24,8 @@ pub enum Turn {
 pub struct RampJudge {
     ramp: Ramp,
     phase: usize,
-    /// Streams with a rate of their own.
-    open_streams: usize,
+    /// What streams with a rate of their own ask for at a knob of 1: each as much, or a per cent of what it is.
+    asked_per_s: f64,
     measure_start_ns: u64,
     steps: u32,
     value: f64,
@@ -38,12 +38,16 @@ pub struct RampJudge {
 }
 
 impl RampJudge {
-    pub fn new(ramp: Ramp, phase: usize, streams: usize, open_streams: usize, measure_start_ns: u64) -> RampJudge {
+    pub fn new(ramp: Ramp, phase: usize, streams: usize, rates_per_s: &[f64], measure_start_ns: u64) -> RampJudge {
         let value = ramp.value(0);
+        let asked_per_s = match ramp.knob {
+            Knob::Load => rates_per_s.iter().sum::<f64>() / 100.0,
+            _ => rates_per_s.len() as f64,
+        };
         RampJudge {
             ramp,
             phase,
-            open_streams,
+            asked_per_s,
             measure_start_ns,
             steps: 0,
             value,
@@ -120,9 +124,9 @@ impl RampJudge {
         }
         let seconds = self.judged_ns as f64 / 1e9;
         let (rate_per_s, bytes_per_s) = (requests as f64 / seconds, bytes as f64 / seconds);
-        let offered = self.value * self.open_streams as f64 * seconds;
+        let offered = self.value * self.asked_per_s * seconds;
         let short = offered * SHORT_SHARE + SHORT_DEVIATIONS * libm::sqrt(offered);
-        let overloaded = self.ramp.knob == Knob::Rate && self.units() < offered - short;
+        let overloaded = self.ramp.knob.is_pace() && self.units() < offered - short;
         let (figure, kept) = self.held_against(rate_per_s, bytes_per_s, dropped);
         RampStep {
             phase: self.phase,
@@ -193,7 +197,7 @@ impl RampJudge {
             return None;
         }
         let middle = (low + high) / 2.0;
-        let middle = if self.ramp.knob == Knob::Rate { middle } else { libm::floor(middle) };
+        let middle = if self.ramp.knob.is_pace() { middle } else { libm::floor(middle) };
         (middle > low && middle < high).then_some(middle)
     }
 
@@ -204,6 +208,7 @@ impl RampJudge {
             Knob::Depth => Knobs { depth: whole, forget, ..Knobs::default() },
             Knob::Workers => Knobs { workers: whole, forget, ..Knobs::default() },
             Knob::Rate => Knobs { rate_per_s: value, forget, ..Knobs::default() },
+            Knob::Load => Knobs { load_percent: value, forget, ..Knobs::default() },
         }
     }
 }

@@ -57,11 +57,16 @@ pub struct Referee {
 impl Referee {
     /// `number` is the phase's in its profile.
     pub fn new(phase: &Phase, number: usize, measure_start_ns: u64) -> Referee {
-        let (streams, open) = (phase.stream.len(), phase.stream.iter().filter(|s| s.is_open()).count());
+        let streams = phase.stream.len();
+        let own_rate = |stream: &plan::Stream| match stream.pace {
+            plan::Pace::Open { rate, .. } => Some(rate),
+            plan::Pace::Closed => None,
+        };
+        let rates: Vec<f64> = phase.stream.iter().filter_map(own_rate).collect();
         Referee {
             stop: phase.stop.clone(),
             steady: phase.steady.clone().map(SteadyJudge::new),
-            ramp: phase.ramp.clone().map(|ramp| RampJudge::new(ramp, number, streams, open, measure_start_ns)),
+            ramp: phase.ramp.clone().map(|ramp| RampJudge::new(ramp, number, streams, &rates, measure_start_ns)),
         }
     }
 
@@ -114,7 +119,12 @@ pub fn figure_ns(figure: Figure, cells: &CellSet) -> u64 {
 /// The same of the response or of the service times.
 pub fn figure_of(figure: Figure, cells: &CellSet, service: bool) -> u64 {
     let mut all = Histogram::default();
-    let requests = cells.iter().filter(|(_, operation, _)| is_request(*operation));
+    // Whoever waits for a chain waits for all of it: where a stream has chains, their times are the stream's.
+    let chained = |stream: usize| cells.iter().any(|(s, o, _)| s == stream && o == CHAINS);
+    let asked = |stream: usize, operation: usize| {
+        is_request(operation) && if chained(stream) { operation == CHAINS } else { true }
+    };
+    let requests = cells.iter().filter(|(stream, operation, _)| asked(*stream, *operation));
     requests.for_each(|(_, _, cell)| all.merge(if service { &cell.service } else { &cell.response }));
     let percentile = match figure {
         Figure::Mean => return all.mean_ns() as u64,

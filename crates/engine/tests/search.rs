@@ -97,3 +97,24 @@ fn what_cannot_be_found_is_not_found() {
     assert_eq!((end(&told).found.map(|f| f.value), end(&told).beyond), (Some(8.0), None));
     assert!(told.end(0).end_ns <= 9 * S, "four steps and no more");
 }
+
+#[test]
+fn a_load_keeps_the_proportions_of_its_streams() {
+    // 400 a second at 100 per cent, against a server of 1,000.
+    let ramp = "knob = 'load', from = 50, to = 400, factor = 2, search = 2, limit = { when = 'p99', above = '20ms' }";
+    let one = "depth = 8\npace = { loop = 'open', rate = 100, arrivals = 'constant' }";
+    let two = "[[phase.stream]]\nrequest = '4KiB'\naddress = 'random'\ndepth = 8\n\
+               pace = { loop = 'open', rate = 300, arrivals = 'constant' }";
+    let told = run(server(), &profile(ramp, &format!("{one}\n{two}")));
+    let found = end(&told).found.expect("some load is within");
+    assert!((240.0..=256.0).contains(&found.value), "{}", found.value);
+    assert!((found.rate_per_s - 4.0 * found.value).abs() < 12.0, "{}", found.rate_per_s);
+    assert!(steps(&told).iter().any(|s| s.overloaded && s.value == 400.0));
+    let (mut first, mut second) = (0, 0);
+    for interval in told.intervals(0).iter().filter(|i| i.end_ns <= found.end_ns && i.start_ns >= found.start_ns) {
+        for cell in &interval.cells {
+            *if cell.stream == 0 { &mut first } else { &mut second } += cell.requests;
+        }
+    }
+    assert!(second.abs_diff(3 * first) <= 12, "{first} and {second}");
+}

@@ -22,6 +22,8 @@ pub struct Schedule {
     /// Requests that are due together each time, and how many of them have been taken.
     burst: u64,
     taken: u64,
+    /// The rate that the stream asked for, of which a ramp takes per cents.
+    own_rate_per_s: f64,
     /// Constant: distance of two requests of the stream. Poisson: mean distance of two requests of this lane.
     period: u128,
     elapsed: u128,
@@ -41,6 +43,7 @@ impl Schedule {
             issued: 0,
             burst: 1,
             taken: 0,
+            own_rate_per_s: rate_per_s,
             period: 0,
             elapsed: 0,
             random: SplitMix(seed ^ (u64::from(lane) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)),
@@ -80,6 +83,11 @@ impl Schedule {
             self.before = Some((Box::new(std::mem::replace(self, new)), now_ns));
         }
         self.restart(rate_per_s, now_ns);
+    }
+
+    /// Changes the rate to so many per cent of the stream's own.
+    pub fn set_load(&mut self, percent: f64, now_ns: u64) {
+        self.set_rate(self.own_rate_per_s * percent / 100.0, now_ns);
     }
 
     fn restart(&mut self, rate_per_s: f64, now_ns: u64) {

@@ -232,6 +232,15 @@ pub enum Knob {
     Rate,
     /// Lanes at work a stream.
     Workers,
+    /// Per cent of each stream's own rate, so that streams keep their proportions.
+    Load,
+}
+
+impl Knob {
+    /// Whether it is turned in open loops, and a storage that does not keep up is overloaded.
+    pub fn is_pace(self) -> bool {
+        matches!(self, Knob::Rate | Knob::Load)
+    }
 }
 
 /// One source of operations. A stream has `workers` lanes, each with `depth` requests in flight.

@@ -7,6 +7,8 @@ use crate::{PlanError, Profile};
 /// Depth of a lane at the most: an io_uring has at most 32,768 entries, and buffers of that many requests are rarely meant.
 pub const MAX_DEPTH: u32 = 4096;
 pub const MAX_WORKERS: u32 = 1024;
+/// A hundred times a stream's own rate: beyond that it is another load.
+const MAX_LOAD_PERCENT: f64 = 10_000.0;
 pub const MAX_REQUEST_BYTES: u64 = 1 << 30;
 /// Requests are multiples of a sector.
 const SECTOR_BYTES: u64 = 512;
@@ -124,7 +126,7 @@ impl Phase {
             if self.passes.is_some() {
                 return refuse(format!("{at}: passes go with patterns; a program ends by itself"));
             }
-            if self.ramp.as_ref().is_some_and(|r| r.knob != Knob::Rate) {
+            if self.ramp.as_ref().is_some_and(|r| !r.knob.is_pace()) {
                 return refuse(format!(
                     "{at}: of a program only the rate can be ramped; use runs with --set workers=N"
                 ));
@@ -132,7 +134,7 @@ impl Phase {
         }
         if let Some(ramp) = &self.ramp {
             ramp.validate(at)?;
-            if ramp.knob == Knob::Rate && self.stream.iter().any(|s| s.pace == Pace::Closed) {
+            if ramp.knob.is_pace() && self.stream.iter().any(|s| s.pace == Pace::Closed) {
                 return refuse(format!("{at}: ramp of the rate needs pace = {{ loop = \"open\", … }} in every stream"));
             }
         }
@@ -240,7 +242,7 @@ impl Ramp {
                 if search.is_some_and(|s| !(0.1..=50.0).contains(&s.0)) {
                     return refuse(format!("{at}: ramp.search is a tolerance of 0.1 to 50 per cent"));
                 }
-                if limit.is_rate() && self.knob == Knob::Rate {
+                if limit.is_rate() && self.knob.is_pace() {
                     return refuse(format!("{at}: ramp.limit of a rate needs another knob than the rate itself"));
                 }
                 if self.to < self.from {
@@ -254,6 +256,7 @@ impl Ramp {
             Knob::Depth => f64::from(MAX_DEPTH),
             Knob::Workers => f64::from(MAX_WORKERS),
             Knob::Rate => 1e9,
+            Knob::Load => MAX_LOAD_PERCENT,
         };
         if self.from.max(self.to) > limit {
             return refuse(format!("{at}: ramp reaches {}, at most {limit}", self.from.max(self.to)));

@@ -35,10 +35,14 @@ class CurvePoint:
     mean_ns: float | None
     max_ns: int | None
     percentiles: dict[str, int | None] = field(default_factory=dict)
+    judged: Json | None = None
+    """What the engine said of a step of its search: `within`, `overloaded`."""
 
     @property
     def overloaded(self) -> bool:
         """More was due than was done, by more than chance explains."""
+        if self.judged is not None:
+            return bool(self.judged["overloaded"])
         due = self.requests + self.unsent
         if not self.requests or self.unsent > UNSENT_SHARE_MAX * due:
             return True
@@ -57,6 +61,8 @@ class Limit:
     above_ns: int
 
     def is_kept(self, point: CurvePoint) -> bool:
+        if point.judged is not None:
+            return bool(point.judged["within"]) and not point.errors
         if point.overloaded or point.errors or point.max_ns is None or point.mean_ns is None:
             return False
         if self.figure == "mean":
@@ -110,6 +116,34 @@ def curve_point(record: Record, offered_per_s: float) -> CurvePoint:
     )
 
 
+def step_points(record: Record, maximum_per_s: float) -> list[CurvePoint]:
+    """The steps of a search over the load, each a point; its verdict is the engine's."""
+    counted = {(row.stream, row.operation) for row in counted_rows(record)}
+    found = []
+    for step in record.events_of("ramp_step"):
+        own = [i for i in record.intervals if step["start_ns"] <= i.start_ns < step["end_ns"] and not i.warmup]
+        answers = [i for i in own if i.measure == "response" and (i.stream, i.operation) in counted]
+        figures = latency_of(answers)
+        done = [i for i in own if i.measure == "service" and (i.stream, i.operation) in counted]
+        requests = sum(item.requests for item in done)
+        span_ns = step["end_ns"] - step["start_ns"]
+        found.append(
+            CurvePoint(
+                run=record.info.id,
+                offered_per_s=maximum_per_s * float(step["value"]) / 100,
+                achieved_per_s=requests / span_ns * 1e9 if span_ns else 0.0,
+                requests=requests,
+                unsent=0,  # what an overloaded step left due is forgotten before the next
+                errors=sum(i.errors for i in own if i.measure == "service" and i.operation not in CHAINS),
+                mean_ns=figures.mean_ns if figures else None,
+                max_ns=max((item.max_ns for item in answers), default=None),
+                percentiles=dict(figures.percentiles) if figures else {},
+                judged={"within": step["within"], "overloaded": step["overloaded"]},
+            )
+        )
+    return found
+
+
 def knee(points: list[CurvePoint]) -> CurvePoint | None:
     """The point of greatest power; None for fewer than three that were not overloaded."""
     sound = [point for point in points if not point.overloaded and point.mean_ns]
@@ -119,8 +153,14 @@ def knee(points: list[CurvePoint]) -> CurvePoint | None:
 
 
 def usable(points: list[CurvePoint], limit: Limit) -> tuple[CurvePoint | None, CurvePoint | None]:
-    """The highest rate up to which every one kept the limit, and the lowest that did not."""
+    """The highest rate up to which every one kept the limit, and the lowest that did not.
+
+    Where a search went over rates again, what it found counts from its lowest rate on.
+    """
     best: CurvePoint | None = None
+    if searched := [point for point in points if point.judged is not None]:
+        least = min(point.offered_per_s for point in searched)
+        points = [point for point in points if point.judged is not None or point.offered_per_s < least]
     for point in sorted(points, key=lambda item: item.offered_per_s):
         if not limit.is_kept(point):
             return best, point

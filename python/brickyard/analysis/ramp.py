@@ -13,7 +13,7 @@ from brickyard.store import CHAINS, IntervalCost, Json, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, three_digits
 
 COLUMNS = ("knob", "value", "IOPS", "MiB/s", "mean", "p50", "p99", "errors", "limit")
-KNOBS = {"depth": "depth", "workers": "workers", "rate_per_s": "rate"}
+KNOBS = {"depth": "depth", "workers": "workers", "rate_per_s": "rate", "load_percent": "load"}
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def _too_few(figure: str, step: Json) -> str:
 
 def turned(knob: str, value: float) -> float:
     """What a knob stands at when it is turned to this value: there is no half worker."""
-    return float(value) if knob == "rate" else float(max(int(value), 1))
+    return float(value) if knob in ("rate", "load") else float(max(int(value), 1))
 
 
 def _value(value: float) -> str:

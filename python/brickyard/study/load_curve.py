@@ -1,6 +1,6 @@
 """Duty: the load curve of a profile: its maximum in a closed loop, then open-loop runs at shares of that rate.
 
-The search for a limit halves the gap between the highest rate that keeps it and the lowest that does not.
+The search for a limit is one more run, a ramp over the load that the engine judges and halves by itself.
 
 Refusal: no figure is computed here, and the streams stay what the profile says, but for their pace and depth.
 """
@@ -9,23 +9,23 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from brickyard.analysis.load_curve import CurvePoint, Limit, curve_point, stream_rates, usable
+from brickyard import _core
+from brickyard.analysis.load_curve import CurvePoint, Limit, curve_point, step_points, stream_rates, usable
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.store import Json, Record, Store
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
 
 LEVELS_PERCENT = tuple(range(10, 111, 10))
-SEARCH_STEPS = 4  # a level's gap of 10 % is halved to 0.6 %, finer than two runs agree
+SEARCH_PERCENT = 1.0  # as `advise predict`; two runs hardly agree better
+SEARCH_FROM = 16  # where no level keeps the limit, the search begins at this part of the lowest
 DEPTH_MIN, DEPTH_MAX = (
     256,
     4096,
 )  # in the open loop the pace must be the limit, not the slots; the core takes up to 4096
 BUFFER_BYTES_MAX = 256 << 20  # of all slots together, where the profile itself asks for no more
-Level = Callable[[float], bool]
 NOTHING: Json = {"requests": None, "bytes": None, "passes": None, "stop": None, "steady": None, "ramp": None}
 
 
@@ -71,6 +71,32 @@ def open_plan(plan: Json, phase: Json, each_ns: int, rates: dict[int, float]) ->
     return made
 
 
+def search_plan(
+    plan: Json, phase: Json, each_ns: int, rates: dict[int, float], limit: Limit, low: float | None, high: float
+) -> Json:
+    """One ramp over shares of the closed loop's rates, from one that keeps the limit to one that does not, and between
+    them by halves. The rates of the streams are those of a share of 1."""
+    made = open_plan(plan, phase, each_ns, rates)
+    interval_ns = _core.parse_duration_ns(made["interval"])
+    first = low if low is not None else high / SEARCH_FROM
+    turn = {"step": (high - first) * 100} if low is not None else {"factor": 2.0}
+    made["phase"][0] |= {
+        "duration": None,
+        "ramp": {
+            "knob": "load",
+            "from": first * 100,
+            # Further than the rate that broke the limit, which it may keep when it is measured again.
+            "to": (high + 2 * (high - first)) * 100,
+            **turn,
+            "every": f"{interval_ns * 12}ns",
+            "settle": f"{interval_ns * 2}ns",
+            "limit": {"when": limit.figure, "above": f"{limit.above_ns}ns"},
+            "search": SEARCH_PERCENT,
+        },
+    }
+    return made
+
+
 def _bare(plan: Json, phase: Json, each_ns: int) -> Json:
     only = {**copy.deepcopy(phase), **NOTHING, "duration": f"{each_ns}ns", "warmup": f"{each_ns // 5}ns"}
     return {**plan, "interval": f"{max(each_ns // 10, 10_000_000)}ns", "phase": [only]}
@@ -96,7 +122,7 @@ class LoadCurve:
         condition: str = "normal",
     ) -> CurveResult:
         self._about = name, targets, options, condition
-        self.listener.expect(1 + len(levels) + (SEARCH_STEPS if limit else 0))
+        self.listener.expect(1 + len(levels) + (1 if limit else 0))
         last, record = self._one(closed_plan(plan, phase, self.each_ns), {"loop": "closed"})
         rates = stream_rates(record)
         result = CurveResult(self._noted(), [last.run], sum(rates.values()))
@@ -121,20 +147,18 @@ class LoadCurve:
                 break
             level(percent / 100)
         if limit and last.outcome == "done":
-            self._search(result, limit, level)
+            best, worst = usable(result.points, limit)
+            if worst is not None:
+                low = best.offered_per_s / result.maximum_per_s if best else None
+                high = worst.offered_per_s / result.maximum_per_s
+                text = search_plan(plan, phase, self.each_ns, rates, limit, low, high)
+                last, made = self._one(text, {"search": f"{limit.figure}:{limit.above_ns}ns"})
+                result.runs.append(last.run)
+                result.points += step_points(made, result.maximum_per_s)
         result.points.sort(key=lambda point: point.offered_per_s)
         result.outcome, result.message = last.outcome, last.message
         self.store.end_study(result.study, last.outcome, [])
         return result
-
-    def _search(self, result: CurveResult, limit: Limit, level: Level) -> None:
-        for _ in range(SEARCH_STEPS):
-            best, worst = usable(result.points, limit)
-            if worst is None:
-                return
-            low = best.offered_per_s if best else 0.0
-            if not level((low + worst.offered_per_s) / 2 / result.maximum_per_s):
-                return
 
     def _one(self, plan: Json, labels: Json) -> tuple[RunResult, Record]:
         name, targets, options, condition = self._about
