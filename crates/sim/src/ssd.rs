@@ -160,8 +160,10 @@ pub struct Ssd {
 impl Ssd {
     pub fn new(p: &SsdParameters) -> Ssd {
         let dies = p.channels * p.dies_per_channel;
-        // All streams together leave half of the registers alone.
-        let ahead = (dies as usize / (2 * STREAMS)).max(usize::from(dies > 1)) as u64;
+        // What the link takes while a page is sensed; and all streams together leave half of the registers alone.
+        let pages = p.read_time.ns as f64 * p.interface_mb_per_s / (p.page_bytes.0 as f64 * 1e3);
+        let most = (u64::from(dies) / (2 * STREAMS as u64)).max(u64::from(dies > 1));
+        let ahead = most.min(pages as u64 + 1);
         Ssd {
             per_page: (p.page_bytes.0 / p.map_bytes.0).max(1),
             ahead,

@@ -235,8 +235,8 @@ impl Ssd {
         let map = self.p.map_bytes.0;
         let cost = self.garbage.cost(units * map, random * map);
         let die = &mut self.dies[number as usize];
-        die.moves_ns += cost.moves_ns;
-        die.erase_ns += cost.erase_ns;
+        die.moves_ns = die.moves_ns.saturating_add(cost.moves_ns);
+        die.erase_ns = die.erase_ns.saturating_add(cost.erase_ns);
         die.register = None;
         let at_ns = die.server.book(now_ns, cost.program_ns);
         self.plan(at_ns, Event::Programmed(number));
