@@ -1,9 +1,9 @@
-"""Duty: what a power cut took from a modelled brick, in words. Refusal: no layout, and no guess what a host made of it."""
+"""Duty: what a power cut took from a modelled brick, in words. Refusal: no layout, no guess what a host made of it."""
 
 from __future__ import annotations
 
-from brickyard.units import format_size
 from brickyard.store import Json, Record
+from brickyard.units import format_size
 
 
 def power_words(record: Record) -> list[str]:
