@@ -8,7 +8,16 @@ use sim::member::Kind;
 use sim::system::{Request, System};
 
 fn bricks() -> impl Strategy<Value = String> {
-    let drives = prop::sample::select(vec!["wd2500jd", "cheetah-x15", "barracuda-es-750", "nvme-tlc-3840", "gp3"]);
+    let drives = prop::sample::select(vec![
+        "wd2500jd",
+        "cheetah-x15",
+        "barracuda-es-750",
+        "nearline-20tb",
+        "nvme-tlc-3840",
+        "iodrive-160-slc",
+        "gp2",
+        "gp3",
+    ]);
     let controllers = prop::sample::select(vec!["3ware-8506-8", "overland-ultamus", "hp-netraid-2m", "linux-md", ""]);
     let levels =
         prop::sample::select(vec![("jbod", 3), ("raid0", 4), ("raid1", 2), ("raid5", 5), ("raid6", 6), ("raid10", 4)]);
@@ -45,6 +54,12 @@ fn failures() -> impl Strategy<Value = Vec<String>> {
     })
 }
 
+/// No power cut, or one, with a battery or without.
+fn power() -> impl Strategy<Value = Vec<String>> {
+    (any::<bool>(), 0u64..500)
+        .prop_map(|(cut, at_ms)| if cut { vec![format!("power_cut_at={at_ms}ms")] } else { Vec::new() })
+}
+
 fn requests() -> impl Strategy<Value = Vec<(u8, u64, u32, u64, bool)>> {
     let one = (0u8..10, any::<u64>(), 1u32..600, 0u64..20_000_000, any::<bool>());
     prop::collection::vec(one, 1..60)
@@ -54,10 +69,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_request_ends_once(spoken in bricks(), failures in failures(), wanted in requests()) {
+    fn every_request_ends_once(spoken in bricks(), failures in failures(), power in power(), wanted in requests()) {
         let texts = common::brick_texts();
         // Bricks that contradict themselves are refused in one line.
-        let system = resolve(&spoken, &texts, &failures).and_then(|b| System::new(&b));
+        let happenings = [failures, power].concat();
+        let system = resolve(&spoken, &texts, &happenings).and_then(|b| System::new(&b));
         let mut system = match system {
             Ok(system) => system,
             Err(message) => {
@@ -88,7 +104,7 @@ proptest! {
         let mut steps = 0;
         while !system.is_idle() {
             let next_ns = system.next_event();
-            prop_assert!(next_ns >= now_ns && next_ns < sim::NEVER, "a request was lost: {} {:?}", spoken, failures);
+            prop_assert!(next_ns >= now_ns && next_ns < sim::NEVER, "a request was lost: {} {:?}", spoken, happenings);
             now_ns = next_ns;
             system.advance(now_ns);
             steps += 1;
@@ -103,6 +119,6 @@ proptest! {
             before &= at_ns >= submitted_ns[tag as usize];
         });
         prop_assert!(before, "a request ended before it began");
-        prop_assert!(ended.iter().all(|n| *n == 1), "{:?} in {}", ended, spoken);
+        prop_assert!(ended.iter().all(|n| *n == 1), "{:?} in {} {:?}", ended, spoken, happenings);
     }
 }

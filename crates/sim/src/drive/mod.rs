@@ -191,7 +191,8 @@ impl Drive {
         if let Some(Media { work: Work::Destage(dirty), .. }) = self.media {
             lost.push(dirty);
         }
-        (self.media, self.ahead, self.dirty_sectors, self.promised) = (None, None, 0, 0);
+        self.busy_ns = self.busy_by_ns(now_ns);
+        (self.media, self.ahead, self.dirty_sectors, self.promised, self.link_free_ns) = (None, None, 0, 0, 0);
         self.queue.clear();
         self.front.clear();
         self.segments.clear();
