@@ -647,13 +647,21 @@ def test_a_torn_log_is_said(mapping: Path, tmp_path: Path, capsys: pytest.Captur
 
 
 def replay_record(
-    store: Store, pace: Json, calls: int, length_s: float, reason: str = "end of log", logs: Json | None = None
+    store: Store,
+    pace: Json,
+    calls: int,
+    length_s: float,
+    reason: str = "end of log",
+    logs: Json | None = None,
+    *,
+    errors: int = 0,
+    away_ns: int = 0,
 ) -> Record:
     """A run of one page that was as fast as said."""
     plan = {**support.plan(), "kind": "replay", "replay": {"pace": pace}}
     length_ns = int(length_s * 1e9)
-    told = driver_end(logs={"requests": calls, "calls": calls, **(logs or {})})
-    cell = support.cell([1_000_000] * calls)
+    told = driver_end(logs={"requests": calls, "calls": calls, **(logs or {})}, away_ns=[away_ns])
+    cell = support.cell([1_000_000] * calls, errors=errors)
     end = support.phase_end(end_ns=length_ns, reason=reason, replay={"drivers": [told], "by_stream": []})
     return store.record(support.add_run(store, [support.interval(0, length_ns, cell), end], plan_=plan))
 
@@ -678,6 +686,25 @@ def test_head_room_is_that_of_the_whole_log_or_says_of_what(tmp_path: Path) -> N
     assert "the piece of the log that was replayed (its first 4.0 s: 0.50" in said
     [said] = replay_head_room.verdict_lines([short, piece])
     assert "too short to judge" in said
+
+
+def test_head_room_is_not_told_of_calls_that_failed_or_of_a_database_that_was_down(tmp_path: Path) -> None:
+    timed, hose = {"kind": "time_synchronized", "speed": "1x"}, {"kind": "fire_hose"}
+    with Store(tmp_path / "s.db") as store:
+        sound = replay_record(store, hose, 6000, 6.0, "duration")
+        few = replay_record(store, timed, 995, 10.0, "duration", errors=5)
+        failed = replay_record(store, timed, 750, 10.0, "duration", errors=250)
+        down = replay_record(store, hose, 6000, 6.0, "duration", away_ns=2 * 10**9)
+    # What is failed within a per cent is due all the same.
+    room = replay_head_room.head_room([sound, few])
+    assert room is not None
+    assert room.normal_per_s == pytest.approx(100)
+    assert replay_head_room.head_room([sound, failed]) is None
+    [said] = replay_head_room.verdict_lines([sound, failed])
+    assert "Head room: none is told: 250 of 1,000 calls failed in run" in said
+    assert replay_head_room.head_room([down, few]) is None
+    [said] = replay_head_room.verdict_lines([down, few])
+    assert "could not be reached for 2.0 s of run" in said
 
 
 def test_a_percentile_of_too_few_calls_is_not_measured(tmp_path: Path) -> None:

@@ -207,6 +207,25 @@ def test_a_mistake_is_told_with_its_key(
     assert said in found
 
 
+@pytest.mark.parametrize(
+    ("factor", "said"),
+    [
+        ("condition", 'factor condition sets nothing; write condition = "{condition}" in [base]'),
+        ("threads", 'factor threads sets nothing; write set = { KEY = "{value}" } in [factor.threads]'),
+    ],
+)
+def test_a_factor_that_changes_nothing_is_refused(
+    factor: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = '[base]\nprofile = "characterize"\ntarget = "sim:msr-2003-wd-software-mirror"\n'
+    levels = f'[factor.{factor}]\nlevels = ["normal", "degraded"]\n'
+    assert complaint(capsys, "study", study_file(tmp_path, base + levels), "--dry-run").endswith(said)
+    # One level has nothing to be compared with; a value that is put to use is a factor.
+    assert main(["study", study_file(tmp_path, base + levels), "--only", f"{factor}=normal", "--dry-run"]) == 0
+    used = f'{base}condition = "{{{factor}}}"\n{levels}'
+    assert main(["study", study_file(tmp_path, used), "--dry-run"]) == 0
+
+
 def test_words_of_the_command_line_are_checked(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, said in (
         (["sata-2004"], "did you mean sata-2003?"),

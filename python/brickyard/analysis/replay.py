@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from brickyard.analysis.load_curve import Limit
 from brickyard.analysis.replay_disks import disk_total
-from brickyard.analysis.replay_head_room import head_room, within
+from brickyard.analysis.replay_head_room import head_room, spoilt, within
 from brickyard.analysis.replay_pages import bricks, error_rows, late_document, page_document, pages
 from brickyard.analysis.replay_runs import by_pace, calls_per_s, driver_rates, log_counts
 from brickyard.store import Json, Record
@@ -29,5 +29,6 @@ def replay_document(records: list[Record], limit: Limit | None = None) -> Json:
             for name, group in by_pace(records).items()
         },
         "head_room": None if room is None else room.document(),
+        "no_head_room": spoilt(records) or None,
         "limit": within(records, limit),
     }

@@ -6,10 +6,16 @@ Refusal: what is too short is not judged, and a piece of a log is never called t
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from statistics import fmean
 
 from brickyard.analysis.load_curve import CurvePoint, Limit, curve_point, usable
-from brickyard.analysis.replay_runs import calls_per_s, ends, pace_kind, service_cells
+from brickyard.analysis.replay_runs import (
+    away_s,
+    calls_per_s,
+    ends,
+    pace_kind,
+    service_cells,
+)
+from brickyard.analysis.replay_warnings import BLINK_S
 from brickyard.analysis.totals import rated_intervals
 from brickyard.store import Json, Record
 from brickyard.units import format_count, format_iops, format_ns, format_percent, format_seconds
@@ -17,6 +23,7 @@ from brickyard.units import format_count, format_iops, format_ns, format_percent
 # A start, a stop and a second of anything else weigh little in so much.
 JUDGED_S = 5.0
 JUDGED_CALLS = 1000
+FAILED_SHARE_MAX = 0.01  # as of the unsent: beyond it another load was served than the log's
 
 
 @dataclass(frozen=True)
@@ -85,30 +92,65 @@ def log_load(record: Record) -> LogLoad | None:
 
 
 def head_room(records: list[Record]) -> HeadRoom | None:
-    """Fire-hose rate over the log's average. Where no run read the whole log, over the rate of the piece replayed."""
-    done = [record for record in records if record.info.outcome == "done"]
-    hoses = [record for record in done if pace_kind(record) == "fire_hose"]
+    """Fire-hose rate over the log's average. Where no run read the whole log, over the rate of the piece replayed.
+
+    None where one of both was not measured, or where not all of the load was served (`spoilt`).
+    """
+    hoses, timed = _both(records)
     fire = calls_per_s(hoses)
-    speeds = {speed: [r for r in done if _constant_speed(r) == speed] for speed in map(_constant_speed, done) if speed}
-    if not fire or not speeds:
+    if not fire or not timed or spoilt(records):
         return None
-    speed = min(speeds, key=lambda s: abs(s - 1))
-    load = next((found for record in [*speeds[speed], *hoses] if (found := log_load(record))), None)
+    speed = _constant_speed(timed[0]) or 1.0
+    load = next((found for record in [*timed, *hoses] if (found := log_load(record))), None)
     length_s, calls = (sum(column) / len(hoses) for column in zip(*map(_issued, hoses), strict=True))
     if load is None:
-        normal = (calls_per_s(speeds[speed]) or 0.0) / speed
-        of, span_s, busiest = "piece", fmean(_issued(record)[0] for record in speeds[speed]) * speed, None
+        spans, due = (sum(column) for column in zip(*map(_due, timed), strict=True))
+        normal = due / spans / speed if spans else 0.0
+        of, span_s, busiest = "piece", spans / len(timed) * speed, None
     else:
         normal, of, span_s, busiest = load.per_s, "log", load.span_s, load.busiest_second_calls
     return HeadRoom(fire, normal, fire / normal, of, span_s, busiest, length_s, round(calls)) if normal else None
 
 
+def _both(records: list[Record]) -> tuple[list[Record], list[Record]]:
+    """The fire hoses, and the replays at the constant speed that is nearest to the log's own."""
+    done = [record for record in records if record.info.outcome == "done"]
+    speeds = {speed: [r for r in done if _constant_speed(r) == speed] for speed in map(_constant_speed, done) if speed}
+    timed = speeds[min(speeds, key=lambda s: abs(s - 1))] if speeds else []
+    return [record for record in done if pace_kind(record) == "fire_hose"], timed
+
+
+def spoilt(records: list[Record]) -> str:
+    """Why two replays tell no head room though both ended: calls that failed cost a server less than served ones."""
+    hoses, timed = _both(records)
+    if not hoses or not timed:
+        return ""
+    for record in (*hoses, *timed):
+        for number, path in enumerate(record.info.targets):
+            if (down_s := away_s([record], number)) >= BLINK_S:
+                return f"{path} could not be reached for {format_seconds(down_s)} of run {record.info.id}"
+        cells = service_cells(record)
+        errors = sum(item.errors for item in cells)
+        all_of = errors + sum(item.requests for item in cells)
+        if errors > FAILED_SHARE_MAX * all_of:
+            return f"{format_count(errors)} of {format_count(all_of)} calls failed in run {record.info.id}"
+    return ""
+
+
 def _issued(record: Record) -> tuple[float, int]:
-    """For how long calls were issued, and how many."""
+    """For how long calls were issued, and how many were answered."""
     spans = rated_intervals(record, 0)
     starts = {span.start_ns for span in spans}
     calls = sum(item.requests for item in service_cells(record) if item.start_ns in starts)
     return sum(span.end_ns - span.start_ns for span in spans) / 1e9, calls
+
+
+def _due(record: Record) -> tuple[float, int]:
+    """For how long calls were issued, and how many were due: those that failed or were not sent were, too."""
+    length_s, calls = _issued(record)
+    starts = {span.start_ns for span in rated_intervals(record, 0)}
+    errors = sum(item.errors for item in service_cells(record) if item.start_ns in starts)
+    return length_s, calls + errors + sum(int(end.get("unsent") or 0) for end in record.events_of("phase_end"))
 
 
 def _constant_speed(record: Record) -> float | None:
@@ -175,6 +217,8 @@ def verdict_lines(records: list[Record], limit: Limit | None = None) -> list[str
     room = head_room(records)
     if room is not None:
         lines += head_room_lines(room)
+    elif why := spoilt(records):
+        lines.append(f"Head room: none is told: {why}, so that the databases did not serve the log's load.")
     found = within(records, limit)
     if found and limit:
         said = f"{limit.figure} response within {format_ns(limit.above_ns)}"

@@ -20,7 +20,7 @@ from brickyard import bricks, profiles
 from brickyard.analysis.pivot import Where
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json
-from brickyard.study.design import CONDITIONS, PLACE, Design, Level, Recipe
+from brickyard.study.design import CONDITIONS, PLACE, Design, Factor, Level, Recipe
 from brickyard.study.fit import own_size
 from brickyard.study.holding import SetUp, modelled_redundancy_s
 from brickyard.study.keys import nearest
@@ -112,11 +112,43 @@ def lay_out(design: Design, wishes: Wishes) -> Layout:
         found.append(_filled(design, cell, combination))
     if not found:
         raise BadInputError(f"{design.name}: no combination of levels is left to be run")
+    _check_factors(design, found, aims)
     notes = []
     if aimless:
         are, them = ("is", "it") if aimless == 1 else ("are", "them")
         notes.append(f"{combinations_words(aimless)} {are} left out: no --target was named for {them}")
     return Layout(found, excluded, notes)
+
+
+KEYS = ("profile", "target", "condition", "neighbour", "array", "rebuild_rate")
+"""Of a run, as a design writes them; a factor that is called like one is most likely meant for it."""
+
+
+def _check_factors(design: Design, cells: list[StudyCell], aims: list[tuple[Where, str]]) -> None:
+    """Between levels that run the same nothing but noise can differ, which no table may call a difference."""
+    for factor in design.factors:
+        varies = len({cell.levels[factor.name] for cell in cells}) > 1
+        if not varies or _sets_something(design, factor) or any(factor.name in where for where, _ in aims):
+            continue
+        name = factor.name
+        remedy = (
+            f'{name} = "{{{name}}}" in [base]' if name in KEYS else f'set = {{ KEY = "{{value}}" }} in [factor.{name}]'
+        )
+        raise BadInputError(f"{design.name}: factor {name} sets nothing; write {remedy}")
+
+
+def _sets_something(design: Design, factor: Factor) -> bool:
+    """Whether a level has a key of its own, or some text or the choice of an override asks for the level."""
+    if any(level.recipe != Recipe() for level in factor.levels):
+        return True
+    if any(factor.name in override.where for override in design.overrides):
+        return True
+    everywhere = [design.base, *(override.recipe for override in design.overrides)]
+    everywhere += [recipe for each in design.factors for recipe in (each.recipe, *(i.recipe for i in each.levels))]
+    # A value of one factor may ask for another factor's.
+    values = {text for each in design.factors for level in each.levels for text in PLACE.findall(level.value)}
+    used = {name for recipe in everywhere for name in recipe.places()} | values
+    return factor.name in used or "value" in factor.recipe.places()
 
 
 def combinations_words(count: int) -> str:

@@ -51,6 +51,11 @@ class Recipe:
             modelled_changes=(*self.modelled_changes, *other.modelled_changes),
         )
 
+    def places(self) -> set[str]:
+        """The factors (or `value`) that its texts ask for."""
+        texts = (self.profile, self.condition, self.neighbour, self.array, self.rebuild_rate, *(self.targets or ()))
+        return {name for text in (*texts, *self.changes, *self.modelled_changes) for name in PLACE.findall(text or "")}
+
 
 @dataclass(frozen=True)
 class Level:
@@ -351,15 +356,6 @@ def _check_places(place: str, base: Recipe, factors: tuple[Factor, ...], overrid
         said += [(f"{place}: factor.{factor.name}.levels.{i.name}", i.recipe, [*names, "value"]) for i in factor.levels]
     said += [(f"{place}: override {n}", o.recipe, names) for n, o in enumerate(overrides, 1)]
     for where, recipe, known in said:
-        texts = [
-            recipe.profile,
-            recipe.condition,
-            recipe.rebuild_rate,
-            recipe.neighbour,
-            recipe.array,
-            *(recipe.targets or ()),
-        ]
-        for text in (*texts, *recipe.changes, *recipe.modelled_changes):
-            for name in PLACE.findall(text or ""):
-                if name not in known:
-                    raise BadInputError(f"{where}: {{{name}}} names no factor{nearest(name, known)}")
+        for name in sorted(recipe.places()):
+            if name not in known:
+                raise BadInputError(f"{where}: {{{name}}} names no factor{nearest(name, known)}")
