@@ -11,7 +11,7 @@ import pytest
 
 import support
 from brickyard import bricks, rulers
-from brickyard.advise import buy, charts, drive_chart, level_chart, parts, predict, suitability
+from brickyard.advise import buy, charts, drive_chart, level_chart, parts, predict, simulate, suitability
 from brickyard.advise.buy import Candidate, Trial
 from brickyard.advise.lifetime import data_loss_hours, rebuild_fails, rebuild_hours, unreadable
 from brickyard.analysis.verdict import Finding, Verdict
@@ -430,3 +430,44 @@ def test_a_cache_flatters_nobody(capsys: pytest.CaptureFixture[str]) -> None:
     iops = answer(capsys, *arguments)["found"][0]["conditions"]["normal"]["iops"]
     # Four arms, four accesses a write: a rate of a single drive. A cache that is not full would show thousands.
     assert iops < 1000
+
+
+def test_the_caches_of_drives_are_filled_before_anything_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    """4,096 entries in each of four drives: at first they take three times what the arms do."""
+    arguments = ["buy", "sqlio-random-write-4", "--require", "iops>=1", "--fastest", "--parts", "nearline-20tb"]
+    arguments += ["--parts", "linux-md", "--members", "4", "--level", "raid10", "--condition", "normal"]
+    for setting in ("request=4KiB", "depth=32"):
+        arguments += ["--set", setting]
+    iops = answer(capsys, *arguments, "--duration", "5s")["found"][0]["conditions"]["normal"]["iops"]
+    assert 700 < iops < 1000  # two writes each; it stays at 840 however long it lasts, and begins with 1,670
+
+
+def test_only_caches_that_end_writes_are_filled() -> None:
+    def seconds(name: str, *overrides: str) -> int:
+        return simulate.fill_s(bricks.resolve(name, list(overrides))["brick"])
+
+    assert seconds("nearline-20tb") == 82
+    assert seconds("nearline-20tb", "write_cache=false") == 0
+    assert seconds("cheetah-15k5-300") == 0  # its cache is off as delivered
+    assert seconds("cheetah-15k5-300", "write_cache=true") == 1
+    assert seconds("overland-2007-sata") == simulate.FILL_S
+    assert seconds("nvme-tlc-3840") == 0
+
+
+def test_conditions_are_in_the_words_of_run(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [
+        "buy",
+        "sqlio-random-write-1",
+        "--require",
+        "iops>=1",
+        "--parts",
+        "wd2500jd",
+        "--parts",
+        "3ware-8506-8",
+    ]
+    arguments += ["--members", "2", "--level", "raid1", "--duration", "5s"]
+    for word in ("write-cache-on", "write-cache-off", "checking", "neighbour-rebuilding"):
+        arguments += ["--condition", word]
+    states = answer(capsys, *arguments)["simulated"][0]["conditions"]
+    assert list(states) == ["write_cache_on", "write_cache_off", "checking", "neighbour_rebuilding"]
+    assert states["write_cache_off"]["iops"] < states["write_cache_on"]["iops"]

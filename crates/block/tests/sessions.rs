@@ -467,7 +467,7 @@ impl Drop for Throttle {
 }
 
 /// A throttled device makes its requests wait before its own counters see them, so another loop device stands on it:
-/// to that one, and to us, each read takes 2.5 ms on average.
+/// to that one, and to us, each read takes 10 ms on average, so that a wake-up that comes late on a busy machine is no twentieth of it.
 #[test]
 fn mean_latency_agrees_with_the_kernels_own() {
     let _turn = turn();
@@ -475,13 +475,13 @@ fn mean_latency_agrees_with_the_kernels_own() {
     let outer = Attached(attach(&inner.path, &["--direct-io=on"]));
     let fill = run_on("title = 't'\n[[phase]]\nrequests = 1\n[[phase.stream]]\nrequest = '4K'\n", &outer.0, None);
     assert_eq!(fill.outcome(), (RunOutcome::Done, ""));
-    let _throttle = Throttle::new(&inner.path, 400);
+    let _throttle = Throttle::new(&inner.path, 100);
     for engine in ["io_uring", "psync"] {
         let profile = format!(
-            "title = 't'\nengine = '{engine}'\n[[phase]]\nrequests = 400\n[[phase.stream]]\nrequest = '4K'\naddress = 'random'\n"
+            "title = 't'\nengine = '{engine}'\n[[phase]]\nrequests = 200\n[[phase.stream]]\nrequest = '4K'\naddress = 'random'\n"
         );
         let (told, kernel) = counted(&profile, &outer.0);
-        assert_eq!((told.totals(0)["read"].0, kernel[READS], kernel[WRITES]), (400, 400, 0));
+        assert_eq!((told.totals(0)["read"].0, kernel[READS], kernel[WRITES]), (200, 200, 0));
         let sum_ns: f64 = told
             .0
             .iter()
@@ -489,8 +489,8 @@ fn mean_latency_agrees_with_the_kernels_own() {
             .flat_map(|i| &i.cells)
             .map(|c| c.measures["service"].mean_ns * c.requests as f64)
             .sum();
-        let mean_us = sum_ns / 400.0 / 1e3;
+        let mean_us = sum_ns / 200.0 / 1e3;
         assert!(mean_us > 1_000.0, "{mean_us} us is too fast for a counter that counts in ms");
-        near(mean_us as u64, kernel[READ_MS] * 1_000 / 400, 5.0, &format!("{engine}: mean latency in us"));
+        near(mean_us as u64, kernel[READ_MS] * 1_000 / 200, 5.0, &format!("{engine}: mean latency in us"));
     }
 }

@@ -152,7 +152,9 @@ fn failures_that_cannot_be_are_refused_in_one_line() {
     refused(&["fail_at=1s", "fail_member=2"], "member 2 cannot fail");
     refused(&["fail_at=1s", "condition=degraded"], "normal condition");
     refused(&["fail_at=1s", "fail_member=[0, 1]"], "as many are needed");
+    refused(&["fail_at=[\"1s\", \"2s\"]", "fail_member=[0, 0]"], "member 0 cannot fail twice");
     refused(&["fail_at=soon"], "");
+    refused(&["power_cut_at=-1s"], "power_cut_at");
     refused(&["other_members=1"], "name other_drive");
 }
 

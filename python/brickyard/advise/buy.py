@@ -13,8 +13,9 @@ from functools import cached_property
 
 from brickyard.advise.lifetime import HOURS_A_YEAR, data_loss_hours, rebuild_hours, unreadable
 from brickyard.advise.parts import LEVELS, Part, Parts
-from brickyard.advise.simulate import Brick, absorbs_writes, rates, simulate
+from brickyard.advise.simulate import Brick, filled, rates, simulate
 from brickyard.analysis.verdict import Finding, Verdict, verdict, verdict_document
+from brickyard.bricks import condition_override
 from brickyard.errors import BadInputError
 from brickyard.rulers import Ruler
 from brickyard.store import Json
@@ -23,7 +24,7 @@ REDUNDANT = ("raid1", "raid5", "raid6", "raid10")
 STRIPED_OVER_CONTROLLERS = ("raid0", "raid10", "jbod")  # parity is kept by one controller, stripes of mirrors need none
 MEMBERS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
 CONDITIONS = ("normal", "degraded", "rebuilding")
-ALL_CONDITIONS = (*CONDITIONS, "neighbour_rebuilding", "initializing", "scrubbing")
+UNREBUILT = {"normal", "write_cache_on", "write_cache_off"}
 MOST_CONTROLLERS = 4
 BATCH = 4  # the same on every machine, so that the same bricks are simulated whatever the number of cores
 
@@ -129,10 +130,9 @@ class Trial:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the user asks for. `filled_plan` is the plan after a warm-up that fills a write-back cache."""
+    """What the user asks for."""
 
     plan: str
-    filled_plan: str
     rulers: tuple[Ruler, ...]
     conditions: tuple[str, ...] = CONDITIONS
     capacity_bytes: int = 0
@@ -191,7 +191,7 @@ def _fitting(candidate: Candidate, conditions: Sequence[str]) -> Candidate | Non
         )
         try:
             for condition in conditions:
-                made.brick.resolve([f"condition={condition}"])
+                made.brick.resolve([condition_override(condition)])
         except BadInputError:
             continue
         return made
@@ -209,10 +209,10 @@ def evaluate(candidate: Candidate, wanted: Wanted) -> Trial:
     """Simulates one condition after the other until one fails."""
     brick = candidate.resolved["brick"]
     repair = rebuild_hours(brick, writes=wanted.writes)
-    fills = wanted.writes and absorbs_writes(brick)
     states: dict[str, State] = {}
     for condition in wanted.conditions:
-        record = simulate(wanted.filled_plan if fills else wanted.plan, candidate.brick, condition)
+        state = candidate.brick.resolve([condition_override(condition)])["brick"]
+        record = simulate(filled(wanted.plan, state), candidate.brick, condition)
         iops, bytes_per_s = rates(record)
         states[condition] = State(iops, bytes_per_s, tuple(verdict(record, ruler) for ruler in wanted.rulers))
         if not states[condition].met:
@@ -286,4 +286,4 @@ def _batches(items: Sequence[Candidate]) -> Iterator[Sequence[Candidate]]:
 
 def default_levels(conditions: Sequence[str]) -> tuple[str, ...]:
     """A level without redundancy cannot be rebuilt: it is no answer where that was asked for."""
-    return LEVELS if set(conditions) == {"normal"} else REDUNDANT
+    return LEVELS if set(conditions) <= UNREBUILT else REDUNDANT

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from brickyard import bricks, profiles
 from brickyard.analysis.totals import totals
+from brickyard.bricks import caches
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.store import CHAINS, Json, Record, Store
 
@@ -53,18 +54,44 @@ def unverified(profile: str) -> list[str]:
 FILL_S = 300
 """Warm-up before a write-back cache: random writes fill the largest modelled, 512 MB, at the pace of a few drives."""
 
+FILLED_PER_S = 100
+"""Writes a second for each drive in the time in which its cache is filled: about what a drive of 7,200 rpm does at
+random, one after the other. Drives whose writes come more slowly have nothing to fill."""
 
-def absorbs_writes(brick: Json) -> bool:
-    """Whether a controller ends writes in a cache, which shows its own pace until it is full."""
-    keepers = (brick["controller"], brick["software"])
-    return any(bool(keeper and keeper["write_back"] and keeper["cache_bytes"]) for keeper in keepers)
+
+def fill_s(brick: Json) -> int:
+    """The warm-up after which caches that end writes show the pace of what is behind them; 0 where there is none.
+
+    Twice the entries of a drive's cache, as some drain meanwhile; drives are filled side by side.
+    """
+    if caches.write_back(brick) is not None:
+        return FILL_S
+    rotating = [d for d in caches.drives(brick) if d["kind"] == "rotating" and caches.caches_writes(brick, d)]
+    entries = max((int(drive["write_cache_entries"]) for drive in rotating), default=0)
+    return -(-2 * entries // FILLED_PER_S)
+
+
+def filled(plan: str, brick: Json) -> str:
+    """The plan with each phase that writes begun by a warm-up that fills the brick's caches, or its own if longer."""
+    from brickyard import _core
+
+    seconds, parsed = fill_s(brick), json.loads(plan)
+    for phase in parsed["phase"]:
+        own_ns = _core.parse_duration_ns(phase.get("warmup") or "0ns")
+        if own_ns < seconds * 1_000_000_000 and any(writes(stream) for stream in phase["stream"]):
+            phase["warmup"] = f"{seconds}s"
+    return json.dumps(parsed)
+
+
+def writes(stream: Json) -> bool:
+    return bool(stream["operations"]["write"] > 0 or "write" in stream.get("chain", []))
 
 
 def simulate(plan: str, brick: Brick, condition: str | None = "normal", overrides: list[str] | None = None) -> Record:
     """Runs to the end of the plan in virtual time. Without a condition the brick keeps its own."""
     from brickyard import _core
 
-    changes = [*(overrides or []), *([f"condition={condition}"] if condition else [])]
+    changes = [*(overrides or []), *([bricks.condition_override(condition)] if condition else [])]
     options: Json = {"bricks": brick.texts(), "overrides": changes}
     target = bricks.MODELLED + brick.name
     try:

@@ -15,10 +15,10 @@ from brickyard import bricks, profiles, rulers
 from brickyard.advise import buy as buying
 from brickyard.advise import parts as parts_of
 from brickyard.advise.lifetime import DEFAULT_MTTF_HOURS
-from brickyard.advise.simulate import FILL_S, unverified
+from brickyard.advise.simulate import unverified, writes
 from brickyard.analysis.verdict import Finding
 from brickyard.analysis.verdict_words import figure_text, threshold_text
-from brickyard.cli import options
+from brickyard.cli import conditioning, options
 from brickyard.cli.judging import sold_capacity
 from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.errors import BadInputError
@@ -57,7 +57,11 @@ def buy(
     members: Annotated[tuple[int, ...], Parameter(negative="", consume_multiple=True, help="Counts of drives.")] = (),
     condition: Annotated[
         tuple[str, ...],
-        Parameter(negative="", consume_multiple=True, help="Conditions; else normal, degraded and rebuilding."),
+        Parameter(
+            negative="",
+            consume_multiple=True,
+            help=f"Else normal, degraded and rebuilding; there are {options.CONDITION_WORDS}.",
+        ),
     ] = (),
     mttf: Annotated[float, Parameter(help="Mean time to failure of a drive in hours.")] = DEFAULT_MTTF_HOURS,
     duration: Annotated[str, Parameter(help="Virtual time of each simulation.")] = "10s",
@@ -137,24 +141,18 @@ def _wanted(
         raise BadInputError("--require: at least one ruler, such as --require 'p99<=50ms'")
     if not 0 < mttf < float("inf") or (budget is not None and not 0 <= budget < float("inf")):
         raise BadInputError("--mttf must be above 0 hours, and --budget 0 USD or more")
-    if wrong := sorted(set(conditions) - set(buying.ALL_CONDITIONS)):
-        raise BadInputError(f"--condition {wrong[0]}: there are {', '.join(buying.ALL_CONDITIONS)}")
+    conditions = conditioning.modelled_words(conditions)
     changes = [*unverified(profile), *changes]
     plan = profiles.validate(profiles.read(profile), changes)
-    writes = any(
-        stream["operations"]["write"] > 0 or "write" in stream.get("chain", [])
-        for phase in jsonlib.loads(plan)["phase"]
-        for stream in phase["stream"]
-    )
+    writing = any(writes(stream) for phase in jsonlib.loads(plan)["phase"] for stream in phase["stream"])
     return buying.Wanted(
         plan=plan,
-        filled_plan=profiles.validate(profiles.read(profile), [*changes, f"warmup={FILL_S}s"]),
         rulers=tuple(rulers.read(word) for word in require),
-        conditions=tuple(dict.fromkeys(conditions)) or buying.CONDITIONS,
+        conditions=conditions or buying.CONDITIONS,
         capacity_bytes=sold_capacity(capacity) or 0,
         budget_usd=budget,
         mttf_hours=mttf,
-        writes=writes,
+        writes=writing,
     )
 
 

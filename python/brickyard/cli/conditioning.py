@@ -67,6 +67,12 @@ def wish(
     return Wish(targets[0], conditions.spoken(condition), True, manage, rate, neighbour, array)
 
 
+def modelled_words(spoken: Sequence[str]) -> tuple[str, ...]:
+    """Conditions of modelled bricks in the words of `run --condition`; scrubbing is the models' own for checking."""
+    names = [conditions.spoken("checking" if word == "scrubbing" else word) for word in spoken]
+    return tuple(dict.fromkeys(names))
+
+
 def parse_rate(text: str | None) -> int | None:
     """`20MiB` or `20MiB/s`."""
     if text is None:

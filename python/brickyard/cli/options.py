@@ -26,13 +26,12 @@ BrickOverrides = Annotated[
     tuple[str, ...],
     Parameter(name="--set", negative="", help="Change a key of the brick, such as --set members=8. May be repeated."),
 ]
+CONDITION_WORDS = (
+    "normal, degraded, rebuilding, neighbour-rebuilding, checking, initializing, write-cache-on or write-cache-off"
+)
 Condition = Annotated[
     str | None,
-    Parameter(
-        name="--condition",
-        help="State of the array or of a modelled brick: normal, degraded, rebuilding, neighbour-rebuilding, checking, "
-        "initializing, write-cache-on or write-cache-off.",
-    ),
+    Parameter(name="--condition", help=f"State of the array or of a modelled brick: {CONDITION_WORDS}."),
 ]
 Manage = Annotated[
     bool,

@@ -14,8 +14,8 @@ from cyclopts import Parameter
 
 from brickyard import bricks, profiles
 from brickyard.advise import predict as predicting
-from brickyard.advise.simulate import FILL_S, Brick, absorbs_writes, rates, simulate, unverified
-from brickyard.cli import options
+from brickyard.advise.simulate import Brick, filled, rates, simulate, unverified
+from brickyard.cli import conditioning, options
 from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.cli.progress import Terminal
 from brickyard.cli.target import aim, split_overrides
@@ -42,7 +42,9 @@ def predict(
     condition: Annotated[
         tuple[str, ...],
         Parameter(
-            negative="", consume_multiple=True, help="Of a modelled brick: normal, degraded, rebuilding, several."
+            negative="",
+            consume_multiple=True,
+            help=f"Of a modelled brick, several if you like: {options.CONDITION_WORDS}.",
         ),
     ] = (),
     duration: Annotated[
@@ -85,16 +87,19 @@ def predict(
     refuse_programs(profile, whole, "advise predict")
     plan = predicting.one_phase(whole, phase)
     predicting.refuse_chains(plan)
-    if modelled and _fills(plan, target, of_brick):
-        plan["phase"][0]["warmup"] = f"{FILL_S}s"
     found = []
-    for state in dict.fromkeys(condition or ("normal",)):
+    for state in conditioning.modelled_words(condition) or ("normal",):
+        if modelled:
+            resolved = bricks.resolve(target, [*of_brick, bricks.condition_override(state)])
+            loaded = jsonlib.loads(filled(jsonlib.dumps(plan), resolved["brick"]))
+        else:
+            loaded = plan
         with (
-            _modelled(target, state.replace("-", "_"), of_brick)
+            _modelled(target, state, of_brick)
             if modelled
             else _real(profile, target, overwrite, i_know_this_destroys_data, store)
         ) as measure:
-            found.append(_predicted(plan, target, state, ruler, length_s, measure))
+            found.append(_predicted(loaded, target, state, ruler, length_s, measure))
     _answer(profile, target, limit, found, per_mailbox, per_page, as_json=json)
     return 0 if all(item.carried.best for item in found) else 1
 
@@ -126,11 +131,6 @@ def _predicted(plan: Json, target: str, condition: str, ruler: Ruler, length_s: 
 
     most = rates(unlimited)[0]
     return Predicted(condition, most, predicting.highest(attempt, max(1.0, most / 2)))
-
-
-def _fills(plan: Json, target: str, overrides: list[str]) -> bool:
-    writes = any(stream["operations"]["write"] > 0 for stream in plan["phase"][0]["stream"])
-    return writes and absorbs_writes(bricks.resolve(target, overrides)["brick"])
 
 
 @contextmanager

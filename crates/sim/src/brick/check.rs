@@ -44,6 +44,11 @@ impl Brick {
         if let Some(failure) = self.failures.iter().find(|f| f.member >= self.members) {
             return Err(format!("member {} cannot fail; there are 0 to {}", failure.member, self.members - 1));
         }
+        let again =
+            self.failures.iter().enumerate().find(|(n, f)| self.failures[..*n].iter().any(|e| e.member == f.member));
+        if let Some((_, failure)) = again {
+            return Err(format!("member {} cannot fail twice; name another in fail_member", failure.member));
+        }
         if self.condition != Condition::Normal {
             return Err(format!(
                 "a member fails at {} s of a run in normal condition; leave condition out",

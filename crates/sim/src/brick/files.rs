@@ -243,6 +243,7 @@ fn needed_value(key: &str) -> &'static str {
         "stripe" => "a size such as 64KiB is needed",
         "write_cache" => "true or false is needed",
         "host_request" => "a time such as 20us is needed",
+        "power_cut_at" => "a time after the run's begin is needed, such as 30s",
         "condition" => {
             "normal, degraded, rebuilding, neighbour_rebuilding, initializing or scrubbing is needed; write caches are \
              switched by write_cache=true or write_cache=false"

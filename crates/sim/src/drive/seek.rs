@@ -19,9 +19,17 @@ impl SeekCurve {
         let (a, average, full) = (track_ns as f64, average_ns as f64, full_ns as f64);
         let b = 5.0 * (average - a) - 5.0 / 3.0 * (full - a);
         let c = full - a - b;
+        let ms = |ns: f64| (ns / 1e4).round() / 100.0;
+        if average < a || full < average {
+            return Err(format!(
+                "seeks of {} ms (track), {} ms (average) and {} ms (full stroke): each must be longer than the one before",
+                ms(a),
+                ms(average),
+                ms(full)
+            ));
+        }
         // The slope b/(2√x) + c must be positive up to x = 1.
-        if b < 0.0 || b / 2.0 + c < 0.0 || full < average || average < a {
-            let ms = |ns: f64| ns / 1e6;
+        if b < 0.0 || b / 2.0 + c < 0.0 {
             return Err(format!(
                 "no rising curve goes through seeks of {} ms (track), {} ms (average) and {} ms (full stroke); a full \
                  stroke of about {} ms would fit",
@@ -70,5 +78,8 @@ mod tests {
     fn points_without_a_rising_curve_are_refused() {
         let error = SeekCurve::new(2_000_000, 8_000_000, 40_000_000, 1_000).expect_err("far too long a full stroke");
         assert!(error.contains("full stroke of about"), "{error}");
+        let error =
+            SeekCurve::new(30_000_000, 8_900_000, 21_000_000, 1_000).expect_err("a track farther than the average");
+        assert!(error.contains("each must be longer"), "{error}");
     }
 }
