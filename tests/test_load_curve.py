@@ -14,12 +14,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard import profiles
-from brickyard.analysis.load_curve import CurvePoint, Limit, curve_point, knee, stream_rates, usable
-from brickyard.cli.load_curve import parse_levels, parse_limit
+from brickyard.analysis.load_curve import (
+    CurvePoint,
+    Limit,
+    curve_point,
+    knee,
+    samples_needed,
+    stream_rates,
+    usable,
+    weakest_search,
+)
+from brickyard.cli.load_curve import _limit_line, parse_levels, parse_limit
 from brickyard.errors import BadInputError
 from brickyard.report.load_curve import load_curve as picture_of
 from brickyard.store import Json, Store
-from brickyard.study.load_curve import closed_plan, one_phase, open_plan, search_plan
+from brickyard.study.load_curve import CurveResult, closed_plan, one_phase, open_plan, search_plan, step_ns
 from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
 
 
@@ -274,6 +283,27 @@ def test_where_a_search_measured_again_its_verdict_counts() -> None:
     best, worst = usable([*levels, *searched], Limit("mean", 5 * MS))
     assert best == searched[1]
     assert worst == searched[3]
+
+
+def test_the_knee_is_the_same_with_and_without_a_search() -> None:
+    levels = queue()
+    steps = [replace(p, mean_ns=1.0, judged={"within": True, "overloaded": False}) for p in queue()[-3:]]
+    assert knee([*levels, *steps]) == knee(levels)
+
+
+def test_a_step_of_a_search_is_long_enough_for_the_percentile_or_it_is_told() -> None:
+    limit = Limit("p99", 20 * MS)
+    assert samples_needed(limit) == 1000
+    assert samples_needed(Limit("p99.99", MS)) == 100_000
+    assert samples_needed(Limit("mean", MS)) == 0
+    assert step_ns(SECOND, limit, 100.0, is_modelled=True) * 100.0 / SECOND == pytest.approx(1250)
+    assert step_ns(SECOND, limit, 10_000.0, is_modelled=True) == SECOND
+    assert step_ns(SECOND, limit, 1.0, is_modelled=False) == 10 * SECOND
+    step = replace(point(100, MS), requests=200, judged={"within": True, "overloaded": False})
+    assert weakest_search([step], limit) == 200
+    assert weakest_search([replace(step, requests=1000)], limit) is None
+    line = _limit_line(CurveResult(1, points=[step], maximum_per_s=200.0), limit)
+    assert "the p99 rests on 200 requests a step, of at least 1,000" in line
 
 
 def test_a_search_keeps_the_proportions_of_the_streams() -> None:

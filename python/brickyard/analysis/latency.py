@@ -37,6 +37,11 @@ def is_supported(count: int, percentile: float) -> bool:
     return count * round((100 - percentile) * 10_000) >= MIN_SAMPLES_BEYOND * 1_000_000
 
 
+def least_count(percentile: float) -> int:
+    """The fewest samples of which ten lie beyond a percentile."""
+    return -(-MIN_SAMPLES_BEYOND * 1_000_000 // round((100 - percentile) * 10_000))
+
+
 def merge(histograms: Iterable[str]) -> str | None:
     """One histogram out of several; None where there is nothing in them."""
     items = [item for item in histograms if item]

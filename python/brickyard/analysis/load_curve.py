@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, field
 
-from brickyard.analysis.latency import Latency, latency_of
+from brickyard.analysis.latency import Latency, latency_of, least_count
 from brickyard.analysis.totals import Totals, rated_intervals, stream_plan, totals
 from brickyard.store import CHAIN, CHAINS, Json, Record
 
@@ -145,11 +145,28 @@ def step_points(record: Record, maximum_per_s: float) -> list[CurvePoint]:
 
 
 def knee(points: list[CurvePoint]) -> CurvePoint | None:
-    """The point of greatest power; None for fewer than three that were not overloaded."""
-    sound = [point for point in points if not point.overloaded and point.mean_ns]
+    """The point of greatest power among the levels; None for fewer than three that were not overloaded.
+
+    The steps of a search lie where a limit is, and would draw the knee there.
+    """
+    sound = [point for point in points if point.judged is None and not point.overloaded and point.mean_ns]
     if len(sound) < 3:
         return None
     return max(sound, key=lambda point: point.achieved_per_s / (point.mean_ns or 1.0))
+
+
+def samples_needed(limit: Limit) -> int:
+    """Requests below which the limit's figure is the luck of a few."""
+    if limit.figure == "mean":
+        return 0
+    return least_count(float(limit.figure.removeprefix("p")))
+
+
+def weakest_search(points: list[CurvePoint], limit: Limit) -> int | None:
+    """The fewest requests of a step of the search that was judged by a percentile; None where all had enough."""
+    judged = [point.requests for point in points if point.judged is not None and not point.overloaded]
+    least = min(judged, default=None)
+    return least if least is not None and least < samples_needed(limit) else None
 
 
 def usable(points: list[CurvePoint], limit: Limit) -> tuple[CurvePoint | None, CurvePoint | None]:

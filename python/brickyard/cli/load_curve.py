@@ -13,7 +13,8 @@ from rich.console import Console
 
 from brickyard import _core, bricks, profiles
 from brickyard.analysis import PERCENTILES, percentile_name
-from brickyard.analysis.load_curve import CurvePoint, Limit, knee, usable
+from brickyard.analysis.cells import DASH
+from brickyard.analysis.load_curve import CurvePoint, Limit, knee, samples_needed, usable, weakest_search
 from brickyard.cli import options
 from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stderr, stdout, table
@@ -131,8 +132,9 @@ def _draw(
     stderr().print("writing the report", markup=False)
     study = next(s for s in store.studies() if s.id == result.study)
     picture = drawn(result.points, knee(result.points), limit)
-    caption = "; ".join(_found_lines(result, limit)) + "."
     rows = [_row(point, result.maximum_per_s) for point in result.points]
+    note = _dash_note(rows)
+    caption = "; ".join([*_found_lines(result, limit), *([note] if note else [])]) + "."
     lead = Lead(
         [Figure("Response time against offered rate", caption, [picture], [])],
         [Table("Response time against offered rate", [*NAMES, ""], rows, text_columns=0)],
@@ -186,6 +188,8 @@ def _print(
     columns = [*((name, "right") for name in NAMES), ("", "left")]
     rows = [_row(point, result.maximum_per_s) for point in result.points]
     console.print(table("Response time against offered rate", columns, rows))
+    if note := _dash_note(rows):
+        console.print(note, markup=False, soft_wrap=True)
     console.print()
     lines = _found_lines(result, limit)
     if result.outcome != "done":
@@ -194,6 +198,11 @@ def _print(
         lines.append(f"report: {page}")
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)
+
+
+def _dash_note(rows: list[list[str]]) -> str:
+    """What a dash means, where there is one."""
+    return f"{DASH}: fewer than ten requests lie beyond the percentile" if any(DASH in row for row in rows) else ""
 
 
 def _found_lines(result: CurveResult, limit: Limit | None) -> list[str]:
@@ -217,4 +226,10 @@ def _limit_line(result: CurveResult, limit: Limit) -> str:
     if best is None:
         return f"{said}: at no rate that was measured"
     until = f"; no longer at {format_iops(worst.offered_per_s)}" if worst else "; no rate that was offered broke it"
-    return f"{said}: up to {format_iops(best.offered_per_s)} a second{until}"
+    few = weakest_search(result.points, limit)
+    if few is None:
+        return f"{said}: up to {format_iops(best.offered_per_s)} a second{until}"
+    return (
+        f"{said}: about {format_iops(best.offered_per_s)} a second{until}; the {limit.figure} rests on"
+        f" {format_count(few)} requests a step, of at least {format_count(samples_needed(limit))}: use a longer --each"
+    )

@@ -12,7 +12,15 @@ import json
 from dataclasses import dataclass, field
 
 from brickyard import _core
-from brickyard.analysis.load_curve import CurvePoint, Limit, curve_point, step_points, stream_rates, usable
+from brickyard.analysis.load_curve import (
+    CurvePoint,
+    Limit,
+    curve_point,
+    samples_needed,
+    step_points,
+    stream_rates,
+    usable,
+)
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.store import Json, Record, Store
 from brickyard.study.interrupt import Interrupt
@@ -21,6 +29,9 @@ from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
 LEVELS_PERCENT = tuple(range(10, 111, 10))
 SEARCH_PERCENT = 1.0  # as `advise predict`; two runs hardly agree better
 SEARCH_FROM = 16  # where no level keeps the limit, the search begins at this part of the lowest
+STEP_GROWTH_MAX = 10  # times --each, of a step of the search on real storage; a model's time costs little
+MODELLED_GROWTH_MAX = 1000
+SAMPLES_MARGIN = 1.25  # Poisson arrivals: a thousand that are expected are seldom fewer than 900
 DEPTH_MIN, DEPTH_MAX = (
     256,
     4096,
@@ -97,6 +108,13 @@ def search_plan(
     return made
 
 
+def step_ns(each_ns: int, limit: Limit, rate_per_s: float, *, is_modelled: bool) -> int:
+    """How long a step of the search measures, so that enough requests lie beyond the limit's percentile."""
+    most_ns = each_ns * (MODELLED_GROWTH_MAX if is_modelled else STEP_GROWTH_MAX)
+    wanted_ns = samples_needed(limit) * SAMPLES_MARGIN / rate_per_s * 1e9 if rate_per_s > 0 else 0.0
+    return int(min(max(each_ns, wanted_ns), most_ns))
+
+
 def _bare(plan: Json, phase: Json, each_ns: int) -> Json:
     only = {**copy.deepcopy(phase), **NOTHING, "duration": f"{each_ns}ns", "warmup": f"{each_ns // 5}ns"}
     return {**plan, "interval": f"{max(each_ns // 10, 10_000_000)}ns", "phase": [only]}
@@ -151,7 +169,9 @@ class LoadCurve:
             if worst is not None:
                 low = best.offered_per_s / result.maximum_per_s if best else None
                 high = worst.offered_per_s / result.maximum_per_s
-                text = search_plan(plan, phase, self.each_ns, rates, limit, low, high)
+                lowest = (low if low is not None else high / SEARCH_FROM) * result.maximum_per_s
+                long_ns = step_ns(self.each_ns, limit, lowest, is_modelled="bricks" in options)
+                text = search_plan(plan, phase, long_ns, rates, limit, low, high)
                 last, made = self._one(text, {"search": f"{limit.figure}:{limit.above_ns}ns"})
                 result.runs.append(last.run)
                 result.points += step_points(made, result.maximum_per_s)
