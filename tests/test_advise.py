@@ -261,6 +261,8 @@ def test_a_brick_carries_less_within_a_tighter_limit_and_while_it_is_rebuilt(
 
 def test_the_mix_of_streams_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
     plan = predict.one_phase(support.plan(support.stream(name="a"), support.stream(name="b"), requests=9), None)
+    virtual = json.loads(predict.at_rate(plan, 100.0, {0: 1.0}, "p99", 1.0, virtual=True))["phase"][0]
+    assert virtual["duration"] == "100000000000ns"  # 10,000 requests, of which 100 lie beyond the percentile
     streams = json.loads(predict.at_rate(plan, 100.0, {0: 0.75, 1: 0.25}, "p99", 1.0))["phase"][0]
     assert [stream["pace"]["rate"] for stream in streams["stream"]] == [75.0, 25.0]
     assert "requests" not in streams

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
 import tomllib
 from pathlib import Path
 
@@ -263,3 +272,26 @@ def test_a_member_fails_during_a_run_and_the_table_shows_before_rebuilding_and_a
     (remedy,) = [item["remedy"] for item in told if item["id"] == "errors"]
     assert "fail_at" in remedy
     assert "kernel" not in remedy, "a model has none"
+
+
+@pytest.mark.parametrize("command", [["bricks"], ["advise", "parts"]])
+def test_lists_fit_a_terminal_of_80_columns(command: list[str]) -> None:
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    program = [sys.executable, "-m", "brickyard", *command]
+    shown = bytearray()
+    with subprocess.Popen(program, stdin=subprocess.DEVNULL, stdout=theirs, env=environment) as process:
+        os.close(theirs)
+        try:
+            while select.select([ours], [], [], 60)[0] and (more := os.read(ours, 65536)):
+                shown += more
+        except OSError:  # how a terminal ends
+            pass
+        finally:
+            os.close(ours)
+            process.kill()
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).splitlines()
+    assert len(lines) > 20
+    assert max(map(len, lines)) <= 80
+    assert not [line for line in lines if "…" in line]

@@ -26,6 +26,8 @@ LEAST_SHARE = 1 / 64  # of the first rate: so little load that nothing waits, an
 OVERLOADED_SHARE = 0.01  # of what was due and was not sent: the limit from which a record says overloaded
 OUTSTANDING = 64  # requests in flight of each stream; later arrivals wait in front, and their waiting counts
 ENDS = ("requests", "bytes", "passes", "stop", "steady", "ramp")
+SURE_BEYOND = 100  # the count of what lies beyond is then known to a tenth (Poisson)
+MOST_REQUESTS = 100_000  # of a step for that: p99.9; a second or two of simulation
 INTERVALS = 100  # of a step; histograms are merged anyway, and long virtual times need no second-by-second course
 
 
@@ -91,8 +93,11 @@ def shares(record: Record) -> dict[int, float]:
     return {stream: count / whole for stream, count in sent.items() if count}
 
 
-def at_rate(plan: Json, rate_per_s: float, parts: dict[int, float], figure: str, duration_s: float) -> str:
-    """The plan in an open loop, long enough for the percentile that is limited."""
+def at_rate(
+    plan: Json, rate_per_s: float, parts: dict[int, float], figure: str, duration_s: float, *, virtual: bool = False
+) -> str:
+    """The plan in an open loop, long enough for the percentile that is limited. Virtual time is cheap, so that there
+    SURE_BEYOND samples lie beyond it, and a higher rate has the longer response time."""
     phase = plan["phase"][0]
     streams = [
         {
@@ -104,15 +109,18 @@ def at_rate(plan: Json, rate_per_s: float, parts: dict[int, float], figure: str,
         for number, stream in enumerate(phase["stream"])
         if number in parts
     ]
-    length_s = max(duration_s, 2 * samples(figure) / rate_per_s)
+    requests = 2 * samples(figure)
+    if virtual:
+        requests = max(requests, min(samples(figure, SURE_BEYOND), MOST_REQUESTS))
+    length_s = max(duration_s, requests / rate_per_s)
     return for_time({**plan, "phase": [{**phase, "stream": streams}]}, length_s)
 
 
-def samples(figure: str) -> float:
-    """How many requests a percentile needs."""
+def samples(figure: str, beyond: int = MIN_SAMPLES_BEYOND) -> float:
+    """How many requests a percentile needs, so that so many lie beyond it."""
     if not figure.startswith("p"):
-        return MIN_SAMPLES_BEYOND
-    return MIN_SAMPLES_BEYOND * 100 / (100 - float(figure[1:]))
+        return beyond
+    return beyond * 100 / (100 - float(figure[1:]))
 
 
 def step(record: Record, ruler: Ruler, rate_per_s: float) -> Step:

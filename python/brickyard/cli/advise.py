@@ -284,5 +284,5 @@ def parts(*, json: options.Json = False) -> int:
         for p in group
     ]
     columns = [("part", "left"), ("kind", "left"), ("interface", "left"), ("USD", "right"), ("price from", "left")]
-    stdout().print(table("", columns, rows))
+    stdout(fitted=True).print(table("", columns, rows, wrapped=("interface", "price from")))
     return 0

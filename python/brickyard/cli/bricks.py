@@ -34,12 +34,12 @@ def list_bricks(*, json: options.Json = False) -> int:
             f"sim:{item['brick']['name']}",
             f"{item['brick']['members']} × {item['brick']['level']}",
             format_size(item["capacity_bytes"]),
-            item["brick"]["title"],
+            "one drive" if item["brick"]["title"] == f"one {item['brick']['name']}" else item["brick"]["title"],
         ]
         for _, item in found
     ]
     columns = [("target", "left"), ("members", "left"), ("capacity", "right"), ("title", "left")]
-    stdout().print(table("", columns, rows))
+    stdout(fitted=True).print(table("", columns, rows, wrapped=("title",)))
     return 0
 
 

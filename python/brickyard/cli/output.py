@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from typing import Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -18,8 +19,9 @@ from brickyard.store import Json
 TABLE_WIDTH = 400  # no table is cut to a terminal's width: a figure that is cut is lost, one that wraps is not
 
 
-def stdout() -> Console:
-    return Console(highlight=False, width=TABLE_WIDTH)
+def stdout(*, fitted: bool = False) -> Console:
+    """As wide as the widest table, as figures are never cut; `fitted` to the terminal where a table can be wrapped."""
+    return Console(highlight=False, width=None if fitted and sys.stdout.isatty() else TABLE_WIDTH)
 
 
 def stderr() -> Console:
@@ -32,13 +34,23 @@ def emit(document: Json) -> None:
     sys.stdout.flush()
 
 
-def table(title: str, columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]]) -> Table:
-    """A table whose columns are (heading, "left" or "right"). Cells are text, never markup."""
+def table(
+    title: str, columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]], *, wrapped: Sequence[str] = ()
+) -> Table:
+    """A table whose columns are (heading, "left" or "right"). Cells are text, never markup. The columns named by
+    `wrapped` take more lines where the terminal is narrow."""
     made = Table(
         title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 1)
     )
     for heading, side in columns:
-        made.add_column(heading, justify="right" if side == "right" else "left", header_style="bold dim", no_wrap=True)
+        justify: Literal["left", "right"] = "right" if side == "right" else "left"
+        made.add_column(
+            heading,
+            justify=justify,
+            header_style="bold dim",
+            no_wrap=heading not in wrapped,
+            overflow="fold" if heading in wrapped else "ellipsis",
+        )
     for row in rows:
         made.add_row(*(Text(cell) for cell in row))
     return made

@@ -125,7 +125,7 @@ def _predicted(plan: Json, target: str, condition: str, ruler: Ruler, length_s: 
         raise BrickyardError(f"{target}: no request was completed; there is nothing to predict from")
 
     def attempt(rate: float) -> predicting.Step:
-        record = measure(predicting.at_rate(plan, rate, parts, figure, length_s))
+        record = measure(predicting.at_rate(plan, rate, parts, figure, length_s, virtual=bricks.is_modelled(target)))
         step = predicting.step(record, ruler, rate)
         said = f"{condition}, {format_iops(rate)} requests/s: {figure} {format_ns(step.value_ns)}"
         console.print(said + ("" if step.holds else ", too slow"), markup=False)
