@@ -82,7 +82,11 @@ def _labels(run: RunInfo) -> str:
         return f"{labels['address']} {labels['operation']} {format_size(labels['request_bytes'])}"
     if "levels" in labels:
         return ", ".join([*labels["levels"].values(), f"repetition {labels['repetition']}"])
-    return ", ".join(f"{key} {value}" for key, value in labels.items())
+    return ", ".join(f"{key} {_rounded(value)}" for key, value in labels.items())
+
+
+def _rounded(value: object) -> object:
+    return f"{value:.4g}" if isinstance(value, float) else value
 
 
 def _document(run: RunInfo) -> Json:

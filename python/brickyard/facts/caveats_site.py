@@ -170,7 +170,14 @@ def is_directory(record: Json, index: int) -> bool:
 def fits_memory(record: Json, target: Json, total: int) -> Iterator[Json]:
     """Files that programs have made: all that was written is at least as much as there is to read."""
     written = section(record, "totals").get("write_bytes")
-    if written is not None and written < total:
+    if written == 0:
+        yield item(
+            "smaller_than_memory",
+            "note",
+            f"Nothing but names was written to {target.get('path')}: its metadata may have been served from memory.",
+            "Use more files, or flush them (`fsync = true`), if the storage is to be judged.",
+        )
+    elif written is not None and written < total:
         yield item(
             "smaller_than_memory",
             "warning",
