@@ -120,7 +120,7 @@ def test_a_search_stops_when_it_has_enough_and_is_the_same_on_any_number_of_core
 
 def test_names_that_would_cover_each_other_become_one() -> None:
     rows = [
-        {"place": usd, "normal": worst, "place_in_ranking": place, "label": str(place)}
+        {"usd": usd, "normal": worst, "place_in_ranking": place, "label": str(place)}
         for place, (usd, worst) in enumerate([(480.0, 391.0), (480.0, 335.0), (480.0, 333.0), (900.0, 333.0)], 1)
     ]
     advice._join_names(rows)

@@ -65,6 +65,11 @@ def test_a_brick_is_changed_by_key_in_either_place(capsys: pytest.CaptureFixture
         (["sim:terraserver-2003", "--set", "fail_member=a"], "fail_member=a: the number of a member"),
         (["sim:terraserver-2003", "--set", "spares=-1"], "spares=-1: a whole number of 0 or more"),
         (["sim:gp3", "--condition", "write-cache-off"], "no write cache that could be switched"),
+        (["sim:nvme-tlc-3840", "--condition", "write-cache-off"], "protected against power loss"),
+        (
+            ["sim:overland-2007-sata", "--condition", "write-cache-off"],
+            "keeps the write caches of its drives off already",
+        ),
         (["sim:overland-2007-sas", "--condition", "write-cache-on"], "keeps the write caches of its drives off"),
         (["/dev/null", "--condition", "degraded"], "neither a file nor a block device"),
     ],
@@ -105,6 +110,36 @@ def test_a_failure_that_comes_after_the_end_is_told(capsys: pytest.CaptureFixtur
     told = answer(capsys, *run, "--set", "fail_at=2s")["warnings"]
     assert isinstance(told, list)
     assert not [item for item in told if item["id"] == "never_failed"]
+
+
+def test_a_power_cut_and_idle_options_are_told_as_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    run = ["run", "sqlio-random-write-4", "sim:terraserver-2003", "--set", "duration=5s"]
+    assert (
+        main([*run, "--set", "power_cut_at=2s", "--size", "1GiB", "--engine", "psync", "--rebuild-rate", "9MiB"]) == 0
+    )
+    told = capsys.readouterr()
+    said = " ".join((told.out + told.err).split())
+    assert "The power cut failed them" in said
+    assert "more members failed" not in said
+    for option in ("--size", "--engine psync", "--rebuild-rate"):
+        assert f"{option} has no effect" in said
+    late = answer(capsys, *run, "--set", "power_cut_at=90s")["warnings"]
+    assert isinstance(late, list)
+    assert any("power that was to fail at 90 s never failed" in item["text"] for item in late)
+
+
+def test_the_caches_of_a_modelled_brick_are_known(capsys: pytest.CaptureFixture[str]) -> None:
+    """The words of the run's header, and the warning where a power cut would take acknowledged writes."""
+    for target, words, is_volatile in (
+        ("sim:terraserver-2003", "drives: 8 MiB each, write cache on", True),
+        ("sim:nvme-tlc-3840", "write cache on, protected against power loss", False),
+        ("sim:overland-2007-sas", "controller: 256 MiB write-back, with a battery", False),
+    ):
+        assert main(["run", "sqlio-random-write-4", target, "--set", "duration=5s"]) == 0
+        told = capsys.readouterr()
+        said = " ".join((told.out + told.err).split())
+        assert words in said
+        assert ("may answer a write before it is safe" in said) == is_volatile
 
 
 def test_real_and_modelled_targets_do_not_mix(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,12 +10,14 @@ from collections import Counter
 from datetime import datetime
 from typing import Any
 
+from brickyard import bricks
 from brickyard.analysis.condition import condition_check, condition_words
 from brickyard.analysis.conditions import condition_spans
 from brickyard.analysis.further import further_document
 from brickyard.analysis.latency import Latency
 from brickyard.analysis.tools import tool_document
 from brickyard.analysis.totals import Totals, totals, whole_intervals
+from brickyard.bricks import caches
 from brickyard.store import CHAINS, Json, Record, RunInfo
 from brickyard.units import format_count, format_ns, format_percent, format_size
 
@@ -188,6 +190,7 @@ def _with_reason(text: str, reason: str | None) -> str:
 
 def _target_lines(record: Record) -> list[tuple[str, str]]:
     lines = []
+    modelled = bricks.resolved_of(record.info.targets, record.info.options)
     for number, opened in enumerate(record.info.engine.get("targets", [])):
         facts = dig(record.info.facts, "targets", number) or {}
         if opened["kind"] == "postgresql":
@@ -208,7 +211,10 @@ def _target_lines(record: Record) -> list[tuple[str, str]]:
                 ),
             )
         )
-        lines += _device_lines(facts)
+        if opened["kind"] == "sim":
+            lines += [("Cache", caches.words(modelled[number]))] if number < len(modelled) else []
+        else:
+            lines += _device_lines(facts)
     return lines
 
 

@@ -85,13 +85,27 @@ def condition_of(resolved: Json, overrides: list[str]) -> str:
 
 def failures_ns(targets: list[str], options: Json) -> list[int]:
     """When members of modelled targets are to fail, as the options of a run have it."""
+    found = resolved_of(targets, options)
+    return sorted({int(failure["at_ns"]) for brick in found for failure in brick["failures"]})
+
+
+def power_cuts_ns(targets: list[str], options: Json) -> list[int]:
+    """When the power of modelled targets is to fail."""
+    return sorted({int(b["power_cut_ns"]) for b in resolved_of(targets, options) if b["power_cut_ns"] is not None})
+
+
+def resolved_of(targets: list[str], options: Json) -> list[Json]:
+    """What the modelled targets of a run came to; none where they are real or another version made the record."""
     texts, overrides = options.get("bricks"), list(options.get("overrides") or [])
-    if not texts or not any("fail_at" in text for text in (*targets, *overrides, *texts.values())):
+    if not texts or not all(is_modelled(target) for target in targets):
         return []
     from brickyard import _core
 
-    found = [json.loads(_core.brick(target.removeprefix(MODELLED), texts, overrides)) for target in targets]
-    return sorted({int(failure["at_ns"]) for item in found for failure in item["brick"]["failures"]})
+    try:
+        found = [json.loads(_core.brick(target.removeprefix(MODELLED), texts, overrides)) for target in targets]
+    except ValueError:
+        return []
+    return [item["brick"] for item in found]
 
 
 def is_override(change: str) -> bool:

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from brickyard import _core, arrays, conditions
+from brickyard import _core, arrays, bricks, conditions
+from brickyard.bricks import caches
 from brickyard.errors import BadInputError, one_line
+from brickyard.store import Json
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,33 @@ def modelled_words(spoken: Sequence[str]) -> tuple[str, ...]:
     """Conditions of modelled bricks in the words of `run --condition`; scrubbing is the models' own for checking."""
     names = [conditions.spoken("checking" if word == "scrubbing" else word) for word in spoken]
     return tuple(dict.fromkeys(names))
+
+
+def refuse_idle_switch(targets: Sequence[str], spoken: Sequence[str], overrides: Sequence[str]) -> None:
+    """A condition that would change nothing of a modelled brick, and yet be told as one."""
+    if not any(word.replace("-", "_") == "write_cache_off" for word in spoken):
+        return
+    for target in filter(bricks.is_modelled, targets):
+        brick = bricks.resolve(target, list(overrides))["brick"]
+        why = caches.cannot_switch_off(brick)
+        if why is not None and brick["drive"]["kind"] != "cloud":  # the core says that of volumes
+            raise BadInputError(f"--condition write-cache-off changes nothing of {target}: {why}")
+
+
+def without_effect(target: str, size: str | None, engine: str | None) -> list[str]:
+    """What was asked for and means nothing to modelled bricks."""
+    notes = []
+    if size is not None:
+        notes.append(f"--size has no effect: {target} is a modelled brick, with the capacity of its drives")
+    if engine not in (None, "auto", "fio"):
+        notes.append(f"--engine {engine} has no effect: modelled bricks run in virtual time")
+    return notes
+
+
+def idle_rate(found: Sequence[Json]) -> bool:
+    """Whether nothing in these resolved bricks rebuilds, checks or initializes, so that no pace counts."""
+    at_work = {"rebuilding", "neighbour_rebuilding", "scrubbing", "initializing"}
+    return not any(b["condition"] in at_work or (b["failures"] and b["spares"]) for b in found)
 
 
 def parse_rate(text: str | None) -> int | None:

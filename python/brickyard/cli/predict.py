@@ -87,6 +87,8 @@ def predict(
     refuse_programs(profile, whole, "advise predict")
     plan = predicting.one_phase(whole, phase)
     predicting.refuse_chains(plan)
+    if modelled:
+        conditioning.refuse_idle_switch((target,), condition, of_brick)
     found = []
     for state in conditioning.modelled_words(condition) or ("normal",):
         if modelled:

@@ -98,6 +98,7 @@ def run(
     text = profiles.read(profile)
     plan = spread(profiles.validate(text, changes), targets)
     if condition is not None:
+        conditioning.refuse_idle_switch(targets, (condition,), brick_changes)
         brick_changes.append(bricks.condition_override(condition))
     if has_programs(jsonlib.loads(plan)):
         _refuse_carriers(text.name, engine, modelled=modelled)
@@ -112,7 +113,7 @@ def run(
     if dry_run:
         return _dry_run(text, plan, targets, placing.size, as_json=json)
     if modelled:
-        aimed = aim_modelled(targets, brick_changes, conditioning.parse_rate(rebuild_rate))
+        aimed = _aim_models(targets, brick_changes, rebuild_rate, placing.size, engine)
         with Store(store) as kept:
             return _measure(kept, text.name, plan, aimed, repeat, judge, as_json=json)
     if not targets and _target_count(plan) > 1:
@@ -124,6 +125,17 @@ def run(
         _announce(stderr(), plan, aimed)
         by = "fio" if engine == "fio" else "brickyard"
         return _measure(kept, text.name, plan, aimed, repeat, judge, by, wish, as_json=json)
+
+
+def _aim_models(
+    targets: tuple[str, ...], changes: list[str], rebuild_rate: str | None, size: str | None, engine: str | None
+) -> Aim:
+    """Modelled bricks, with notes of what was asked for and has no effect on them."""
+    aimed = aim_modelled(targets, changes, conditioning.parse_rate(rebuild_rate))
+    notes = conditioning.without_effect(targets[0], size, engine)
+    if rebuild_rate is not None and conditioning.idle_rate(bricks.resolved_of(aimed.targets, aimed.options)):
+        notes.append("--rebuild-rate has no effect: nothing of the brick rebuilds, checks or initializes in this run")
+    return replace(aimed, notes=(*aimed.notes, *notes))
 
 
 def _check_fio(plan: str, *, modelled: bool) -> None:

@@ -156,14 +156,17 @@ def failures(record: Json) -> Iterator[Json]:
             "warning",
             f"{'The file system was full: ' if is_full else ''}{count} {asked(record)} failed"
             f"{f' ({names})' if names else ''} beside {good} that succeeded; they are in no throughput figure.",
-            failure_remedy(record, is_full=is_full),
+            failure_remedy(record, is_full=is_full, count=count),
         )
 
 
-def failure_remedy(record: Json, *, is_full: bool) -> str:
+def failure_remedy(record: Json, *, is_full: bool, count: int = 0) -> str:
     if is_replay(record):
         return "Look at the failed calls by SQLSTATE, and at the server's log, before comparing this run with another."
     if simulated(record):
+        cut = sum(int(event.get("failed_requests") or 0) for event in rows(record, "power_cuts"))
+        if cut and count <= cut:
+            return "The power cut failed them: they were under way. Leave power_cut_at out to run without one."
         return (
             "A model fails requests to data that are lost: more members failed (fail_at) than the level bears. Choose "
             "a level with more redundancy, or spares and failures further apart."
@@ -188,6 +191,20 @@ def never_failed(record: Json) -> Iterator[Json]:
             "warning",
             f"The run ended after {seconds_of(ended_ns)} s, so what was to fail at {when} never failed.",
             "Let the run last longer, such as --set duration=5min, or let members fail earlier by fail_at.",
+        )
+
+
+def never_cut(record: Json) -> Iterator[Json]:
+    """A power cut of a modelled brick that comes after the run's end."""
+    ended_ns = max((int(interval.get("end_ns") or 0) for interval in rows(record, "intervals")), default=0)
+    late = [at_ns for at_ns in record.get("power_cuts_ns") or [] if at_ns >= ended_ns]
+    if late and not rows(record, "power_cuts"):
+        when = ", ".join(f"{seconds_of(at_ns)} s" for at_ns in late)
+        yield item(
+            "never_cut",
+            "warning",
+            f"The run ended after {seconds_of(ended_ns)} s, so the power that was to fail at {when} never failed.",
+            "Let the run last longer, such as --set duration=5min, or let the power fail earlier by power_cut_at.",
         )
 
 

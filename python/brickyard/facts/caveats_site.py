@@ -1,6 +1,7 @@
 """Warnings about the place of a run: the target, what is below it, and the host.
 
-Duty: rules over facts and what was watched. Refusal: a simulated run has no place, so these rules stay silent on it.
+Duty: rules over facts and what was watched. Refusal: a simulated run has no place, so these rules stay silent on it,
+but for the caches that its model has.
 """
 
 from __future__ import annotations
@@ -75,6 +76,19 @@ def write_cache(record: Json) -> Iterator[Json]:
             "answer a write before it is safe from a power cut.",
             'For the speed of durable writes use `sync = "dsync"` or flushes in the profile, '
             "or turn the cache off (hdparm -W0, sdparm --clear=WCE).",
+        )
+
+
+def modelled_write_cache(record: Json) -> Iterator[Json]:
+    """The same of a modelled brick, whose caches the model knows."""
+    for target in rows(record, "volatile_caches"):
+        yield item(
+            "volatile_write_cache",
+            "note" if wrote(record) is False else "warning",
+            f"{target['path']} may answer a write before it is safe from a power cut: "
+            f"{' and '.join(target['caches'])}.",
+            'For the speed of durable writes use `sync = "dsync"` or flushes in the profile, or --condition '
+            "write-cache-off where drives cache.",
         )
 
 

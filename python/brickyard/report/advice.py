@@ -18,7 +18,6 @@ NAMED = 4  # the best ones are named; more names would cover each other
 KINDS = ["meets the rulers", "does not"]
 NORMAL = "normal"
 NEAR = 0.04  # of an axis: the height of a name
-BESIDE = 0.022  # of the axis: the width of a mark, by which bricks of the same price stand side by side
 WIDTH, HEIGHT = 640, 360
 LOG_FROM = 40.0  # times the least rate: beyond, slow bricks would lie on the axis
 
@@ -30,7 +29,6 @@ def cost_against_rate(found: Found, *, throughput: bool, required: float | None 
     if not priced:
         return None
     rows = [_row(trial, found, throughput) for trial in priced]
-    _side_by_side(rows)
     _join_names(rows)
     asked = None if required is None else required / (MIB if throughput else 1)
     x, along = _scales(rows, asked, "MiB/s" if throughput else "requests a second")
@@ -42,7 +40,7 @@ def cost_against_rate(found: Found, *, throughput: bool, required: float | None 
         base.mark_rule(strokeWidth=1.2).encode(x=x, y=y, y2="normal:Q", color=colour),
         *_marks(rows, x, alt.Y("rate:Q", **along), colour),
         base.transform_filter("datum.label != ''")
-        .mark_text(dy=-13, fontSize=12, fontWeight=600, color=theme.INK)
+        .mark_text(align="left", dx=9, fontSize=12, fontWeight=600, color=theme.INK)
         .encode(x=x, y=alt.Y("normal:Q", **along), text="label:N"),
     ]
     best = found.ranked[0].candidate.name if found.ranked else "none meets the rulers"
@@ -63,7 +61,7 @@ def _scales(rows: list[dict[str, Any]], asked: float | None, unit: str) -> tuple
         scale = alt.Scale(zero=True, nice=True)
     y = {"title": unit, "scale": scale, "axis": alt.Axis(**axis)}
     x = alt.X(
-        "place:Q",
+        "usd:Q",
         title="price in USD",
         scale=alt.Scale(zero=True, nice=True),
         axis=alt.Axis(format=",~r", tickCount=7, grid=False),
@@ -113,26 +111,14 @@ def _row(trial: Trial, found: Found, throughput: bool) -> dict[str, Any]:
     }
 
 
-def _side_by_side(rows: list[dict[str, Any]]) -> None:
-    """Bricks of one price stand beside each other, around the price."""
-    step = max(float(row["usd"]) for row in rows) * BESIDE
-    for usd in dict.fromkeys(row["usd"] for row in rows):
-        group = [row for row in rows if row["usd"] == usd]
-        met = sorted((row for row in group if row["kind"] == KINDS[0]), key=lambda row: -float(row["worst"]))
-        for number, row in enumerate(met):
-            row["place"] = usd + (number - (len(met) - 1) / 2) * step
-        for row in group:
-            row.setdefault("place", usd)
-
-
 def _join_names(rows: list[dict[str, Any]]) -> None:
     """Names that would lie on each other become one, at the first of their points."""
-    wide = max(row["place"] for row in rows) * NEAR
+    wide = max(row["usd"] for row in rows) * NEAR
     high = max(row["normal"] for row in rows) * NEAR
     kept: list[dict[str, Any]] = []
     named = (row for row in rows if row["place_in_ranking"])
     for row in sorted(named, key=lambda row: int(row["place_in_ranking"])):
-        near = [k for k in kept if abs(k["place"] - row["place"]) <= wide and abs(k["normal"] - row["normal"]) <= high]
+        near = [k for k in kept if abs(k["usd"] - row["usd"]) <= wide and abs(k["normal"] - row["normal"]) <= high]
         if near:
             near[0]["label"] += f", {row['place_in_ranking']}"
             row["label"] = ""

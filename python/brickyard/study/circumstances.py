@@ -10,6 +10,7 @@ import time
 from brickyard import _core, bricks, facts
 from brickyard.analysis import replay_runs, replay_warnings, summary
 from brickyard.analysis.totals import stream_plan
+from brickyard.bricks import caches
 from brickyard.store import READS, WRITES, Json, Record, Store
 
 DATABASE_KINDS = ("replay", "load")  # of plans that go to a server, not to a file or device
@@ -98,6 +99,13 @@ def _written(record: Record) -> int:
     return sum(item.bytes for item in record.intervals if item.measure == "service" and item.operation in WRITES)
 
 
+def _volatile_caches(record: Record) -> list[Json]:
+    """The modelled targets with caches that a power cut empties."""
+    modelled = bricks.resolved_of(record.info.targets, record.info.options)
+    found = zip(record.info.targets, map(caches.volatile, modelled), strict=False)
+    return [{"path": target, "caches": told} for target, told in found if told]
+
+
 def warnings(store: Store, record: Record, watched: list[Json]) -> list[Json]:
     """What the reader must know before believing a figure of this run."""
     info = record.info
@@ -111,6 +119,9 @@ def warnings(store: Store, record: Record, watched: list[Json]) -> list[Json]:
             "steady": record.events_of("steady"),
             "hangs": record.events_of("hang"),
             "totals": {"write_bytes": _written(record)},
+            "power_cuts": record.events_of("power_cut"),
+            "power_cuts_ns": bricks.power_cuts_ns(info.targets, info.options),
+            "volatile_caches": _volatile_caches(record),
             "failures_ns": bricks.failures_ns(info.targets, info.options),
             "plan": info.plan,
             "store": facts.store_facts(str(store.place)),
