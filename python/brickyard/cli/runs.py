@@ -86,7 +86,10 @@ def _labels(run: RunInfo) -> str:
 
 
 def _rounded(value: object) -> object:
-    return f"{value:.4g}" if isinstance(value, float) else value
+    """78.1, not 78.10000000000001, and no powers of ten for what has more digits before the point."""
+    if not isinstance(value, float):
+        return value
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def _document(run: RunInfo) -> Json:
