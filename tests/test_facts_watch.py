@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,27 @@ def test_everything_beside_a_run_is_seen(machine: Machine) -> None:
     assert "10.0%" in found["array_syncing"]
     assert "71 °C" in found["drive_hot"]
     assert "7 times" in found["cpu_throttled"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("rm scratch", "was removed while the run went on"),
+        ("truncate -s 1K scratch", "was cut from 4.0 KiB to 1.0 KiB"),
+        ("cp scratch other; mv other scratch", "was replaced by another"),
+        ("rm twin", "lost one of its 2 names"),
+        ("echo more >> scratch", ""),
+    ],
+)
+def test_a_target_that_is_another_at_the_end_is_told(machine: Machine, change: str, said: str) -> None:
+    place = machine.top / "scratch"
+    place.write_bytes(b"x" * 4096)
+    (machine.top / "twin").hardlink_to(place)
+    with facts.Watch(str(place), machine.roots) as seen:
+        subprocess.run(change, shell=True, check=True, cwd=machine.top)
+    told = {"watch": seen.result(), "facts": {"target": {"path": str(place)}}}
+    found = [item["text"] for item in facts.warnings(told) if item["id"] == "target_changed"]
+    assert [str(place) in text and said in text for text in found] == ([True] if said else [])
 
 
 def test_a_long_watch_keeps_a_bounded_series_that_loses_no_count(

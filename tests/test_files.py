@@ -86,6 +86,30 @@ def test_a_full_file_system_is_one_line_and_counts_that_add_up(place: Path, tmp_
     assert sum(count.get(half, 0) for half in halves) == count["time", "transactions"] == 500
     rate = next(f["per_s"] for f in document["table"]["figures"] if f["name"] == "transactions")
     assert rate is None, "which of the transactions failed is not known"
+    assert next(f["per_s"] for f in document["table"]["figures"] if f["name"] == "created") is None
+
+
+NO_INODES = """
+set -e
+mount -t tmpfs -o size=64m,nr_inodes=200 tmpfs "$1"
+exec "$2" -m brickyard run mdtest "$1" --set files=2000 --set directories=2 --store "$3" $4
+"""
+
+
+@pytest.mark.parametrize("form", ["--json", ""])
+def test_operations_that_failed_in_part_have_no_rate(place: Path, tmp_path: Path, form: str) -> None:
+    words = ["unshare", "-m", "bash", "-c", NO_INODES, "full", str(place), sys.executable, str(tmp_path / "s.db"), form]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+    if not form:
+        assert "where some failed there is no rate" in ended.stdout
+        assert "The 0 B" not in ended.stdout
+        assert "Nothing but names was written" in ended.stdout
+        return
+    figures = {(f["group"], f["name"]): f for f in json.loads(ended.stdout)["table"]["figures"]}
+    assert 0 < figures["files", "creation"]["count"] < 2000
+    assert figures["files", "creation"]["per_s"] is None
+    assert figures["directories", "creation"]["per_s"] > 0
 
 
 def test_only_requests_have_iops(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

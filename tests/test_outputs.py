@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,3 +42,22 @@ def test_reports_of_ours_are_made_again_in_the_same_place(tmp_path: Path) -> Non
         place = str(tmp_path / words[0])
         assert main([*words, "-o", place]) == 0
         assert main([*words, "-o", place]) == 0
+
+
+FULL = """
+set -e
+mount -t tmpfs -o size=4k tmpfs "$1"
+"$2" -m brickyard export latest -f json -o "$1/rows.json" && exit 9
+"$2" -m brickyard report latest -o "$1/page" && exit 9
+find "$1" -type f | wc -l
+"""
+
+
+def test_a_full_disk_leaves_nothing_that_looks_finished(tmp_path: Path) -> None:
+    """In a mount namespace of its own, so that nothing stays mounted whatever happens."""
+    assert main(RUN) == 0
+    words = ["unshare", "-m", "bash", "-c", FULL, "full", str(tmp_path), sys.executable]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert ended.stdout.split()[-1] == "0"

@@ -27,7 +27,7 @@ import pytest
 
 import support
 from brickyard import _core
-from brickyard.analysis import replay_head_room, replay_pages, replay_runs, replay_warnings
+from brickyard.analysis import replay_disks, replay_head_room, replay_pages, replay_runs, replay_warnings
 from brickyard.analysis.load_curve import Limit
 from brickyard.cli import main
 from brickyard.databases.connect import refuse_second_at, split_dsns, spoken
@@ -705,6 +705,18 @@ def test_head_room_is_not_told_of_calls_that_failed_or_of_a_database_that_was_do
     assert replay_head_room.head_room([down, few]) is None
     [said] = replay_head_room.verdict_lines([down, few])
     assert "could not be reached for 2.0 s of run" in said
+
+
+def test_a_last_piece_of_an_interval_draws_no_drop(tmp_path: Path) -> None:
+    end = support.phase_end(replay={"drivers": [driver_end()], "by_stream": []})
+    plan = {**support.plan(), "kind": "replay", "replay": {"pace": {"kind": "fire_hose"}}}
+    spans = [(0, support.SECOND), (support.SECOND, 2 * support.SECOND)]
+    for last_ns, kept in ((5 * support.MS, 2), (700 * support.MS, 3)):
+        pieces = [*spans, (2 * support.SECOND, 2 * support.SECOND + last_ns)]
+        events = [support.interval(*piece, support.cell([1_000_000] * 10)) for piece in pieces]
+        with Store(tmp_path / "s.db") as store:
+            record = store.record(support.add_run(store, [*events, end], plan_=plan))
+        assert len(replay_disks.course(record)) == kept
 
 
 def test_a_percentile_of_too_few_calls_is_not_measured(tmp_path: Path) -> None:

@@ -248,3 +248,8 @@ def test_a_run_that_goes_on_is_told_from_one_that_was_killed(tmp_path: Path) -> 
     finally:
         sleeper.kill()
         sleeper.wait()
+
+
+def test_a_directory_is_no_store(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="it is a directory; name a file in it"):
+        Store(tmp_path)

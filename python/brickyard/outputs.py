@@ -1,11 +1,17 @@
 """Duty: see that what is about to be written replaces no file that is not ours.
 
-Refusal: it writes nothing; scratch files and targets have a guard of their own.
+What is written takes its name when it is whole, so that a full disk leaves nothing that looks finished.
+
+Refusal: scratch files and targets have a guard of their own.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from brickyard.errors import BadInputError
 
@@ -22,6 +28,29 @@ def new_file(path: Path, mark: bytes | None = None) -> Path:
     if mark is None or mark not in head:
         raise BadInputError(f"{path}: exists and would be lost; remove it or name another place")
     return path
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A file beside `path` that becomes it at the end; where that fails, it is removed."""
+    if path.exists() and not path.is_file():  # a pipe or /dev/stdout is no file to be replaced
+        with path.open("wb") as there:
+            yield there
+        return
+    path = path.resolve()  # what a link points to is replaced, not the link
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            yield file
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def write_whole(path: Path, content: bytes | str) -> None:
+    with whole_file(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
 
 
 def new_page(page: Path, *beside: Path) -> Path:

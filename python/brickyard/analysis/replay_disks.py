@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from statistics import median
 
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.totals import rated_intervals
-from brickyard.store import Interval, Json, Record
+from brickyard.store import Interval, IntervalCost, Json, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, three_digits
 
 COLD_S = 10  # seconds that a cold start is looked at; the study saw maxima of several seconds in its first ones
@@ -36,7 +37,7 @@ def course(record: Record) -> list[Second]:
         groups[item.start_ns].append(item)
     disks = disk_course(record)
     found = []
-    for cost in rated_intervals(record, 0):
+    for cost in _without_stub(rated_intervals(record, 0)):
         items = groups.get(cost.start_ns, [])
         once = [i for i in items if i.measure == "service"]
         responses = [i for i in items if i.measure == "response"]
@@ -54,6 +55,14 @@ def course(record: Record) -> list[Second]:
             )
         )
     return found
+
+
+def _without_stub(spans: list[IntervalCost]) -> list[IntervalCost]:
+    """Without a last piece shorter than half an interval: the rate of so short a moment looks like a drop."""
+    if len(spans) < 2:
+        return spans
+    usual_ns = median(span.end_ns - span.start_ns for span in spans[:-1])
+    return spans[:-1] if (spans[-1].end_ns - spans[-1].start_ns) * 2 < usual_ns else spans
 
 
 def _nearest(disks: list[Json], at_s: float) -> Json | None:

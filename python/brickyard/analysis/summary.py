@@ -292,6 +292,7 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
     bound = any(end.get("generator_bound") for end in ends)
     busy = max((end.get("loop_busy_share") or 0.0 for end in ends), default=None)
     cost = cpu_per_request_ns(record)
+    cost_ns = clock.get("read_cost_ns") if clock else None  # 0 where it was not measured
     return [
         (
             "Engine",
@@ -303,7 +304,7 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
         ),
         (
             "Clock",
-            _joined(clock["source"], f"a reading costs {format_ns(clock.get('read_cost_ns') or 0)}") if clock else "",
+            _joined(clock["source"], f"a reading costs {format_ns(cost_ns)}" if cost_ns else "") if clock else "",
         ),
         (
             "Generator",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from brickyard.analysis.cells import DASH
-from brickyard.analysis.tools import FAILED_LINES, ToolFigure, postmark_seconds, tool_figures, tool_of
+from brickyard.analysis.tools import FAILED_LINES, ToolFigure, has_failures, postmark_seconds, tool_figures, tool_of
 from brickyard.store import Json, Record
 from brickyard.units import format_count, format_size, three_digits
 
@@ -24,7 +24,7 @@ class ToolTable:
 
 def tool_table(record: Record) -> ToolTable | None:
     tool, figures = tool_of(record), tool_figures(record)
-    if tool is None or not any(figure.per_s is not None for figure in figures):
+    if tool is None or not any(figure.per_s is not None or (figure.count and tool == "mdtest") for figure in figures):
         return None
     if tool == "bonnie":
         return _bonnie(record, figures)
@@ -32,7 +32,13 @@ def tool_table(record: Record) -> ToolTable | None:
         return _postmark(record, figures)
     if tool == "mdtest":
         rows = [[f.group, f.name, format_count(f.count or 0), _rate(f), _cpu(f)] for f in figures]
-        return ToolTable("In the manner of mdtest", ["", "", "operations", "a second", "% CPU"], rows, text_columns=2)
+        return ToolTable(
+            "In the manner of mdtest",
+            ["", "", "operations", "a second", "% CPU"],
+            rows,
+            2,
+            note=MDTEST_FAILED_WORDS if has_failures(record) else "",
+        )
     rows = [[f.name, format_count(f.count or 0), _rate(f), _cpu(f)] for f in figures]
     return ToolTable("iowork, in the study's order", ["", "calls", "MiB/s", "% CPU"], rows, text_columns=1)
 
@@ -66,9 +72,10 @@ def _bonnie(record: Record, figures: list[ToolFigure]) -> ToolTable:
 
 PARTS = frozenset({"creation alone", "mixed with transactions", "deletion alone"}) | FAILED_LINES
 FAILED_WORDS = (
-    "Calls failed: transactions are counted as begun and have no rate; a file that was left incomplete is deleted like"
-    " the others."
+    "Calls failed: transactions are counted as begun; they, and whatever else failed in part, have no rate; a file that"
+    " was left incomplete is deleted like the others."
 )
+MDTEST_FAILED_WORDS = "Calls failed: operations are those that succeeded; where some failed there is no rate."
 
 
 def _postmark(record: Record, figures: list[ToolFigure]) -> ToolTable:

@@ -83,6 +83,10 @@ class _Phases:
     def errors(self, phases: Iterable[int], *operations: str) -> int:
         return sum(row.errors for row in self.chosen(phases, *operations))
 
+    def any_errors(self, phases: Iterable[int]) -> bool:
+        among = set(phases)
+        return any(row.errors for row in self.rows if row.phase in among)
+
     def requests_per_s(self, phases: Iterable[int], over: Iterable[int], *operations: str) -> float | None:
         return self.rate(sum(row.rated_requests for row in self.chosen(phases, *operations)), over)
 
@@ -158,7 +162,9 @@ def _mdtest(record: Record) -> list[ToolFigure]:
     phases, found = _Phases(record), []
     for group, name, kind, operation in MDTEST:
         if where := phases.of_kind(kind):
-            count, per_s = phases.requests(where, operation), phases.requests_per_s(where, where, operation)
+            count = phases.requests(where, operation)
+            # A call that fails is over at once: the rate of the others in the time of all is nobody's.
+            per_s = None if phases.any_errors(where) else phases.requests_per_s(where, where, operation)
             found.append(ToolFigure(group, name, count, per_s, "/s", phases.cpu_percent(where)))
     return found
 
@@ -171,7 +177,9 @@ def _postmark(record: Record) -> list[ToolFigure]:
 
     def files(name: str, where: list[int], over: list[int], *operations: str) -> ToolFigure:
         count = phases.requests(where, *operations)
-        return ToolFigure("files", name, count, phases.requests_per_s(where, over, *operations), "/s")
+        tried = (*operations, *(("create",) if "create_file" in operations else ()))
+        per_s = None if phases.errors(where, *tried) else phases.requests_per_s(where, over, *operations)
+        return ToolFigure("files", name, count, per_s, "/s")
 
     def data(name: str, *operations: str) -> ToolFigure:
         per_s = scaled(phases.bytes_per_s(whole, *operations), MIB)
@@ -215,6 +223,11 @@ def _transactions(phases: _Phases, mixed: list[int]) -> ToolFigure:
     failed = any(phases.errors(mixed, *pair) for pair in pairs)
     rates = [] if failed else [phases.requests_per_s(mixed, mixed, *pair) or 0.0 for pair in pairs]
     return ToolFigure("time", "transactions", begun, max(rates) if rates and phases.seconds(mixed) else None, "/s")
+
+
+def has_failures(record: Record) -> bool:
+    phases = _Phases(record)
+    return phases.any_errors(range(phases.count))
 
 
 def postmark_seconds(record: Record) -> tuple[float, float]:

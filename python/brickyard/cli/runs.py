@@ -82,7 +82,14 @@ def _labels(run: RunInfo) -> str:
         return f"{labels['address']} {labels['operation']} {format_size(labels['request_bytes'])}"
     if "levels" in labels:
         return ", ".join([*labels["levels"].values(), f"repetition {labels['repetition']}"])
-    return ", ".join(f"{key} {value}" for key, value in labels.items())
+    return ", ".join(f"{key} {_rounded(value)}" for key, value in labels.items())
+
+
+def _rounded(value: object) -> object:
+    """78.1, not 78.10000000000001, and no powers of ten for what has more digits before the point."""
+    if not isinstance(value, float):
+        return value
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def _document(run: RunInfo) -> Json:

@@ -116,7 +116,11 @@ def load(
         bricks = [terraserver.Brick(layout, seed, number) for number in range(len(dsns))]
         return _measured(dsns, bricks, workers or 1, duration, store, as_json=json)
     if duration is not None or store is not None:
-        raise BadInputError("--duration and --store belong to --measured; a load without it ends when all is there")
+        given = [name for name, value in (("--duration", duration), ("--store", store)) if value is not None]
+        belong = "belongs" if len(given) == 1 else "belong"
+        raise BadInputError(
+            f"{' and '.join(given)} {belong} to --measured; a load without it ends when all is there and is no run"
+        )
     stop = loading.Stop()
     with Interrupt() as interrupt, LoadProgress(console) as progress:
         interrupt.attach(stop)

@@ -17,7 +17,7 @@ from brickyard.databases.connect import split_dsns
 from brickyard.databases.layout import Layout
 from brickyard.databases.traffic import COVERED_SHARE, Traffic, spots_of, write_log, zipf_weights
 from brickyard.errors import DONE, INTERRUPTED, BadInputError
-from brickyard.outputs import new_file
+from brickyard.outputs import new_file, whole_file
 from brickyard.units import format_size
 
 MONDAY = "2003-06-02"  # a Monday of the study's year; nothing depends on it but the stamps
@@ -67,9 +67,9 @@ def traffic(
         spots = spots_of(layout, seed)
         weights = zipf_weights(len(spots), zipf)
         for name, server, number in wanted.logs():
-            with new_file(output / name, b"#Software: Brickyard").open("w", encoding="ascii", newline="\n") as file:
+            with whole_file(new_file(output / name, b"#Software: Brickyard")) as file:
                 for piece in write_log(wanted, spots, weights, server, number):
-                    written_bytes += file.write(piece)
+                    written_bytes += file.write(piece.encode("ascii"))
                     lines += piece.count("\n")
             lines -= 4  # the head
             files.append(output / name)

@@ -44,6 +44,7 @@ RULES: tuple[Rule, ...] = (
     caveats_run.never_cut,
     caveats_run.steadiness,
     caveats_run.spread,
+    caveats_site.replaced,
     caveats_site.write_cache,
     caveats_site.modelled_write_cache,
     caveats_site.arrays_busy,

@@ -45,6 +45,32 @@ def watches(record: Json) -> list[Json]:
     return [] if simulated(record) else rows(record, "watch")
 
 
+def replaced(record: Json) -> Iterator[Json]:
+    """A target that is not what it was at the beginning; what the run measured is gone, or was cut meanwhile."""
+    for index, watch in enumerate(watches(record)):
+        first, last = section(watch, "identity", "start"), section(watch, "identity", "end")
+        if not first.get("exists") or not last:
+            continue
+        known = targets(record)
+        path = known[index].get("path") if index < len(known) else "The target"
+        if not last.get("exists"):
+            what = "was removed"
+        elif any(first.get(key) != last.get(key) for key in ("device", "inode")):
+            what = "was replaced by another"
+        elif (last.get("size_bytes") or 0) < (first.get("size_bytes") or 0):
+            what = f"was cut from {size(first['size_bytes'])} to {size(last.get('size_bytes') or 0)}"
+        elif (last.get("links") or 0) < (first.get("links") or 0):
+            what = f"lost one of its {first['links']} names"
+        else:
+            continue
+        yield item(
+            "target_changed",
+            "warning",
+            f"{path} {what} while the run went on.",
+            "See who did it, and measure again: the figures are of a file that is no longer there as it was.",
+        )
+
+
 def size(count: float) -> str:
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if abs(count) < 1024 or unit == "TiB":
@@ -184,7 +210,14 @@ def is_directory(record: Json, index: int) -> bool:
 def fits_memory(record: Json, target: Json, total: int) -> Iterator[Json]:
     """Files that programs have made: all that was written is at least as much as there is to read."""
     written = section(record, "totals").get("write_bytes")
-    if written is not None and written < total:
+    if written == 0:
+        yield item(
+            "smaller_than_memory",
+            "note",
+            f"Nothing but names was written to {target.get('path')}: its metadata may have been served from memory.",
+            "Use more files, or flush them (`fsync = true`), if the storage is to be judged.",
+        )
+    elif written is not None and written < total:
         yield item(
             "smaller_than_memory",
             "warning",

@@ -7,7 +7,9 @@ at the end, and at each sample. Refusal: it stays out of the way: a sample reads
 from __future__ import annotations
 
 import itertools
+import os
 import resource
+import stat
 import time
 from types import TracebackType
 from typing import Any
@@ -25,7 +27,7 @@ from .counters import (
     throttle_files,
 )
 from .roots import Json, Known, Roots, text
-from .target import target_facts
+from .target import NO_PATH, target_facts
 
 # The store keeps as many intervals a run; samples are cumulative, so leaving out every other one loses no count.
 SAMPLES_MAX = 3600
@@ -129,6 +131,7 @@ class Watch:
         usage = resource.getrusage(resource.RUSAGE_SELF)
         counts = [read_number(file) for file in self.throttles]
         return {
+            "identity": identity(self.target_path),
             "throttles": sum(count or 0 for count in counts) if self.throttles else None,
             "group_throttles": cgroups.parse_cpu_stat(self.group_file.read() or b""),
             "process": {
@@ -200,6 +203,7 @@ class Watch:
         known.ask("cpu", lambda: self._cpu_results(last))
         known.ask("throttle", lambda: self._throttle_results(last))
         known.put("temperature", {"start": self.first.get("temperature"), "end": last.get("temperature")})
+        known.put("identity", {"start": self.first.get("identity"), "end": last.get("identity")})
         known.put("arrays", {"start": self.first.get("arrays"), "end": last.get("arrays")})
         known.ask("process", lambda: minus(self.first.get("process"), last.get("process")), "the watch has not ended")
         known.put("foreign", None if ours is None else self.foreign_io(ours), "no counts of our own were given")
@@ -264,6 +268,19 @@ def compact(reading: Json) -> Json:
         for number, told in reading["devices"].items()
     }
     return {"at_ns": reading["at_ns"], "devices": columns, "cpu": reading["cpus"].get("cpu")}
+
+
+def identity(path: str) -> Json | None:
+    """By what a file is known again, whatever lies at its path: None where it is no path."""
+    if NO_PATH.match(path):
+        return None
+    try:
+        found = os.stat(path)
+    except OSError:
+        return {"exists": False}
+    told = {"exists": True, "device": found.st_dev, "inode": found.st_ino}
+    is_file = stat.S_ISREG(found.st_mode)
+    return {**told, "size_bytes": found.st_size, "links": found.st_nlink} if is_file else told
 
 
 def gap(before: Json, after: Json, key: str) -> int | None:

@@ -18,7 +18,7 @@ from brickyard import _core
 from brickyard.advise import drive_chart, level_chart, suitability
 from brickyard.advise.charts import SUITABILITY, Cell, Charts, footnotes
 from brickyard.errors import BadInputError, one_line
-from brickyard.outputs import new_page
+from brickyard.outputs import new_page, write_whole
 from brickyard.report import theme
 from brickyard.report.pictures import Picture, draw
 
@@ -57,7 +57,7 @@ def write_charts(charts: Charts, directory: Path) -> Path:
         for item in shown:
             for picture in item.pictures:
                 picture.write(pictures)
-        page.write_text(_render(charts, shown), "utf-8")
+        write_whole(page, _render(charts, shown))
     except OSError as error:
         raise BadInputError(f"{directory}: report cannot be written: {one_line(error.strerror)}") from error
     return page.resolve()

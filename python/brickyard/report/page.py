@@ -20,7 +20,7 @@ from brickyard.analysis import ramp
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.replay_runs import is_replay
 from brickyard.errors import BadInputError, one_line
-from brickyard.outputs import new_page
+from brickyard.outputs import new_page, write_whole
 from brickyard.report import charts, replay, words
 from brickyard.report.load_curve import load_curve
 from brickyard.report.pictures import Picture, draw
@@ -77,7 +77,7 @@ def write_report(
         for figure in figures:
             for picture in figure.pictures:
                 picture.write(pictures)
-        page.write_text(render(records, study, figures, judge, lead, pictures=pictures.name), "utf-8")
+        write_whole(page, render(records, study, figures, judge, lead, pictures=pictures.name))
     except OSError as error:
         raise BadInputError(f"{place}: report cannot be written: {one_line(error.strerror)}") from error
     return page.resolve()

@@ -10,6 +10,7 @@ from typing import Any
 import altair as alt
 import vl_convert
 
+from brickyard.outputs import write_whole
 from brickyard.report.theme import dressed
 
 PNG_SCALE = 2.0  # twice the nominal size stays sharp on paper and on phones
@@ -25,8 +26,8 @@ class Picture:
     svg: str
 
     def write(self, directory: Path) -> None:
-        (directory / f"{self.name}.svg").write_text(self.svg, "utf-8")
-        (directory / f"{self.name}.png").write_bytes(vl_convert.svg_to_png(self.svg, scale=PNG_SCALE))
+        write_whole(directory / f"{self.name}.svg", self.svg)
+        write_whole(directory / f"{self.name}.png", vl_convert.svg_to_png(self.svg, scale=PNG_SCALE))
 
     def inline(self) -> str:
         """The picture for a place inside HTML: it takes the width that is there, and shares no id with another."""

@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from brickyard import _core
 from brickyard.errors import BadInputError, one_line
-from brickyard.outputs import new_page
+from brickyard.outputs import new_page, write_whole
 from brickyard.report import theme
 from brickyard.report.pictures import Picture, draw
 from brickyard.study.reference import Outcome, Rankings, Table
@@ -52,7 +52,7 @@ def write_reference(tables: list[Table], ranked: Rankings, directory: Path) -> P
         pictures.mkdir(parents=True, exist_ok=True)
         for picture in (scatter, errors, *(item.picture for item in shown)):
             picture.write(pictures)
-        page.write_text(_render(tables, ranked, scatter, errors, shown), "utf-8")
+        write_whole(page, _render(tables, ranked, scatter, errors, shown))
     except OSError as error:
         raise BadInputError(f"{directory}: report cannot be written: {one_line(error.strerror)}") from error
     return page.resolve()

@@ -20,7 +20,7 @@ from brickyard.analysis.differing import differing_in_study
 from brickyard.analysis.observe import Observed
 from brickyard.analysis.pivot import Pivot
 from brickyard.errors import BadInputError, one_line
-from brickyard.outputs import new_page
+from brickyard.outputs import new_page, write_whole
 from brickyard.report.matrix_charts import matrix_picture, trade_picture
 from brickyard.report.matrix_documents import pivot_document
 from brickyard.report.matrix_tables import footnotes, matrix_table
@@ -60,10 +60,10 @@ def write_study_report(view: StudyView, place: Path) -> Path:
         for figure in figures:
             for picture in figure.pictures:
                 picture.write(pictures)
-        page.write_text(_render(view, figures, pictures.name), "utf-8")
-        cells.write_text(cells_csv(view.observed.pivots), "utf-8")
+        write_whole(page, _render(view, figures, pictures.name))
+        write_whole(cells, cells_csv(view.observed.pivots))
         text = json.dumps(study_document(view), ensure_ascii=False, allow_nan=False, indent=1)
-        document.write_text(text + "\n", "utf-8")
+        write_whole(document, text + "\n")
     except OSError as error:
         raise BadInputError(f"{place}: report cannot be written: {one_line(error.strerror)}") from error
     return page.resolve()

@@ -59,6 +59,11 @@ class Store:
                 )
             if place is None:
                 self.place.parent.mkdir(parents=True, exist_ok=True)
+            elif self.place.is_dir():
+                raise BadInputError(
+                    f"{self.place}: cannot be used as a store: it is a directory; name a file in it, such as"
+                    f" {self.place / 'runs.db'}"
+                )
             elif not self.place.parent.is_dir():
                 raise BadInputError(
                     f"{self.place}: cannot be used as a store: {self.place.parent} is no directory; make it first"
