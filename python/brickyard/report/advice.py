@@ -91,9 +91,7 @@ def _line_of(asked: float | None, y: alt.Y) -> list[Any]:
         return []
     base = alt.Chart(alt.InlineData(values=[{"worst": asked, "text": f"{three_digits(asked)} asked"}]))
     rule = base.mark_rule(strokeDash=[6, 3], color=theme.INK, strokeWidth=1.2).encode(y=y)
-    words = base.mark_text(align="right", dy=-7, fontSize=12, color=theme.INK).encode(
-        x=alt.value(WIDTH), y=y, text="text:N"
-    )
+    words = base.mark_text(align="left", dy=-7, fontSize=12, color=theme.INK).encode(x=alt.value(4), y=y, text="text:N")
     return [rule, words]
 
 
