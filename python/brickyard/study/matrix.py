@@ -92,7 +92,8 @@ def _shuffled(block: list[StudyCell], dice: random.Random) -> list[StudyCell]:
 
 SHARED_WORDS = (
     "conditions are set up once in a repetition and held for its runs; their order, and that of the runs within each,"
-    " is random or as written, but that an array that was degraded is rebuilt next; drift within a repetition can fall on a condition, which further repetitions tell"
+    " is random or as written, but that an array that was degraded is rebuilt next; drift within a repetition can fall"
+    " on a condition, which further repetitions tell"
 )
 
 
