@@ -122,7 +122,7 @@ impl Drive {
     pub fn submit(&mut self, now_ns: u64, command: Command) {
         let sector = command.offset_bytes / SECTOR_BYTES;
         let sectors = u64::from(command.bytes).div_ceil(SECTOR_BYTES);
-        self.queue.push_back(Pending {
+        let pending = Pending {
             id: command.id,
             kind: command.kind,
             durable: command.durable,
@@ -130,7 +130,12 @@ impl Drive {
             sectors,
             place: self.geometry.place(sector),
             arrived_ns: now_ns,
-        });
+        };
+        if command.urgent {
+            self.queue.push_front(pending);
+        } else {
+            self.queue.push_back(pending);
+        }
         self.kick(now_ns);
     }
 

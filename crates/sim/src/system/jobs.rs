@@ -86,10 +86,12 @@ impl System {
     }
 
     pub(super) fn give_member(&mut self, now_ns: u64, number: u32) {
-        let Step { op, durable, kind, .. } = *self.steps.get(number);
+        let Step { op, durable, kind, job, .. } = *self.steps.get(number);
+        // A controller keeps its rebuild's pace however much waits for the drive; a host's queue knows no such turn.
+        let urgent = !self.software && matches!(self.jobs.get(job).owner, Owner::Background { .. });
         let member = self.places[op.member as usize] as usize;
         self.issued += 1;
-        let command = Command { id: number, kind, offset_bytes: op.offset_bytes, bytes: op.bytes, durable };
+        let command = Command { id: number, kind, offset_bytes: op.offset_bytes, bytes: op.bytes, durable, urgent };
         self.members[member].submit(now_ns, command);
         self.member_next_ns[member] = self.members[member].next_event();
     }
