@@ -166,7 +166,10 @@ def test_bricks_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None
     assert main(["bricks", "show", "terraserver-2003"]) == 0
     shown = capsys.readouterr().out
     assert "# drives/wd2500jd" in shown
-    assert 'rpm = "data sheet"' in shown
+    assert 'rpm = "data sheet: WD' in shown
+
+
+BASES = ("data sheet", "review", "own report", "measured", "derived", "fitted", "from memory")
 
 
 def test_every_value_of_a_brick_has_its_basis() -> None:
@@ -177,9 +180,8 @@ def test_every_value_of_a_brick_has_its_basis() -> None:
             continue
         values = set(table) - {"title", "source", "about", "kind", "basis"}
         assert values == set(table["basis"])
-        assert all(
-            basis.startswith(("data sheet", "derived", "fitted", "from memory")) for basis in table["basis"].values()
-        )
+        assert all(basis.startswith(BASES) for basis in table["basis"].values())
+        assert not any("://" in basis for basis in table["basis"].values())
 
 
 def test_a_value_of_a_part_is_changed_by_set(capsys: pytest.CaptureFixture[str]) -> None:

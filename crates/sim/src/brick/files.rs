@@ -313,7 +313,7 @@ fn is_basis(text: &str) -> bool {
 
 /// Keys of a file that describe it and need no basis.
 const DESCRIPTION: [&str; 4] = ["title", "source", "about", "kind"];
-const BASES: [&str; 4] = ["data sheet", "derived", "fitted", "from memory"];
+const BASES: [&str; 7] = ["data sheet", "review", "own report", "measured", "derived", "fitted", "from memory"];
 
 /// Reads a drive or controller: every value has its basis.
 fn part<T: for<'de> Deserialize<'de>>(place: &str, texts: &Texts, changes: Option<&Table>) -> Result<T, String> {

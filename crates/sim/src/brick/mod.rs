@@ -1,8 +1,8 @@
 //! Bricks: drives, controllers and arrays described in TOML, and how a name becomes a brick.
 //!
-//! A drive or controller file has a table `[basis]` that says of every value whether it is from the data sheet, derived,
-//! fitted, or from memory, not checked against a data sheet; a value without a basis is refused. An array file names a
-//! drive and a controller.
+//! A drive or controller file has a table `[basis]` that says of every value whether it is from the data sheet, out of a
+//! review, what drives of the kind report of themselves, measured by others, derived, fitted, or from memory, not checked
+//! against any of them; a value without a basis is refused. An array file names a drive and a controller.
 
 mod check;
 mod files;
