@@ -15,8 +15,8 @@ from brickyard.arrays import Array, Sheet, life
 from brickyard.cli import options
 from brickyard.cli.conditioning import parse_rate
 from brickyard.cli.output import emit, stderr, stdout, table
-from brickyard.cli.target import parse_size
 from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError
+from brickyard.reading import parsed_bytes
 from brickyard.units import format_mib_per_s, format_percent, format_seconds, format_size
 
 app = App(name="array", help="The arrays of this host: states, members, progress, and what is done to them.")
@@ -179,7 +179,7 @@ def create(
     destroys = i_know_this_destroys_data
     made: Array
     if place.startswith("/dev/"):
-        chunk_bytes = parse_size(chunk)
+        chunk_bytes = None if chunk is None else parsed_bytes(chunk, "--chunk")
         made = life.create_md(
             place,
             level,
@@ -305,7 +305,7 @@ def scrub(
     elif rate or wait:
         if not wait:
             raise BadInputError("--rate: the limit is taken back at the end, which has to be waited for; add --wait")
-        conditions.check_through(array, parse_rate(rate), _say)
+        conditions.check_through(array, parse_rate(rate, "--rate"), _say)
     else:
         array.prepare_work()
         array.start_check()
