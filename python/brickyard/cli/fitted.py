@@ -94,10 +94,10 @@ def blocks(columns: Sequence[Column], keys: int, width: int) -> list[list[Column
     found = _filled(again, rest, width)
     # As many tables, but none with a single column that was left over.
     for narrower in range(width - 1, 0, -1):
-        tried = _filled(again, rest, narrower)
-        if len(tried) > len(found):
+        balanced = _filled(again, rest, narrower)
+        if len(balanced) > len(found):
             break
-        found = tried
+        found = balanced
     return found
 
 
