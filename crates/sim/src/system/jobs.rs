@@ -121,11 +121,16 @@ impl System {
         if job.pending > 0 {
             return;
         }
-        if !job.writing && !job.operations.writes.is_empty() {
-            job.writing = true;
-            return self.start_stage(now_ns, step.job);
-        }
-        self.job_ended(now_ns, step.job);
+        let to_write = !job.writing && !job.operations.writes.is_empty();
+        let has_read = !job.writing;
+        job.writing |= to_write;
+        let (owner, array) = (job.owner, job.array as usize);
+        let event = if to_write { Event::StageBegins(step.job) } else { Event::JobEnded(step.job) };
+        let at_ns = match owner {
+            Owner::Background { bytes, .. } if has_read => self.chunk_moved_ns(now_ns, array, bytes, to_write),
+            _ => now_ns,
+        };
+        self.then(now_ns, at_ns, event);
     }
 
     pub(super) fn job_ended(&mut self, now_ns: u64, number: u32) {
@@ -156,7 +161,7 @@ impl System {
                 }
             }
             Owner::Record { array } => self.recorded(now_ns, array as usize),
-            Owner::Background { turn } => self.background_ended(now_ns, turn),
+            Owner::Background { turn, .. } => self.background_ended(now_ns, turn),
         }
     }
 }
