@@ -125,7 +125,7 @@ fn a_phase_needs_an_end() {
     refused("title = 't'\nphase = []\n", &[], &["phase", "[[phase]]"]);
     refused("title = 't'\n[[phase]]\nduration = '1s'\n", &[], &["`stream` is missing"]);
     refused("title = 't'\n[[phase]]\nduration = '1s'\nstream = []\n", &[], &["phase 1", "[[phase.stream]]"]);
-    refused("", &[], &["`title` is missing"]);
+    refused("", &[], &["`phase` is missing"]);
     refused("title =", &[], &["line 1"]);
 }
 
