@@ -137,7 +137,7 @@ class ArrayModel(Model):
         values: Values = {
             "level": level,
             "members": count + count % 2 if level == "raid10" else count,
-            "drive.write_cache": caching == DRIVES,
+            "drive.write_cache": caching != NOBODY,
             "controller.drive_write_cache": caching == DRIVES,
             "controller.write_back": caching == CACHE,
             "controller.battery": caching == CACHE,
@@ -257,8 +257,8 @@ def _reading(level: str, *, again: bool) -> tuple[Stage, ...]:
     command = Stage("controller.read_command", "small sequential reads, 1 in flight", STREAM_SMALL, highest=2e6)
     counts = tuple(n for n in MEMBERS if n >= 4 and n % 2 == 0) if level == "raid10" else MEMBERS
     counts = {"jbod": (1,), "raid1": (2,), "raid5": MEMBERS[2:], "raid6": MEMBERS[3:]}.get(level, counts)
-    age = Stage("drive.age_limit", words, PARALLEL, lowest=1e7, highest=5e9)
-    queue = Stage("drive.queue_depth", words, PARALLEL, choices=QUEUES, scan=True)
+    age = Stage("drive.age_limit", words, PARALLEL, lowest=1e7, highest=5e9, when=_sorts)
+    queue = Stage("drive.queue_depth", words, PARALLEL, choices=QUEUES, scan=True, when=_sorts)
     members = Stage("members", words, PARALLEL, choices=counts, nested=(queue, age))
     return (
         Stage("drive.rpm", "durable sequential writes, one a revolution", ON_MEDIUM, ROTATIONS),
@@ -269,6 +269,10 @@ def _reading(level: str, *, again: bool) -> tuple[Stage, ...]:
         Stage("controller.read_ahead_bytes", "sequential reads", both(read, sequential), AHEADS, (command,)),
         seek,
     )
+
+
+def _sorts(values: Values) -> bool:
+    return values["drive.scheduler"] != "none"
 
 
 def _members(level: str, count: int) -> tuple[Stage, ...]:
@@ -286,8 +290,9 @@ def _mirroring(level: str) -> tuple[Stage, ...]:
     if level not in ("raid1", "raid10"):
         return ()
     cap = Stage("controller.mirror_stream_mb_per_s", "large sequential reads", STREAM)
-    reads = Stage("controller.mirror_read", "reads", both(read, small), choices=MIRROR_READS)
-    return (reads, cap)
+    return (
+        Stage("controller.mirror_read", "reads of all sizes", read, choices=MIRROR_READS, nested=(cap,), scan=True),
+    )
 
 
 def _writing(caching: str, loads: Sequence[Seen]) -> tuple[Stage, ...]:
@@ -316,6 +321,8 @@ def _writing(caching: str, loads: Sequence[Seen]) -> tuple[Stage, ...]:
     elif caching == CACHE and any(write(s) and s.parts for s in loads):
         stages.append(Stage("controller.cache_bytes", "writes that became slower", both(write, changing)))
     if caching == CACHE:
+        words, choices = "writes that became slower", (False, True)
+        stages.append(Stage("controller.drive_write_cache", words, both(write, changing), choices))
         stages.append(Stage("controller.battery", "durable writes", durable, choices=(True, False)))
     return tuple(stages)
 

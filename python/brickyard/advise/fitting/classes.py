@@ -8,7 +8,7 @@ Refusal: no class has a parameter for a single cell, so what a class cannot do s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from brickyard.advise.fitting.model import (
     ALONE,
@@ -29,8 +29,6 @@ from brickyard.advise.fitting.model import (
     both,
     deep,
     durable,
-    falling,
-    first,
     large,
     mixed,
     most_mb,
@@ -38,7 +36,6 @@ from brickyard.advise.fitting.model import (
     random,
     sequential,
     small,
-    steady,
     write,
 )
 from brickyard.advise.fitting.seen import Seen
@@ -46,6 +43,7 @@ from brickyard.advise.fitting.seen import Seen
 CACHED_WRITES = 0.7  # writes that end in less than this share of a read's time cannot have waited for the medium
 
 
+MERGED_FROM = 32 * 1024  # Amazon counts smaller ones one each, however they lie
 IO_UNITS = (1 << 30, 1 << 18, 1 << 17, 1 << 16, 1 << 15, 1 << 14)
 """None, and what providers count a request in: 256 KiB (Amazon) down to 16 KiB."""
 
@@ -58,6 +56,7 @@ def cloud(loads: Sequence[Seen], capacity_bytes: int, read_ns: float, write_ns: 
         "iops": most,
         "burst_ios": 1,
         "io_unit_bytes": 1 << 30,
+        "merge_from_bytes": 0,
         "mb_per_s": max(s.bytes_per_s for s in loads) / 1e6,
         "burst_bytes": 1 << 20,
         "read_latency": max(read_ns - tail, 1e3),
@@ -65,13 +64,15 @@ def cloud(loads: Sequence[Seen], capacity_bytes: int, read_ns: float, write_ns: 
         "latency_tail": tail,
         "seed": 1,
     }
+    spent = _fullest(loads, small)
     stages = [
         Stage("latency_tail", "the tail of random reads, 1 in flight", LATENCY, tails=True),
         Stage("read_latency", "random reads, 1 in flight", LATENCY),
         Stage("write_latency", "small writes, 1 in flight", WRITE_LATENCY),
-        *_bucket(values, first(loads, falling, small), both(small, deep), REQUESTS),
-        *_bucket(values, first(loads, falling, large), both(large, deep), BYTES),
-        Stage("io_unit_bytes", "requests of all sizes, many in flight", both(deep, steady), choices=IO_UNITS),
+        *_bucket(values, spent, both(small, deep), REQUESTS),
+        *_bucket(values, None if spent else _fullest(loads, large), both(large, deep), BYTES),
+        Stage("io_unit_bytes", "requests of all sizes, many in flight", deep, choices=IO_UNITS),
+        Stage("merge_from_bytes", "sequential requests", both(sequential, large), choices=(0, MERGED_FROM)),
     ]
     derived = {
         "capacity_bytes": "what was measured",
@@ -82,6 +83,12 @@ def cloud(loads: Sequence[Seen], capacity_bytes: int, read_ns: float, write_ns: 
     if write_ns is None:
         derived["write_latency"] = "as reads; writes were not measured"
     return Model("a capped volume (cloud, throttled)", "cloud", values, tuple(stages), derived)
+
+
+def _fullest(loads: Sequence[Seen], *tests: Test) -> Seen | None:
+    """Of the runs whose rate fell, the one that was longest above the rate that lasted."""
+    found = [s for s in loads if s.step and all(test(s) for test in tests)]
+    return max(found, key=lambda s: s.step.surplus if s.step else 0.0, default=None)
 
 
 REQUESTS, BYTES = ("iops", "burst_ios", "peak_iops"), ("mb_per_s", "burst_bytes", "peak_mb_per_s")
@@ -155,8 +162,10 @@ def flash(loads: Sequence[Seen], capacity_bytes: int, read_ns: float, write_ns: 
         Stage("over_provision_percent", "random writes, many in flight", WRITE_PARALLEL, lowest=2, highest=100),
         plp,
     ]
-    fallen = first(loads, falling, write, sequential) or first(loads, falling, write)
-    if fallen is not None and cached:
+    fallen = _fullest(loads, write, sequential) or _fullest(loads, write)
+    speed = 1.0
+    if fallen is not None and fallen.step is not None and cached:
+        speed = fallen.step.first_per_s / fallen.step.lasting_per_s
         writes[2:3] = _slc(values, fallen)
     if not cached:
         writes = [
@@ -168,7 +177,7 @@ def flash(loads: Sequence[Seen], capacity_bytes: int, read_ns: float, write_ns: 
         "dies_per_channel": "in channels",
         "map_bytes": "usual",
         "pages_per_block": "usual",
-        "slc_program_time": "no run of writes filled an SLC cache",
+        "slc_program_time": "as much faster as the first rate of a run of writes was; the link may hide more",
         "slc_cache_bytes": "no run of writes filled an SLC cache",
         "erase_time": "in program_time",
         "dram_cache_bytes": "full before anything counts",
@@ -182,7 +191,7 @@ def flash(loads: Sequence[Seen], capacity_bytes: int, read_ns: float, write_ns: 
         derived |= dict.fromkeys(assumed, "writes were not measured")
     name = "flash" if cached else "flash that writes through"
     fitted = (*stages, *writes) if write_ns is not None else tuple(stages)
-    return Model(name, "ssd", values, fitted, derived, _flash_rules)
+    return Model(name, "ssd", values, fitted, derived, _flash_rules(speed))
 
 
 def _slc(values: Values, fallen: Seen) -> list[Stage]:
@@ -194,15 +203,16 @@ def _slc(values: Values, fallen: Seen) -> list[Stage]:
     of_this: Test = lambda s: s is fallen  # noqa: E731
     words = f"the fall of {fallen.label}"
     return [
-        Stage("slc_program_time", words, of_this, course="first_per_s", against=True),
         Stage("program_time", words, of_this, course="lasting_per_s", against=True),
         Stage("slc_cache_bytes", words, of_this, course="done"),
     ]
 
 
-def _flash_rules(values: Values) -> None:
-    if not values["slc_cache_bytes"]:
-        values["slc_program_time"] = values["program_time"]
+def _flash_rules(speed: float) -> Callable[[Values], None]:
+    def rules(values: Values) -> None:
+        values["slc_program_time"] = number(values, "program_time") / speed
+
+    return rules
 
 
 ROTATIONS = (5400, 5900, 7200, 10_000, 15_000)

@@ -36,6 +36,8 @@ class Stage:
     against: bool = False
     scan: bool = False
     """All choices are tried, where the best is not reached from its neighbours."""
+    when: Callable[[Values], bool] = lambda _values: True
+    """Whether the parameter does anything beside these others."""
 
 
 @dataclass
@@ -91,10 +93,10 @@ class Model:
 
 
 def quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ") + '"'
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "; ") + '"'
 
 
-RATES = ("_mb_per_s", "_percent", "_efficiency")
+RATES = ("mb_per_s", "_percent", "_efficiency")
 TIMES = ("_time", "_latency", "_overhead", "_interval", "_tail", "_switch", "_settle", "_limit", "_command")
 
 

@@ -14,7 +14,8 @@ from brickyard.store import CHAINS, METADATA, Record
 
 LEAST_FALL = 1.3  # first rate over lasting rate; less than that is the unrest of a host
 STRETCH = 3  # intervals of a steady stretch at the least
-STEADY = 0.25  # the deviation of a stretch's rates over their mean
+STEADY = 0.25  # the deviation of the rates in the parts of a stretch over their mean
+CHUNKS = 5  # such parts; what is shorter is the unrest of caches that are emptied in lumps
 
 Course = list[tuple[float, float, float]]
 """(start, end, requests/s) of every interval, in s; warm-up too, since it spends credits and fills caches as well."""
@@ -71,15 +72,15 @@ def step(found: Course) -> Step | None:
         return None
     stretches = [found[: best[1]], found[best[1] :]]
     means = [done_in(stretch) / sum(end - start for start, end, _ in stretch) for stretch in stretches]
-    steady = all(
-        pstdev([rate for _, _, rate in stretch]) <= STEADY * mean
-        for stretch, mean in zip(stretches, means, strict=True)
-    )
-    if not steady or means[0] < LEAST_FALL * means[1]:
+    if not all(map(_is_steady, stretches, means)) or means[0] < LEAST_FALL * means[1]:
         return None
     whole_s = found[-1][1] - found[0][0]
     after_s = (done_in(found) - means[1] * whole_s) / (means[0] - means[1])
     return Step(means[0], means[1], after_s)
+
+
+def _is_steady(stretch: Course, mean: float) -> bool:
+    return pstdev(parts(stretch, min(len(stretch), CHUNKS))) <= STEADY * mean
 
 
 def _unrest(rates: Sequence[float]) -> float:

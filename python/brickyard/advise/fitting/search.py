@@ -31,7 +31,7 @@ EXACT = 0.003  # nearer than that, the luck of few requests decides
 ENOUGH = 0.02  # a class that is as near as measurements repeat ends the search
 PROMISING = 1.5  # classes whose error is more than so many times the best one's get no second pass
 TAIL_WEIGHT = 0.5
-COURSE_STEPS = 3  # of a figure that goes with its parameter; the first hits it but for what is emptied meanwhile
+COURSE_STEPS = 8  # of a figure that goes with its parameter: the first hits it, if the parameter is what limits
 IMPOSSIBLE = 10.0  # the error of values that make no brick
 FITS, FITS_ROUGHLY = 0.15, 0.3
 """Median errors of what was kept back. 15 % is what the models keep to on published tables of other makers' arrays."""
@@ -155,18 +155,18 @@ class Fitter:
                 self._stage(model, stage, loads, told)
 
     def _stage(self, model: Model, stage: Stage, loads: list[Seen], told: dict[str, str]) -> None:
-        if not loads:
+        if not loads or not stage.when(model.values):
             return
         told[stage.parameter] = stage.words
         if stage.course:
             self._by_course(model, stage, loads[0])
-        elif stage.choices:
-            self._choice(model, stage, loads, told)
-        else:
-            self._continuous(model, stage, loads)
+            return
+        matters = self._choice(model, stage, loads, told) if stage.choices else self._continuous(model, stage, loads)
+        if not matters:
+            told.pop(stage.parameter)
 
-    def _choice(self, model: Model, stage: Stage, loads: list[Seen], told: dict[str, str]) -> None:
-        """From where it is, as long as a neighbour is clearly better."""
+    def _choice(self, model: Model, stage: Stage, loads: list[Seen], told: dict[str, str]) -> bool:
+        """From where it is, as long as a neighbour is clearly better. Whether the loads tell one value from another."""
         tried: dict[int, tuple[float, Model]] = {}
 
         def at(index: int) -> float:
@@ -187,28 +187,34 @@ class Fitter:
                 break
             here = min(better, key=lambda i: (at(i), i))
         if here not in tried:
-            return
+            return True
         model.values = dict(tried[here][1].values)
         alike = [i for i in sorted(tried) if i != here and at(i) <= at(here) + EXACT]
         model.alike.pop(stage.parameter, None)
+        if len(alike) == len(stage.choices) - 1:
+            return False
         if alike:
             model.alike[stage.parameter] = " or ".join(_word(stage.choices[i]) for i in alike)
+        return True
 
     def _by_course(self, model: Model, stage: Stage, load: Seen) -> None:
-        """A figure of the fall is as the parameter, or as one over it."""
+        """A figure of the fall goes with the parameter, or against it, once that is what limits."""
         for _ in range(COURSE_STEPS):
             figures = self.figures(model, [load])[0]
-            if load.step is None or figures is None or figures.step is None:
+            ours = None if figures is None else _course_figure(figures, stage.course)
+            if load.step is None or not ours:
                 return
-            ratio = float(getattr(load.step, stage.course)) / float(getattr(figures.step, stage.course))
-            if not ratio > 0 or abs(math.log(ratio)) < EXACT:
+            ratio = float(getattr(load.step, stage.course)) / ours
+            if abs(math.log(ratio)) < EXACT:
                 return
             value = model.values[stage.parameter]
             assert isinstance(value, (int, float))
-            model.values[stage.parameter] = value / ratio if stage.against else value * ratio
+            wanted = value / ratio if stage.against else value * ratio
+            model.values[stage.parameter] = min(max(wanted, stage.lowest), stage.highest)
             model.follow()
 
-    def _continuous(self, model: Model, stage: Stage, loads: list[Seen]) -> None:
+    def _continuous(self, model: Model, stage: Stage, loads: list[Seen]) -> bool:
+        """A value that does no better than the one that was there is not taken. Whether the loads tell any from it."""
         start = model.values[stage.parameter]
         assert isinstance(start, (int, float))
         errors: dict[float, float] = {}
@@ -221,6 +227,7 @@ class Fitter:
             return value
 
         start = max(float(start), 1e-3)
+        here = min(max(start, stage.lowest), stage.highest)
         for factor in COARSE:
             at(start * factor)
         for end, factor in ((max, WIDER), (min, 1 / WIDER)):
@@ -236,8 +243,18 @@ class Fitter:
             width = math.sqrt(width)
             at(best * width)
             at(best / width)
-        model.values[stage.parameter] = _best(errors)
+        best = _best(errors)
+        model.values[stage.parameter] = here if errors[here] <= errors[best] + EXACT / 10 else best
         model.follow()
+        return max(errors.values()) - errors[best] > EXACT / 10
+
+
+def _course_figure(figures: Figures, name: str) -> float | None:
+    """Where the rate did not fall, nothing limited it before its end that is to."""
+    if figures.step is not None:
+        return float(getattr(figures.step, name))
+    ends = {"first_per_s": figures.parts[0], "lasting_per_s": figures.parts[-1]} if figures.parts else {}
+    return ends.get(name)
 
 
 def _distance(load: Seen, found: Figures | None, *, tails: bool) -> float:
