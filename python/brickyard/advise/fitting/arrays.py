@@ -158,7 +158,8 @@ class ArrayModel(Model):
             most_writes=ENOUGH_REQUESTS if caching == CACHE else DRIVES_WRITES,
         )
         model.stages = (*_mirroring(level), *_reading(level, again=True), *_writing(caching, loads))
-        model.first_stages = (*_members(level, count), *_mirroring(level), *_writing(caching, loads))
+        mirror = _mirroring(level)
+        model.first_stages = (*mirror, *_members(level, count), *mirror, *_writing(caching, loads))
         model.follow()
         return model
 
@@ -276,10 +277,14 @@ def _sorts(values: Values) -> bool:
 
 
 def _members(level: str, count: int) -> tuple[Stage, ...]:
-    """A level of pairs is none of an odd number, so that the number is looked for again."""
-    return tuple(
-        s for s in _nested(_reading(level, again=True)) if s.parameter == "members" and level == "raid10" and count % 2
-    )
+    """The arms of a pair share their work better than single ones do, so that fewer do as much: they are looked for
+    again, and are an even number."""
+    found = [
+        replace(s, scan=True)
+        for s in _nested(_reading(level, again=True))
+        if s.parameter == "members" and level == "raid10"
+    ]
+    return tuple(replace(s, choices=tuple(n for n in s.choices if count / 2 <= float(n) <= count + 1)) for s in found)
 
 
 def _nested(stages: Sequence[Stage]) -> list[Stage]:
@@ -304,7 +309,7 @@ def _writing(caching: str, loads: Sequence[Seen]) -> tuple[Stage, ...]:
         fastest = max(filter(large, fallen), key=_first_bytes)
         of_it: Test = lambda s: s is fastest  # noqa: E731
         words = f"the first rate of {fastest.label}"
-        stages = [Stage("controller.bus_write_efficiency", words, of_it, course="first_per_s")]
+        stages = [Stage("controller.bus_write_efficiency", words, of_it, course="first_per_s", highest=2.0)]
     held: Test = lambda s: both(write, small, steady)(s) or both(read, sequential)(s)  # noqa: E731
     reading = Stage("controller.read_command", "small sequential reads, 1 in flight", STREAM_SMALL, highest=2e6)
     words = "small writes and sequential reads"

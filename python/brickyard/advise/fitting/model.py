@@ -36,6 +36,8 @@ class Stage:
     against: bool = False
     scan: bool = False
     """All choices are tried, where the best is not reached from its neighbours."""
+    gain: float = 0.0003
+    """A value has to be so much better than the one that was there: more than the luck of few requests."""
     when: Callable[[Values], bool] = lambda _values: True
     """Whether the parameter does anything beside these others."""
 

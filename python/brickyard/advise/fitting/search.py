@@ -30,6 +30,7 @@ REFINEMENTS = 6  # each narrows the step to its square root: 4 ends at 1.02
 EXACT = 0.003  # nearer than that, the luck of few requests decides
 ENOUGH = 0.02  # a class that is as near as measurements repeat ends the search
 PROMISING = 1.5  # classes whose error is more than so many times the best one's get no second pass
+LEAST_KEPT = 5  # of fewer loads, the luck of one would choose the class
 TAIL_WEIGHT = 0.5
 COURSE_STEPS = 8  # of a figure that goes with its parameter: the first hits it, if the parameter is what limits
 IMPOSSIBLE = 10.0  # the error of values that make no brick
@@ -72,12 +73,12 @@ class Fitted:
     fitted_to: dict[str, str]
     training: list[Predicted]
     held_out: list[Predicted]
-    fitting_distance: float = 0.0
 
     @property
     def distance(self) -> float:
-        """By which classes are compared: the mean on kept-back loads, else on those that were fitted to."""
-        return fmean(p.distance for p in self.held_out) if self.held_out else self.fitting_distance
+        """By which classes are compared: the mean on kept-back loads; where those are few, on all."""
+        few = len(self.held_out) < LEAST_KEPT
+        return fmean(p.distance for p in (*self.held_out, *(self.training if few else ())))
 
     @property
     def largest_error(self) -> float:
@@ -159,9 +160,11 @@ class Fitter:
             return
         told[stage.parameter] = stage.words
         if stage.course:
-            self._by_course(model, stage, loads[0])
-            return
-        matters = self._choice(model, stage, loads, told) if stage.choices else self._continuous(model, stage, loads)
+            matters = self._by_course(model, stage, loads[0])
+        elif stage.choices:
+            matters = self._choice(model, stage, loads, told)
+        else:
+            matters = self._continuous(model, stage, loads)
         if not matters:
             told.pop(stage.parameter)
 
@@ -197,21 +200,28 @@ class Fitter:
             model.alike[stage.parameter] = " or ".join(_word(stage.choices[i]) for i in alike)
         return True
 
-    def _by_course(self, model: Model, stage: Stage, load: Seen) -> None:
-        """A figure of the fall goes with the parameter, or against it, once that is what limits."""
-        for _ in range(COURSE_STEPS):
+    def _by_course(self, model: Model, stage: Stage, load: Seen) -> bool:
+        """A figure of the fall goes with the parameter, or against it, once that is what limits. Whether it does."""
+        value = start = model.values[stage.parameter]
+        apart: list[float] = []
+        while load.step is not None and len(apart) < COURSE_STEPS:
             figures = self.figures(model, [load])[0]
             ours = None if figures is None else _course_figure(figures, stage.course)
-            if load.step is None or not ours:
-                return
+            if not ours:
+                break
             ratio = float(getattr(load.step, stage.course)) / ours
-            if abs(math.log(ratio)) < EXACT:
-                return
-            value = model.values[stage.parameter]
+            apart.append(abs(math.log(ratio)))
+            if apart[-1] < EXACT:
+                break
             assert isinstance(value, (int, float))
-            wanted = value / ratio if stage.against else value * ratio
-            model.values[stage.parameter] = min(max(wanted, stage.lowest), stage.highest)
+            value = value / ratio if stage.against else value * ratio
+            model.values[stage.parameter] = value = min(max(value, stage.lowest), stage.highest)
             model.follow()
+        if apart and apart[-1] < max(EXACT, apart[0] / 2):
+            return True
+        model.values[stage.parameter] = start
+        model.follow()
+        return False
 
     def _continuous(self, model: Model, stage: Stage, loads: list[Seen]) -> bool:
         """A value that does no better than the one that was there is not taken. Whether the loads tell any from it."""
@@ -244,9 +254,9 @@ class Fitter:
             at(best * width)
             at(best / width)
         best = _best(errors)
-        model.values[stage.parameter] = here if errors[here] <= errors[best] + EXACT / 10 else best
+        model.values[stage.parameter] = here if errors[here] <= errors[best] + stage.gain else best
         model.follow()
-        return max(errors.values()) - errors[best] > EXACT / 10
+        return max(errors.values()) - errors[best] > stage.gain
 
 
 def _course_figure(figures: Figures, name: str) -> float | None:
@@ -319,7 +329,7 @@ def fit(loads: Sequence[Seen], capacity_bytes: int, progress: Callable[[str], No
                 if trial.error <= best * PROMISING:
                     trial.again(fitter, training, number)
         found = [
-            Fitted(t.model, t.told, _predicted(fitter, t.model, training), _predicted(fitter, t.model, kept), t.error)
+            Fitted(t.model, t.told, _predicted(fitter, t.model, training), _predicted(fitter, t.model, kept))
             for t in trials
             if t.error < math.inf
         ]

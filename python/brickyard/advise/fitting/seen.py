@@ -23,7 +23,7 @@ MOST_WRITES = 30_000  # beyond that a cache has shown what it does; the simulati
 SHORTEST_S, LONGEST_S = 0.02, 60.0
 PARTS = 8  # of a run whose rate changes; each is compared by itself
 UNSTEADY = 1.15  # rate of the first part over that of the second half
-INTERVALS_A_PART = 5  # of a simulation, which has no others to show a step by
+INTERVALS_A_PART, MOST_INTERVALS = 5, 300  # of a simulation, so that it shows a step where there was one
 
 LOAD = """title = "fit"
 interval = "{interval}s"
@@ -94,7 +94,10 @@ class Seen:
     def plan(self, most_writes: int) -> str:
         """The same load, as long as it needs to be in virtual time: what changed in its course, as long as it was."""
         if self.parts:
-            return self._text(self.seconds, 0.0, self.seconds / (PARTS * INTERVALS_A_PART))
+            interval_s = self.seconds / (PARTS * INTERVALS_A_PART)
+            if self.step:
+                interval_s = min(interval_s, max(self.step.after_s / INTERVALS_A_PART, self.seconds / MOST_INTERVALS))
+            return self._text(self.seconds, 0.0, interval_s)
         enough_s = ENOUGH_REQUESTS / self.iops
         wanted_s = enough_s if self.operation == READ else min(max(enough_s, self.seconds), most_writes / self.iops)
         seconds = min(max(wanted_s, SHORTEST_S), LONGEST_S)
