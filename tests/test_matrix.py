@@ -583,6 +583,10 @@ def test_conditions_are_set_up_once_a_repetition_and_their_order_is_random() -> 
         assert len(changes) == 6, "each of two arrays in three conditions, once"
         orders.add(tuple(step.cell.set_up for step in changes))
         within.add(tuple(step.cell.levels["depth"] for step in own[:4]))
+        held = [step.cell.set_up for step in changes]
+        after = {what.targets: held[n + 1] for n, what in enumerate(held[:-1]) if what.condition == "degraded"}
+        assert len(after) == 2, "neither array is degraded last"
+        assert all((what.targets, what.condition) == (its, "rebuilding") for its, what in after.items())
     assert len(orders) > 1
     assert len(within) > 1
 
@@ -632,3 +636,29 @@ def test_a_condition_is_held_for_as_many_runs_as_fit() -> None:
     assert (len(made), len(undone)) == (4, 4)
     with pytest.raises(OSError, match="gone"):
         Keeper(lambda _: (_ for _ in ()).throw(OSError("gone"))).keep(what, 1.0)
+
+
+def test_an_array_that_was_degraded_is_rebuilt_once() -> None:
+    done: list[str] = []
+
+    @contextmanager
+    def hold(what: SetUp) -> Iterator[Held]:
+        done.append(what.condition)
+        held = Held(what.condition, "/dev/md0", None, Host())
+        if what.condition == "degraded":
+            held.go_on = lambda rate: done.append(f"go on at {rate}")
+        yield held
+        done.append("undone")
+
+    keeper = Keeper(hold)
+    degraded = SetUp(("/dev/md0",), "degraded")
+    keeper.keep(degraded, 1.0)
+    held = keeper.keep(SetUp(("/dev/md0",), "rebuilding", rate_bytes_per_s=5), 1.0)
+    assert held is not None
+    assert (held.condition, keeper.set_ups) == ("rebuilding", 2)
+    assert done == ["degraded", "go on at 5"], "neither undone nor set up anew"
+    keeper.keep(degraded, 1.0)
+    assert done[2:] == ["undone", "degraded"]
+    keeper.keep(SetUp(("/dev/md1",), "rebuilding"), 1.0)
+    assert done[4:] == ["undone", "rebuilding"], "another array"
+    keeper.close()

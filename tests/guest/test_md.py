@@ -107,8 +107,15 @@ columns = "condition"
 """
 
 
+def rebuilds(name: str) -> int:
+    """How many the kernel has begun, by its own log."""
+    log = subprocess.run(["dmesg"], capture_output=True, text=True, check=True, timeout=60).stdout
+    return log.count(f"md: recovery of RAID array {name}\n")
+
+
 def test_a_condition_is_set_up_once_for_all_runs_that_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     array = create(1, 2, "--size=65536")
+    before = rebuilds("md0")
     file = tmp_path / "shared.toml"
     file.write_text(SHARED)
     store = ["--store", str(tmp_path / "runs.db")]
@@ -131,6 +138,7 @@ def test_a_condition_is_set_up_once_for_all_runs_that_fit(tmp_path: Path, capsys
             shares += [s["progress_share"] for s in condition_check(record)["samples"]]  # type: ignore[index]
     assert {condition: len(found) for condition, found in set_ups.items()} == {"degraded": 1, "rebuilding": 1}
     assert shares == sorted(shares), "one rebuild went through all three runs"
+    assert rebuilds("md0") == 1 + before, "what was degraded was rebuilt next, and not in between"
     assert array.state().name == "normal"
 
 

@@ -15,12 +15,15 @@ import pytest
 from md_disks import DISKS, clean_disks, create, shell
 
 from brickyard import conditions
+from brickyard.analysis.condition import condition_check
 from brickyard.arrays import find
 from brickyard.arrays.guarding import Guard, Schedule
+from brickyard.arrays.host import wait_until
 from brickyard.arrays.md import Md
 from brickyard.arrays.watching import Watcher
 from brickyard.cli import main
 from brickyard.conditions import wait_for_normal
+from brickyard.store import Json, Store
 
 __all__ = ["clean_disks"]
 pytestmark = pytest.mark.usefixtures("clean_disks")
@@ -63,6 +66,37 @@ def test_kill_9_is_undone_by_the_next_start(condition: str, capsys: pytest.Captu
     assert array.state().name == "normal"
     assert Path(array.at("sync_speed_max")).read_text().endswith("(system)\n")
     assert Path("/sys/block/vda/cache_type").read_text().strip() == "write back"
+
+
+def test_a_killed_run_keeps_its_samples_and_says_that_nobody_judged_them(tmp_path: Path) -> None:
+    array = create(1, 2)
+    file = tmp_path / "runs.db"
+    load = ["run", "sqlio-random-read-4", "/dev/md0", "--set", "duration=600", "--set", "warmup=0s"]
+    wanted = ["--condition", "rebuilding", "--manage", "--rebuild-rate", "1MiB", "--store", str(file)]
+
+    def kept() -> list[Json]:
+        if not file.exists():
+            return []
+        with Store(file) as store:
+            checks = [condition_check(store.record(info.id)) for info in store.runs()]
+        return checks[0]["samples"] if checks and checks[0] else []
+
+    with subprocess.Popen([sys.executable, "-m", "brickyard", *load, *wanted], stderr=subprocess.DEVNULL) as measuring:
+        try:
+            wait_until(lambda: len(kept()) >= 3, "three samples of the array", 120.0)
+        finally:
+            measuring.kill()
+    with Store(file) as store:
+        (info,) = store.runs()
+        check = condition_check(store.record(info.id))
+    assert check is not None
+    assert (info.outcome, check["condition"], check["valid"]) == ("interrupted", "rebuilding", None)
+    assert {sample["state"] for sample in check["samples"]} == {"rebuilding"}
+    shares = [sample["progress_share"] for sample in check["samples"]]
+    assert shares == sorted(shares)
+    assert len(set(shares)) > 1, "the rebuild went on"
+    assert [item["error"] for item in conditions.restore()] == [""]
+    wait_for_normal(array, print)
 
 
 def test_the_life_of_an_array(capsys: pytest.CaptureFixture[str]) -> None:

@@ -125,7 +125,7 @@ fn a_phase_needs_an_end() {
     refused("title = 't'\nphase = []\n", &[], &["phase", "[[phase]]"]);
     refused("title = 't'\n[[phase]]\nduration = '1s'\n", &[], &["missing field `stream`"]);
     refused("title = 't'\n[[phase]]\nduration = '1s'\nstream = []\n", &[], &["phase 1", "[[phase.stream]]"]);
-    refused("", &[], &["missing field `title`"]);
+    refused("", &[], &["missing field `phase`"]);
     refused("title =", &[], &["line 1"]);
 }
 

@@ -1,6 +1,9 @@
 //! Duty: time stamps of logs as ns since 1970, UTC. Refusal: no clock, no time zone but what the stamp says.
 
 pub const SECOND_NS: i64 = 1_000_000_000;
+/// Instants of these years, and their differences, fit ns of 64 bits; no server has written any other.
+const YEARS: std::ops::RangeInclusive<i64> = 1970..=2200;
+const LATEST_NS: i64 = 7_300_000_000 * SECOND_NS;
 const MONTHS: &[u8] = b"janfebmaraprmayjunjulaugsepoctnovdec";
 
 /// When a line was written.
@@ -24,7 +27,7 @@ pub fn days_from_civil(year: i64, month: u32, day: u32) -> i64 {
 fn is_date(year: i64, month: u32, day: u32) -> bool {
     let leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
     let days = [31, if leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    (1..=12).contains(&month) && day >= 1 && day <= days[month as usize - 1]
+    YEARS.contains(&year) && (1..=12).contains(&month) && day >= 1 && day <= days[month as usize - 1]
 }
 
 #[inline]
@@ -130,9 +133,9 @@ pub fn any(text: &[u8]) -> Option<Stamp> {
 pub fn number(text: &str) -> Option<Stamp> {
     let (whole, fraction) = text.split_once('.').map_or((text, None), |(w, f)| (w, Some(f)));
     let seconds: i64 = whole.parse().ok().filter(|v| *v >= 0)?;
-    match fraction {
+    let stamp = match fraction {
         // Whichever unit: no log is older than 1973 or younger than 5138 in seconds.
-        None if seconds < 100_000_000_000 => Some(Stamp { at_ns: seconds * SECOND_NS, whole_second: true }),
+        None if seconds < 100_000_000_000 => Some(Stamp { at_ns: seconds.checked_mul(SECOND_NS)?, whole_second: true }),
         None => {
             let unit_ns = [(100_000_000_000_000, 1_000_000), (100_000_000_000_000_000, 1_000)];
             let factor = unit_ns.iter().find(|(below, _)| seconds < *below).map_or(1, |(_, f)| *f);
@@ -144,7 +147,8 @@ pub fn number(text: &str) -> Option<Stamp> {
             let at_ns = seconds.checked_mul(SECOND_NS)?.checked_add(fraction_of(short)?)?;
             Some(Stamp { at_ns, whole_second: false })
         }
-    }
+    };
+    stamp.filter(|stamp| stamp.at_ns <= LATEST_NS)
 }
 
 #[cfg(test)]
@@ -171,6 +175,16 @@ mod tests {
 
     #[test]
     fn what_is_no_time_is_none() {
+        for text in [
+            "7604-06-02T10:00:00Z",
+            "0001-01-01T00:00:00Z",
+            "02/Jun/9999:10:00:00 +0000",
+            "99999999999",
+            "9223372036854775807",
+            "99999999999.5",
+        ] {
+            assert_eq!(any(text.as_bytes()), None, "{text}: no ns of 64 bits");
+        }
         for text in ["", "-", "2000-13-01T00:00:00Z", "2000-02-30T00:00:00Z", "31/Feb/2000:00:00:00 +0000", "x", "-5"] {
             assert_eq!(any(text.as_bytes()), None, "{text}");
         }

@@ -22,6 +22,8 @@ pub struct Command {
     pub bytes: u32,
     /// The write must be on the medium when it ends.
     pub durable: bool,
+    /// The controller hands it to a drive that takes one command at a time before all that wait for it.
+    pub urgent: bool,
 }
 
 /// A write that a power cut took away after it was acknowledged.

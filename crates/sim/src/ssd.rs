@@ -415,7 +415,7 @@ mod tests {
         let mut drive = Ssd::new(p);
         for id in 0..count {
             let offset_bytes = u64::from(id) * 4096;
-            drive.submit(0, Command { id, kind, offset_bytes, bytes: 4096, durable: false });
+            drive.submit(0, Command { id, kind, offset_bytes, bytes: 4096, durable: false, urgent: false });
         }
         let mut done = Vec::new();
         let mut last_ns = 0;

@@ -80,9 +80,10 @@ enum Owner {
     Row {
         waiting: u32,
     },
-    /// Work of the background that began in this turn of it.
+    /// Work of the background on so many bytes of a member that began in this turn of it.
     Background {
         turn: u32,
+        bytes: u64,
     },
 }
 
@@ -122,8 +123,15 @@ enum Event {
     /// The link to the member is free for it.
     StepGiven(u32),
     StepEnded(u32),
-    /// A job that needs no member, or can have none, ends.
+    /// What a job has read is where it is written from.
+    StageBegins(u32),
     JobEnded(u32),
+    /// The controller's processor has dealt with a chunk of the background.
+    Chunk {
+        turn: u32,
+        at: u64,
+        bytes: u64,
+    },
     Background {
         turn: u32,
     },
@@ -494,6 +502,8 @@ impl System {
             Event::StepTurn(step) => self.step_turn(now_ns, step),
             Event::StepGiven(step) => self.give_member(now_ns, step),
             Event::StepEnded(step) => self.step_ended(now_ns, step),
+            Event::StageBegins(job) => self.start_stage(now_ns, job),
+            Event::Chunk { turn, at, bytes } => self.begin_chunk(now_ns, turn, at, bytes),
             Event::JobEnded(job) => self.job_ended(now_ns, job),
             Event::Background { turn } => self.background_chunk(now_ns, turn),
             Event::RowDue { array, due } => self.row_due(now_ns, array as usize, due),

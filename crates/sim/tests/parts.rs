@@ -239,3 +239,33 @@ fn rows_of_parity_that_are_written_in_order_need_no_reads() {
         }
     }
 }
+
+#[test]
+fn behind_a_controller_the_background_takes_its_processor_and_its_bus() {
+    let shelf = "overland-2007-sata,level=raid5,controller.bus_read_efficiency=1,controller.bus_write_efficiency=1";
+    let idle = |condition: &str, changed: &str| {
+        let mut system = System::new(&brick(&format!("{shelf},condition={condition},{changed}"))).expect("a brick");
+        system.advance(20_000_000_000);
+        (system.background_bytes as f64 / 20.0 / 1e6, system.busy_ns().1[0] as f64 / 20e9)
+    };
+    for condition in ["rebuilding", "initializing", "scrubbing"] {
+        let (wide, share) = idle(condition, "controller.bus_mb_per_s=1000");
+        assert!(wide > 20.0 && (share - wide / 1000.0).abs() < 0.005, "{condition}: {wide} MB/s, {share} of the bus");
+        let (narrow, share) = idle(condition, "controller.bus_mb_per_s=10");
+        assert!((8.5..10.2).contains(&narrow) && share > 0.85, "{condition}: {narrow} MB/s over a bus of 10");
+        // Chunks of 64 KiB, one of them every 10 ms.
+        let busy = "controller.bus_mb_per_s=1000,controller.read_command=10ms,controller.write_command=10ms";
+        let (commanded, _) = idle(condition, busy);
+        assert!((6.0..6.7).contains(&commanded), "{condition}: {commanded} MB/s at 100 commands a second");
+        // Users and the background share the bus.
+        let spoken =
+            format!("{shelf},condition={condition},controller.bus_mb_per_s=10,controller.rebuild_min_mb_per_s=5");
+        let mut system = System::new(&brick(&spoken)).expect("a brick");
+        let mut places = Places::of(&system);
+        let users = closed_loop(&mut system, Kind::Read, 65_536, 8, 2_000, || places.next());
+        let seconds = 2_000.0 / users;
+        let (users, background) = (users * 0.065_536, system.background_bytes as f64 / seconds / 1e6);
+        assert!(background > 0.5 && users > 2.0, "{condition}: {users} MB/s beside {background}");
+        assert!(users + background < 10.2, "{condition}: {users} MB/s beside {background} over a bus of 10");
+    }
+}

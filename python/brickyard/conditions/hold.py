@@ -46,6 +46,8 @@ class Held:
     host: Host
     neighbour: Array | None = None
     begin_work: Callable[[], None] | None = None
+    go_on: Callable[[int | None], None] | None = None
+    """Rebuilds, at a rate in bytes/s or the array's own, the member that the degraded array has lost."""
     samples: list[Sample] = field(default_factory=list)
 
     def begin(self) -> None:
@@ -55,6 +57,16 @@ class Held:
             work()
         self.samples.clear()
         self.sample()
+
+    def becomes_rebuilding(self, rate_bytes_per_s: int | None) -> bool:
+        """A degraded array is about to be rebuilt; false where it is not ours to do, and nothing was changed."""
+        if self.go_on is None:
+            return False
+        go_on, self.go_on = self.go_on, None
+        self.condition = "rebuilding"
+        self.samples.clear()
+        go_on(rate_bytes_per_s)
+        return True
 
     def sample(self) -> State:
         """What the array says now."""
@@ -222,13 +234,20 @@ class Bringing:
         elif self.array.state().name != "normal":
             raise BadInputError(f"{self.array.name}: is {self.array.state().name}; it must be normal to begin with")
         self.array.prepare_work()
-        settings = self.array.limit_settings(self.rate_bytes_per_s) if self.rate_bytes_per_s else []
+        if self.rate_bytes_per_s:
+            self.array.limit_settings(self.rate_bytes_per_s)  # a rate that cannot be had is refused first of all
         if work == "degraded":
-            self._take_out()
+            member = self._take_out()
+            self.held.go_on = lambda rate: self._prepare("rebuilding", member, rate)
             return
-        pause = self.array.pause_settings()
         in_place = self.array.rebuilds_in_place
         member = "" if work != "rebuilding" else self.array.failable() if in_place else self._take_out()
+        self._prepare(work, member, self.rate_bytes_per_s)
+
+    def _prepare(self, work: str, member: str, rate_bytes_per_s: int | None) -> None:
+        """The work waits at its start until the run begins; where it can't be paused, it is not begun before."""
+        settings = self.array.limit_settings(rate_bytes_per_s) if rate_bytes_per_s else []
+        pause = self.array.pause_settings()
         self._write([*settings, *pause])
         if pause:
             self._start(work, member)

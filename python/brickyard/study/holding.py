@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from brickyard import arrays, bricks, conditions
 from brickyard.conditions.verdict import STATE_OF
@@ -64,6 +64,12 @@ class SetUp:
         )
 
 
+def is_rebuilt_next(degraded: SetUp, rebuilding: SetUp) -> bool:
+    """Whether the one leaves an array without the member that the other rebuilds."""
+    asked = replace(degraded, condition="rebuilding", rate_bytes_per_s=rebuilding.rate_bytes_per_s)
+    return degraded.condition == "degraded" and degraded.changes_something and asked == rebuilding
+
+
 class Keeper:
     """Holds a condition for one run after the other, until another is asked for or this one would not last."""
 
@@ -78,6 +84,9 @@ class Keeper:
         """The condition for a run of about this length; the one that is held, if it is the same and lasts so long."""
         if self._stack is not None and what == self._what and lasts(self.held, run_s):
             return self.held
+        if self._goes_on_as(what):
+            self.set_ups += 1
+            return self.held
         self.close()
         with ExitStack() as stack:
             self.held = stack.enter_context(self._hold(what))
@@ -85,6 +94,15 @@ class Keeper:
         self._what = what
         self.set_ups += 1
         return self.held
+
+    def _goes_on_as(self, what: SetUp) -> bool:
+        """Whether the array that is held degraded is what has to be rebuilt now: then no rebuild goes before."""
+        if self._what is None or self.held is None or not is_rebuilt_next(self._what, what):
+            return False
+        if not self.held.becomes_rebuilding(what.rate_bytes_per_s):
+            return False
+        self._what = what
+        return True
 
     def close(self) -> None:
         """Undoes what was done for the condition, and waits until the array is normal."""

@@ -23,7 +23,7 @@ from brickyard.store import Json, RunInfo, Store
 from brickyard.study.cells import Layout, Specs, StudyCell, Wishes
 from brickyard.study.design import Design
 from brickyard.study.forecast import forecast
-from brickyard.study.holding import Keeper, SetUp
+from brickyard.study.holding import Keeper, SetUp, is_rebuilt_next
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
 
@@ -73,7 +73,7 @@ def _shuffled(block: list[StudyCell], dice: random.Random) -> list[StudyCell]:
 
     To rebuild an array takes hours, so a condition is set up once in a block. Drift within a block then falls on
     conditions, as it does on whole plots of a split-plot design; a repetition sets each of them up anew, in another
-    order.
+    order. An array that is measured degraded is rebuilt right after that, since else it would be rebuilt twice.
     """
     ordered = dice.sample(block, len(block))
     if not any(cell.set_up.changes_something for cell in block):
@@ -81,12 +81,19 @@ def _shuffled(block: list[StudyCell], dice: random.Random) -> list[StudyCell]:
     plots: dict[SetUp, list[StudyCell]] = {}
     for cell in ordered:
         plots.setdefault(cell.set_up, []).append(cell)
-    return [cell for plot in dice.sample(list(plots.values()), len(plots)) for cell in plot]
+    order = dice.sample(list(plots), len(plots))
+    for rebuilding in [what for what in order if what.condition == "rebuilding"]:
+        degraded = next((what for what in order if is_rebuilt_next(what, rebuilding)), None)
+        if degraded is not None:
+            order.remove(degraded)
+            order.insert(order.index(rebuilding), degraded)
+    return [cell for what in order for cell in plots[what]]
 
 
 SHARED_WORDS = (
     "conditions are set up once in a repetition and held for its runs; their order, and that of the runs within each,"
-    " is random or as written; drift within a repetition can fall on a condition, which further repetitions tell"
+    " is random or as written, but that an array that was degraded is rebuilt next; drift within a repetition can fall"
+    " on a condition, which further repetitions tell"
 )
 
 

@@ -6,7 +6,9 @@
 //! at when the one before it has ended, so its overhead is paid between them; with one, positioning starts at once.
 
 pub mod geometry;
+mod read_ahead;
 pub mod seek;
+mod write_cache;
 
 use std::collections::VecDeque;
 
@@ -14,10 +16,9 @@ use crate::brick::{RotatingParameters, Scheduler};
 use crate::member::{Command, Kind, Lost};
 use crate::{NEVER, SECTOR_BYTES};
 use geometry::{Geometry, Place};
+use read_ahead::{Ahead, Segment};
 use seek::SeekCurve;
-
-/// Dirty extents that touch are joined up to this: what one command of 2003 could move (256 sectors) eight times over.
-const JOINED_SECTORS: u64 = 2048;
+use write_cache::{Arm, Dirty, WriteCache};
 
 #[derive(Debug, Clone, Copy)]
 struct Pending {
@@ -28,13 +29,6 @@ struct Pending {
     sectors: u64,
     place: Place,
     arrived_ns: u64,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Dirty {
-    sector: u64,
-    sectors: u64,
-    place: Place,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -59,25 +53,6 @@ struct Front {
     accepted: bool,
 }
 
-/// The heads stay on track after a read and go on reading.
-#[derive(Debug, Clone, Copy)]
-struct Ahead {
-    first: u64,
-    from: u64,
-    from_ns: u64,
-    limit: u64,
-    /// The read before it went on from what was in the cache.
-    followed: bool,
-}
-
-/// Sectors in the cache, from this instant on.
-#[derive(Debug, Clone, Copy)]
-struct Segment {
-    from: u64,
-    to: u64,
-    there_ns: u64,
-}
-
 #[derive(Debug)]
 pub struct Drive {
     geometry: Geometry,
@@ -91,11 +66,11 @@ pub struct Drive {
     link_free_ns: u64,
     ahead: Option<Ahead>,
     segments: VecDeque<Segment>,
-    dirty: VecDeque<Dirty>,
-    dirty_sectors: u64,
+    dirty: WriteCache,
     /// Cache entries promised to writes that are on the interface.
     promised: usize,
     at: Place,
+    at_sector: u64,
     last_end_sector: u64,
     last_was_foreground: bool,
     last_was_aged: bool,
@@ -120,9 +95,9 @@ impl Drive {
             link_free_ns: 0,
             ahead: None,
             segments: VecDeque::new(),
-            dirty: VecDeque::new(),
-            dirty_sectors: 0,
+            dirty: WriteCache::new(p.destage_window as usize),
             promised: 0,
+            at_sector: 0,
             last_end_sector: 0,
             last_was_foreground: false,
             last_was_aged: false,
@@ -147,7 +122,7 @@ impl Drive {
     pub fn submit(&mut self, now_ns: u64, command: Command) {
         let sector = command.offset_bytes / SECTOR_BYTES;
         let sectors = u64::from(command.bytes).div_ceil(SECTOR_BYTES);
-        self.queue.push_back(Pending {
+        let pending = Pending {
             id: command.id,
             kind: command.kind,
             durable: command.durable,
@@ -155,7 +130,12 @@ impl Drive {
             sectors,
             place: self.geometry.place(sector),
             arrived_ns: now_ns,
-        });
+        };
+        if command.urgent {
+            self.queue.push_front(pending);
+        } else {
+            self.queue.push_back(pending);
+        }
         self.kick(now_ns);
     }
 
@@ -187,12 +167,12 @@ impl Drive {
 
     pub fn power_cut(&mut self, now_ns: u64) -> Vec<Lost> {
         self.advance(now_ns, &mut Vec::new());
-        let mut lost: Vec<Dirty> = self.dirty.drain(..).collect();
+        let mut lost: Vec<Dirty> = self.dirty.empty();
         if let Some(Media { work: Work::Destage(dirty), .. }) = self.media {
             lost.push(dirty);
         }
         self.busy_ns = self.busy_by_ns(now_ns);
-        (self.media, self.ahead, self.dirty_sectors, self.promised, self.link_free_ns) = (None, None, 0, 0, 0);
+        (self.media, self.ahead, self.promised, self.link_free_ns) = (None, None, 0, 0);
         self.queue.clear();
         self.front.clear();
         self.segments.clear();
@@ -204,35 +184,10 @@ impl Drive {
         lost
     }
 
-    /// Puts an accepted write into the cache: into an extent that holds what it replaces, in place of one that it covers,
-    /// or joined to one that it continues.
+    /// Puts an accepted write into the cache.
     fn keep(&mut self, command: &Pending) {
         self.forget(command.sector, command.sectors);
-        let (from, end) = (command.sector, command.sector + command.sectors);
-        if self.dirty.iter().any(|d| d.sector <= from && end <= d.sector + d.sectors) {
-            return;
-        }
-        let covered = |d: &Dirty| from <= d.sector && d.sector + d.sectors <= end;
-        self.dirty_sectors -= self.dirty.iter().filter(|d| covered(d)).map(|d| d.sectors).sum::<u64>();
-        self.dirty.retain(|d| !covered(d));
-        self.dirty_sectors += command.sectors;
-        let continues =
-            |d: &&mut Dirty| d.sector + d.sectors == command.sector && d.sectors + command.sectors <= JOINED_SECTORS;
-        match self.dirty.iter_mut().rev().find(continues) {
-            Some(dirty) => dirty.sectors += command.sectors,
-            None => {
-                self.dirty.push_back(Dirty { sector: command.sector, sectors: command.sectors, place: command.place })
-            }
-        }
-    }
-
-    /// Read-ahead data that a write replaced is of no use any more.
-    fn forget(&mut self, sector: u64, sectors: u64) {
-        let end = sector + sectors;
-        self.segments.retain(|s| s.to <= sector || s.from >= end);
-        if self.ahead.is_some_and(|a| a.first < end && sector < a.limit) {
-            self.ahead = None;
-        }
+        self.dirty.keep(command.sector, command.sectors, command.place);
     }
 
     fn end_media(&mut self, media: Media, done: &mut Vec<u32>) {
@@ -245,22 +200,18 @@ impl Drive {
                 done.push(p.id);
                 (p.sector, p.sectors)
             }
-            Work::Destage(d) => {
-                self.dirty_sectors -= d.sectors;
-                (d.sector, d.sectors)
-            }
+            Work::Destage(d) => (d.sector, d.sectors),
         };
         let end = (sector + sectors).min(self.geometry.sectors);
-        self.at = self.geometry.place(end - 1);
+        self.stand_at(end - 1);
         self.last_end_sector = end;
         if matches!(media.work, Work::Read(_)) && self.p.read_ahead_bytes.0 > 0 {
-            let before = self.ahead.filter(|a| a.first <= sector && sector <= a.limit);
-            let followed = before.is_some() || self.segments.iter().any(|s| s.from < sector && sector <= s.to);
-            let limit = (end + self.p.read_ahead_bytes.0 / SECTOR_BYTES).min(self.geometry.sectors);
-            let from_ns = media.end_ns + self.geometry.switch_before_ns(end);
-            let first = before.map_or(sector, |a| a.first);
-            self.ahead = Some(Ahead { first, from: end, from_ns, limit, followed });
+            self.begin_ahead(media.end_ns, sector, end);
         }
+    }
+
+    fn stand_at(&mut self, sector: u64) {
+        (self.at, self.at_sector) = (self.geometry.place(sector), sector);
     }
 
     /// What the heads have read goes over the interface while they read, and ends later only where that is the slower.
@@ -277,47 +228,6 @@ impl Drive {
 
     fn moving_ns(&self, sectors: u64) -> u64 {
         ((sectors * SECTOR_BYTES) as f64 * 1e3 / self.p.interface_mb_per_s) as u64
-    }
-
-    /// How far read-ahead has come.
-    fn ahead_position(&self, ahead: &Ahead, now_ns: u64) -> u64 {
-        (ahead.from + self.geometry.sectors_in(ahead.from, now_ns.saturating_sub(ahead.from_ns))).min(ahead.limit)
-    }
-
-    /// Whether the heads, reading ahead, come to these sectors soon enough.
-    fn reads_anyway(&self, ahead: &Ahead, command: &Pending, now_ns: u64) -> bool {
-        let position = self.ahead_position(ahead, now_ns);
-        let near = position + self.geometry.sectors_per_track(position) / 2;
-        command.kind == Kind::Read
-            && command.sector >= ahead.first
-            && command.sector <= near
-            && position < ahead.limit
-            && command.sector + command.sectors > ahead.from
-    }
-
-    /// The heads leave: what was read ahead stays as a segment. Gives the instant at which they leave: a stream that goes
-    /// on from what is in the cache is held for a while, because each visit costs a seek.
-    fn end_ahead(&mut self, now_ns: u64) -> u64 {
-        let Some(ahead) = self.ahead.take() else { return now_ns };
-        let hold = (self.p.read_ahead_hold_bytes.0 / SECTOR_BYTES).min(ahead.limit - ahead.from);
-        let mut leave_ns = now_ns;
-        if ahead.followed && hold > 0 {
-            leave_ns = leave_ns.max(ahead.from_ns + self.geometry.transfer_ns(ahead.from, hold));
-        }
-        let position = self.ahead_position(&ahead, leave_ns);
-        let longest = self.segment_sectors();
-        let from = ahead.first.max(position.saturating_sub(longest));
-        self.segments.push_back(Segment { from, to: position, there_ns: leave_ns });
-        if self.segments.len() > self.p.read_segments as usize {
-            self.segments.pop_front();
-        }
-        // The heads followed the data that were read ahead.
-        self.at = self.geometry.place(position.saturating_sub(1).max(self.last_end_sector - 1));
-        leave_ns
-    }
-
-    fn segment_sectors(&self) -> u64 {
-        (self.p.cache_bytes.0 / u64::from(self.p.read_segments.max(1)) / SECTOR_BYTES).max(1)
     }
 
     fn queued(&self) -> bool {
@@ -391,7 +301,7 @@ impl Drive {
         let possible = match command.kind {
             Kind::Write => accepted && self.has_room(command.sectors),
             Kind::Read => self.is_cached(command, now_ns),
-            Kind::Flush => self.dirty_sectors == 0 && self.promised == 0,
+            Kind::Flush => self.dirty.is_empty() && self.destaging().is_none() && self.promised == 0,
             Kind::Trim => true,
         };
         if !possible {
@@ -409,34 +319,16 @@ impl Drive {
         true
     }
 
-    /// What was read ahead is asked for: heads that have not stopped yet go on for as much again.
-    fn read_further(&mut self, now_ns: u64, end: u64) {
-        let Some(ahead) = self.ahead.filter(|a| self.media.is_none() && a.first < end) else { return };
-        if self.ahead_position(&ahead, now_ns) < ahead.limit {
-            let limit = (end + self.p.read_ahead_bytes.0 / SECTOR_BYTES).min(self.geometry.sectors);
-            self.ahead = Some(Ahead { limit: limit.max(ahead.limit), ..ahead });
-        }
+    fn destaging(&self) -> Option<&Dirty> {
+        if let Some(Media { work: Work::Destage(dirty), .. }) = &self.media { Some(dirty) } else { None }
     }
 
     fn has_room(&self, sectors: u64) -> bool {
-        let flushing = self.queue.iter().take(self.p.queue_depth.max(1) as usize).any(|c| c.kind == Kind::Flush);
-        let destaging = usize::from(matches!(self.media, Some(Media { work: Work::Destage(_), .. })));
-        !flushing
-            && self.dirty.len() + destaging + self.promised < self.p.write_cache_entries as usize
-            && (self.dirty_sectors + sectors) * SECTOR_BYTES <= self.p.cache_bytes.0
-    }
-
-    fn is_cached(&self, command: &Pending, now_ns: u64) -> bool {
-        let end = command.sector + command.sectors;
-        let longest = self.segment_sectors();
-        let ahead = self.media.is_none()
-            && self.ahead.is_some_and(|a| {
-                let position = self.ahead_position(&a, now_ns);
-                command.sector >= a.first.max(position.saturating_sub(longest)) && end <= position
-            });
-        ahead
-            || self.segments.iter().any(|s| s.from <= command.sector && end <= s.to && s.there_ns <= now_ns)
-            || self.dirty.iter().any(|d| d.sector <= command.sector && end <= d.sector + d.sectors)
+        let (entries, held) = self.destaging().map_or((0, 0), |d| (1, d.sectors));
+        let flushing = || self.queue.iter().take(self.p.queue_depth.max(1) as usize).any(|c| c.kind == Kind::Flush);
+        self.dirty.len() + entries + self.promised < self.p.write_cache_entries as usize
+            && (self.dirty.sectors() + held + sectors) * SECTOR_BYTES <= self.p.cache_bytes.0
+            && !flushing()
     }
 
     /// With a queue: picks among the commands that need the arm and what is to be destaged.
@@ -540,11 +432,13 @@ impl Drive {
         self.last_was_foreground = false;
         let begin_ns = self.end_ahead(now_ns);
         let phase_ns = begin_ns % self.geometry.revolution_ns;
-        let window = self.dirty.iter().take(self.p.destage_window as usize);
-        let cost = |d: &Dirty| self.positioning_ns(phase_ns, &d.place, d.sector, true);
-        let best = window.enumerate().min_by_key(|(_, d)| cost(d)).map(|(i, d)| (i, cost(d)));
-        let Some((index, positioning_ns)) = best else { return };
-        let Some(dirty) = self.dirty.remove(index) else { return };
+        let arm = Arm { sector: self.at_sector, cylinder: self.at.cylinder, straight_on: self.last_end_sector };
+        // One less, since the curve's sum may round differently at neighbouring distances.
+        let seek_ns = |cylinders: u64| (self.write_seek.ns(cylinders) + self.p.write_settle.ns).saturating_sub(1);
+        let least_ns = |cylinders| if cylinders == 0 { 0 } else { seek_ns(cylinders) };
+        let cost_ns = |sector, place: &Place| self.positioning_ns(phase_ns, place, sector, true);
+        let Some((first, positioning_ns)) = self.dirty.nearest(arm, least_ns, cost_ns) else { return };
+        let Some(dirty) = self.dirty.take(first) else { return };
         let end_ns = begin_ns + positioning_ns + self.geometry.transfer_ns(dirty.sector, dirty.sectors);
         self.occupy(now_ns, end_ns, Work::Destage(dirty));
     }

@@ -8,6 +8,7 @@ use super::{Background, CHUNKS_AT_A_TIME, Change, Event, IN_USE_NS, Owner, Syste
 use crate::SECTOR_BYTES;
 use crate::assembly::drive_caches;
 use crate::brick::{Brick, Condition};
+use crate::controller::Controller;
 use crate::member::Kind;
 use crate::region_log::RegionLog;
 
@@ -17,18 +18,41 @@ impl System {
         background.started_ns = now_ns;
         background.planned = false;
         background.in_flight += 1;
-        let Background { condition, array, member, at, chunk_bytes: bytes, .. } = *background;
+        let Background { condition, array, at, chunk_bytes: bytes, .. } = *background;
         let member_bytes = self.arrays[array].member_bytes() / SECTOR_BYTES * SECTOR_BYTES;
         let bytes = bytes.min(member_bytes - at);
         background.at = if at + bytes >= member_bytes { 0 } else { at + bytes };
         background.all_begun |= background.at == 0 && !background.repeats;
         self.background_bytes += bytes;
-        self.start_job(now_ns, Owner::Background { turn }, array, Kind::Write, false, |array, out| match condition {
+        let begin_ns = match self.own_controller(array) {
+            Some(controller) => controller.command(now_ns, condition != Condition::Scrubbing),
+            None => now_ns,
+        };
+        self.then(now_ns, begin_ns, Event::Chunk { turn, at, bytes });
+        self.plan_background(now_ns);
+    }
+
+    /// The controller that keeps this array's redundancy; its processor and its bus are what a chunk takes. Behind a
+    /// software array each member operation takes those of the controller that it passes.
+    fn own_controller(&mut self, array: usize) -> Option<&mut Controller> {
+        self.controllers.get_mut(array).filter(|_| !self.software)
+    }
+
+    pub(super) fn begin_chunk(&mut self, now_ns: u64, turn: u32, at: u64, bytes: u64) {
+        let Some(Background { condition, array, member, .. }) = self.background.filter(|b| b.turn == turn) else {
+            return;
+        };
+        let owner = Owner::Background { turn, bytes };
+        self.start_job(now_ns, owner, array, Kind::Write, false, |array, out| match condition {
             Condition::Initializing => array.initialize(at, bytes, out),
             Condition::Scrubbing => array.scrub(at, bytes, out),
             _ => array.rebuild(member, at, bytes, out),
         });
-        self.plan_background(now_ns);
+    }
+
+    /// When the bus has moved what a chunk has read: to where it is written, or only to be compared.
+    pub(super) fn chunk_moved_ns(&mut self, now_ns: u64, array: usize, bytes: u64, write: bool) -> u64 {
+        self.own_controller(array).map_or(now_ns, |controller| controller.transfer(now_ns, bytes, write))
     }
 
     pub(super) fn background_ended(&mut self, now_ns: u64, turn: u32) {

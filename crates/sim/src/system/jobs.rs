@@ -86,10 +86,12 @@ impl System {
     }
 
     pub(super) fn give_member(&mut self, now_ns: u64, number: u32) {
-        let Step { op, durable, kind, .. } = *self.steps.get(number);
+        let Step { op, durable, kind, job, .. } = *self.steps.get(number);
+        // A controller keeps its rebuild's pace however much waits for the drive; a host's queue knows no such turn.
+        let urgent = !self.software && matches!(self.jobs.get(job).owner, Owner::Background { .. });
         let member = self.places[op.member as usize] as usize;
         self.issued += 1;
-        let command = Command { id: number, kind, offset_bytes: op.offset_bytes, bytes: op.bytes, durable };
+        let command = Command { id: number, kind, offset_bytes: op.offset_bytes, bytes: op.bytes, durable, urgent };
         self.members[member].submit(now_ns, command);
         self.member_next_ns[member] = self.members[member].next_event();
     }
@@ -119,11 +121,16 @@ impl System {
         if job.pending > 0 {
             return;
         }
-        if !job.writing && !job.operations.writes.is_empty() {
-            job.writing = true;
-            return self.start_stage(now_ns, step.job);
-        }
-        self.job_ended(now_ns, step.job);
+        let to_write = !job.writing && !job.operations.writes.is_empty();
+        let has_read = !job.writing;
+        job.writing |= to_write;
+        let (owner, array) = (job.owner, job.array as usize);
+        let event = if to_write { Event::StageBegins(step.job) } else { Event::JobEnded(step.job) };
+        let at_ns = match owner {
+            Owner::Background { bytes, .. } if has_read => self.chunk_moved_ns(now_ns, array, bytes, to_write),
+            _ => now_ns,
+        };
+        self.then(now_ns, at_ns, event);
     }
 
     pub(super) fn job_ended(&mut self, now_ns: u64, number: u32) {
@@ -154,7 +161,7 @@ impl System {
                 }
             }
             Owner::Record { array } => self.recorded(now_ns, array as usize),
-            Owner::Background { turn } => self.background_ended(now_ns, turn),
+            Owner::Background { turn, .. } => self.background_ended(now_ns, turn),
         }
     }
 }
