@@ -5,7 +5,7 @@ mod common;
 mod loops;
 
 use loops::{Places, brick, closed_loop, random_rate};
-use sim::brick::resolve;
+use sim::brick::{DriveParameters, resolve};
 use sim::member::Kind;
 use sim::system::{Request, System};
 
@@ -181,7 +181,17 @@ fn an_array_file_that_changes_a_part_says_where_the_value_comes_from() {
     let error = resolve("own", &texts, &[]).expect_err("a value without a basis");
     assert!(error.contains("[basis.drive] must call rpm"), "{error}");
     texts.insert("arrays/own".into(), format!("{file}[basis.drive]\nrpm = \"derived: a guess\"\n"));
-    resolve("own", &texts, &[]).expect("a brick");
+    let rpm = |overrides: &[&str]| {
+        let overrides: Vec<String> = overrides.iter().map(|o| (*o).into()).collect();
+        match resolve("own", &texts, &overrides).expect("a brick").drive {
+            DriveParameters::Rotating(p) => p.rpm,
+            _ => 0,
+        }
+    };
+    assert_eq!(rpm(&[]), 10_000);
+    // What the file changes is of the drive that it names; another brings its own values, and takes the user's.
+    assert_eq!(rpm(&["drive=barracuda-es-500"]), 7200);
+    assert_eq!(rpm(&["drive.rpm=5400", "drive=barracuda-es-500"]), 5400);
 }
 
 #[test]

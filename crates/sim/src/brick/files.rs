@@ -227,7 +227,14 @@ fn file_of<'a>(spoken: &'a str, texts: &Texts, overrides: &[String]) -> Result<(
     let mut table: Table = in_file(&place, &text)?;
     check_basis_of_changes(name, &table)?;
     let mut file: ArrayFile = in_file(&place, &text)?;
-    for text in overrides.iter().map(String::as_str).chain(changes.split(',').filter(|c| !c.is_empty())) {
+    let wishes = || overrides.iter().map(String::as_str).chain(changes.split(',').filter(|c| !c.is_empty()));
+    for part in wishes().filter_map(|text| text.split('=').next()).map(str::trim).filter(|key| PARTS.contains(key)) {
+        // Another part has values of its own; what the file changes was meant for the one that it names.
+        for of_file in ["changes", "basis"] {
+            table.get_mut(of_file).and_then(Value::as_table_mut).map(|t| t.remove(part));
+        }
+    }
+    for text in wishes() {
         let key = apply(&mut table, text).map_err(|e| format!("sim:{name}: {e}"))?;
         // Each by itself, so that a value that cannot be read is told with its own key.
         file = table.clone().try_into().map_err(|_: toml::de::Error| needed_value(name, text, key))?;
