@@ -116,6 +116,10 @@ def test_a_fault_in_a_file_of_ones_own_is_told_with_file_and_line(
         Path("bad.toml").write_text(wrong)
         assert main(["run", "sqlio-random-read-4", "sim:./bad.toml"]) == 2
         assert capsys.readouterr().err.strip().endswith(f"./bad.toml: {said}")
+    Path("load.toml").write_text('[[phase]]\nduration = 1\n[[phase.stream]]\nrequest = "8KiB"\ndepth = -3\n')
+    assert main(["run", "./load.toml", "sim:wd2500jd", "--set", "duration=2s"]) == 2
+    said = "load.toml: line 5: depth: -3 was given; a whole number from 0 is needed"
+    assert capsys.readouterr().err.strip() == f"brickyard: {said}"
 
 
 def test_write_caches_of_modelled_drives_are_a_condition(capsys: pytest.CaptureFixture[str]) -> None:
