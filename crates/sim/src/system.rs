@@ -7,6 +7,7 @@
 mod background;
 mod caching;
 mod jobs;
+mod ledger;
 mod power;
 mod requests;
 
@@ -23,6 +24,8 @@ use crate::region_log::RegionLog;
 use crate::slab::Slab;
 use crate::write_back::{ReadAhead, WriteBack};
 use crate::{NEVER, SECTOR_BYTES};
+use ledger::Ledger;
+pub use ledger::LostWrites;
 
 /// A volume counts as in use for so long after a request; a rebuild then keeps to its minimum. (Linux md looks back over
 /// a second; controllers do not tell.)
@@ -97,6 +100,7 @@ struct Job {
     writing: bool,
     durable: bool,
     pending: u32,
+    stamp: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -105,6 +109,7 @@ struct Step {
     op: MemberOp,
     kind: Kind,
     durable: bool,
+    stamp: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -207,7 +212,7 @@ impl Background {
 }
 
 /// What happened to a brick at an instant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// From then on it is in this condition: a word of [`Condition`], or `failed` where data are lost.
     Condition { at_ns: u64, condition: &'static str },
@@ -216,14 +221,18 @@ pub enum Change {
     PowerCut { at_ns: u64, lost: Losses },
 }
 
+/// A write that the host was told of, so long before the power failed.
+pub use engine::event::LostWrite;
+
 /// Acknowledged bytes that a power cut took, each time that they were kept: a mirror may lose both of its copies.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Losses {
     pub drive_bytes: u64,
     pub drive_extents: u64,
     pub drives: u64,
     pub controller_bytes: u64,
     pub failed_requests: u64,
+    pub writes: LostWrites,
 }
 
 #[derive(Debug)]
@@ -262,6 +271,8 @@ pub struct System {
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     sequence: u64,
     background: Option<Background>,
+    /// What the host was told, where the power is to fail.
+    ledger: Option<Box<Ledger>>,
     last_request_ns: Option<u64>,
     last_write_ns: Option<u64>,
     ended: Vec<(u32, u64, bool)>,
@@ -327,6 +338,7 @@ impl System {
             events: BinaryHeap::new(),
             sequence: 0,
             background: background_of(brick, keeper, member_bytes),
+            ledger: brick.power_cut_ns.map(|_| Box::default()),
             last_request_ns: None,
             last_write_ns: None,
             ended: Vec::new(),
@@ -392,6 +404,9 @@ impl System {
             self.last_write_ns = Some(now_ns);
         }
         let number = self.active.insert(Active { request, controller: 0, parts: 0, not_before_ns: 0, failed: false });
+        if let Some(ledger) = &mut self.ledger {
+            ledger.asked(number, request.kind);
+        }
         if self.at_work >= self.queue_limit {
             self.waiting.push_back(number);
             return;

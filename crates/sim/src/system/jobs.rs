@@ -21,8 +21,9 @@ impl System {
         operations.clear();
         find(&mut self.arrays[array], &mut operations);
         let writing = kind != Kind::Read && operations.reads.is_empty();
+        let stamp = if kind == Kind::Write { self.stamp_of(owner, array) } else { 0 };
         let lost = operations.lost;
-        let job = Job { owner, array: array as u32, kind, operations, writing, durable, pending: 0 };
+        let job = Job { owner, array: array as u32, kind, operations, writing, durable, pending: 0, stamp };
         let job = self.jobs.insert(job);
         if lost {
             return self.plan(now_ns + REFUSED_NS, Event::JobEnded(job));
@@ -32,7 +33,7 @@ impl System {
 
     pub(super) fn start_stage(&mut self, now_ns: u64, number: u32) {
         let job = self.jobs.get(number);
-        let (array, durable) = (job.array as usize, job.durable);
+        let (array, durable, stamp) = (job.array as usize, job.durable, job.stamp);
         let kind = if job.writing { job.kind } else { Kind::Read };
         let list = if job.writing { &mut job.operations.writes } else { &mut job.operations.reads };
         if job.writing {
@@ -52,7 +53,7 @@ impl System {
         for op in &ops {
             self.arrays[array].loads[op.member as usize] += 1;
             let op = MemberOp { member: first + op.member, ..*op };
-            let step = self.steps.insert(Step { job: number, op, kind, durable: durable && op.write });
+            let step = self.steps.insert(Step { job: number, op, kind, durable: durable && op.write, stamp });
             if self.software && !self.controllers.is_empty() {
                 let controller = self.controller_of(op.member);
                 let at_ns = self.controllers[controller].command(now_ns, op.write);
@@ -86,12 +87,13 @@ impl System {
     }
 
     pub(super) fn give_member(&mut self, now_ns: u64, number: u32) {
-        let Step { op, durable, kind, job, .. } = *self.steps.get(number);
+        let Step { op, durable, kind, job, stamp } = *self.steps.get(number);
         // A controller keeps its rebuild's pace however much waits for the drive; a host's queue knows no such turn.
         let urgent = !self.software && matches!(self.jobs.get(job).owner, Owner::Background { .. });
         let member = self.places[op.member as usize] as usize;
         self.issued += 1;
-        let command = Command { id: number, kind, offset_bytes: op.offset_bytes, bytes: op.bytes, durable, urgent };
+        let command =
+            Command { id: number, kind, offset_bytes: op.offset_bytes, bytes: op.bytes, durable, urgent, stamp };
         self.members[member].submit(now_ns, command);
         self.member_next_ns[member] = self.members[member].next_event();
     }
@@ -136,6 +138,9 @@ impl System {
     pub(super) fn job_ended(&mut self, now_ns: u64, number: u32) {
         let job = self.jobs.remove(number);
         let lost = job.operations.lost;
+        if let Some(ledger) = &mut self.ledger {
+            ledger.arrived(job.stamp);
+        }
         self.spare.push(job.operations);
         match job.owner {
             Owner::Request(number) => {

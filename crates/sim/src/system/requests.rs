@@ -17,6 +17,19 @@ impl System {
         ((unit % arrays) as usize, unit / arrays * self.stripe_bytes + offset % self.stripe_bytes)
     }
 
+    /// What of a request lies in which array, and where there.
+    pub(super) fn parts(&self, offset: u64, bytes: u64) -> Vec<(usize, u64, u64)> {
+        let (mut at, end, mut parts) = (offset, offset + bytes, Vec::new());
+        while at < end {
+            let unit_end = (at / self.stripe_bytes + 1) * self.stripe_bytes;
+            let to = if self.arrays.len() == 1 { end } else { end.min(unit_end) };
+            let (array, within) = self.locate(at);
+            parts.push((array, within, to - at));
+            at = to;
+        }
+        parts
+    }
+
     pub(super) fn arrived(&mut self, now_ns: u64, number: u32) {
         let request = self.active.get(number).request;
         if self.software || self.controllers.is_empty() {
@@ -146,6 +159,7 @@ impl System {
     }
 
     pub(super) fn end(&mut self, now_ns: u64, number: u32) {
+        self.told(now_ns, number);
         let active = self.active.remove(number);
         self.ended.push((active.request.tag, now_ns, active.failed));
         self.last_request_ns = Some(now_ns);
