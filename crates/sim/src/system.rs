@@ -14,28 +14,20 @@ mod requests;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::array::{Array, MemberOp, Operations};
+use crate::NEVER;
+use crate::array::{Array, Operations};
 use crate::assembly::{background_of, cache_of, drive_caches, is_rebuilding, links_of, members_of};
-use crate::brick::{Brick, Condition, ControllerParameters};
+use crate::brick::{Brick, Condition};
 use crate::controller::{Controller, Link};
 use crate::gather::{Due, Gather};
 use crate::member::{Kind, Lost, Member};
 use crate::region_log::RegionLog;
 use crate::slab::Slab;
 use crate::write_back::{ReadAhead, WriteBack};
-use crate::{NEVER, SECTOR_BYTES};
+pub(crate) use background::Background;
+use jobs::{Job, Step};
 use ledger::Ledger;
 pub use ledger::LostWrites;
-
-/// A volume counts as in use for so long after a request; a rebuild then keeps to its minimum. (Linux md looks back over
-/// a second; controllers do not tell.)
-const IN_USE_NS: u64 = 100_000_000;
-/// Partial rows that are destaged at a time, for each member: enough to keep a queue at each of them.
-const DESTAGES_A_MEMBER: usize = 4;
-
-/// Chunks of a rebuild that are under way at a time while nobody uses the volume. (Linux md keeps 2 MiB of requests under
-/// way, RESYNC_WINDOW; controllers do not tell.)
-const CHUNKS_AT_A_TIME: u32 = 8;
 
 /// A request to data that are gone is refused after this time: what a system call of nothing but an error takes, so that
 /// a loop that goes on asking goes through time.
@@ -61,55 +53,6 @@ struct Active {
     not_before_ns: u64,
     /// Some of its data are gone.
     failed: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Owner {
-    Request(u32),
-    Destage {
-        controller: u32,
-        row: u64,
-        bytes: u64,
-        whole: bool,
-    },
-    Fetch {
-        controller: u32,
-        chunk: u64,
-    },
-    Record {
-        array: u32,
-    },
-    /// A row that gathered; the number is of those that wait for it.
-    Row {
-        waiting: u32,
-    },
-    /// Work of the background on so many bytes of a member that began in this turn of it.
-    Background {
-        turn: u32,
-        bytes: u64,
-    },
-}
-
-#[derive(Debug)]
-struct Job {
-    owner: Owner,
-    array: u32,
-    /// What it is for; one that writes may have to read before.
-    kind: Kind,
-    operations: Operations,
-    writing: bool,
-    durable: bool,
-    pending: u32,
-    stamp: u64,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Step {
-    job: u32,
-    op: MemberOp,
-    kind: Kind,
-    durable: bool,
-    stamp: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -162,53 +105,6 @@ pub(crate) struct Cache {
     pub(crate) flushing: Vec<u32>,
     pub(crate) whole_moving: bool,
     pub(crate) partial_moving: usize,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Background {
-    pub(crate) condition: Condition,
-    pub(crate) array: usize,
-    pub(crate) member: usize,
-    /// Begins again when it has come to the end.
-    pub(crate) repeats: bool,
-    /// Grows with each background, so that what an earlier one had planned is known for its.
-    pub(crate) turn: u32,
-    /// Where the next chunk begins.
-    pub(crate) at: u64,
-    pub(crate) in_flight: u32,
-    pub(crate) planned: bool,
-    pub(crate) all_begun: bool,
-    pub(crate) started_ns: u64,
-    pub(crate) ended_ns: u64,
-    pub(crate) chunk_bytes: u64,
-    pub(crate) min_mb_per_s: f64,
-    pub(crate) max_mb_per_s: f64,
-    pub(crate) writing_mb_per_s: f64,
-    pub(crate) share_percent: f64,
-}
-
-impl Background {
-    /// A rebuild from the start of a member, at the pace that its keeper has.
-    pub(crate) fn of(keeper: &ControllerParameters) -> Background {
-        Background {
-            condition: Condition::Rebuilding,
-            array: 0,
-            member: 0,
-            repeats: true,
-            turn: 0,
-            at: 0,
-            in_flight: 0,
-            planned: true,
-            all_begun: false,
-            started_ns: 0,
-            ended_ns: 0,
-            chunk_bytes: keeper.rebuild_chunk_bytes.0 / SECTOR_BYTES * SECTOR_BYTES,
-            min_mb_per_s: keeper.rebuild_min_mb_per_s,
-            max_mb_per_s: keeper.rebuild_max_mb_per_s,
-            writing_mb_per_s: keeper.rebuild_writing_mb_per_s,
-            share_percent: keeper.rebuild_share_percent,
-        }
-    }
 }
 
 /// What happened to a brick at an instant.

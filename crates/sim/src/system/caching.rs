@@ -1,12 +1,16 @@
 //! What a controller's cache does: writes that wait for room, destaging, flushes, rows that gather, and records of a
 //! region log.
 
-use super::{DESTAGES_A_MEMBER, Event, Job, Owner, REFUSED_NS, Request, Step, System};
+use super::jobs::{Job, Owner, Step};
+use super::{Event, REFUSED_NS, Request, System};
 use crate::array::MemberOp;
 use crate::gather::{Due, Gathered};
 use crate::member::Kind;
 use crate::region_log::RegionLog;
 use crate::write_back::{Destage, WriteBack};
+
+/// Partial rows that are destaged at a time, for each member: enough to keep a queue at each of them.
+const DESTAGES_A_MEMBER: usize = 4;
 
 impl System {
     pub(super) fn write_record(&mut self, now_ns: u64, array: usize) {

@@ -1,10 +1,59 @@
 //! Jobs: what requests, caches and the background have members do. A job's reads come before its writes; each operation
 //! goes through the controller, takes its turn there and its place on the link, and comes back.
 
-use super::{Event, Job, Owner, REFUSED_NS, Step, System};
+use super::{Event, REFUSED_NS, System};
 use crate::array::{Array, MemberOp, Operations};
 use crate::controller::Link;
 use crate::member::{Command, Kind};
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Owner {
+    Request(u32),
+    Destage {
+        controller: u32,
+        row: u64,
+        bytes: u64,
+        whole: bool,
+    },
+    Fetch {
+        controller: u32,
+        chunk: u64,
+    },
+    Record {
+        array: u32,
+    },
+    /// A row that gathered; the number is of those that wait for it.
+    Row {
+        waiting: u32,
+    },
+    /// Work of the background on so many bytes of a member that began in this turn of it.
+    Background {
+        turn: u32,
+        bytes: u64,
+    },
+}
+
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) owner: Owner,
+    pub(super) array: u32,
+    /// What it is for; one that writes may have to read before.
+    pub(super) kind: Kind,
+    pub(super) operations: Operations,
+    pub(super) writing: bool,
+    pub(super) durable: bool,
+    pub(super) pending: u32,
+    pub(super) stamp: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Step {
+    pub(super) job: u32,
+    pub(super) op: MemberOp,
+    pub(super) kind: Kind,
+    pub(super) durable: bool,
+    pub(super) stamp: u64,
+}
 
 impl System {
     /// Starts the operations that `find` lists: its reads, or its writes where there are none.

@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{LostWrite, Owner, System};
+use super::jobs::Owner;
+use super::{LostWrite, System};
 use crate::member::Kind;
 use crate::stamps::Stamped;
 

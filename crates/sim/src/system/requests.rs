@@ -1,6 +1,7 @@
 //! The way of a request: from the host to where its redundancy is kept, into a cache or an array's hands, and back.
 
-use super::{Active, Event, Owner, REFUSED_NS, System};
+use super::jobs::Owner;
+use super::{Active, Event, REFUSED_NS, System};
 use crate::gather::PATIENCE_NS;
 use crate::member::Kind;
 use crate::region_log::Held;
