@@ -215,3 +215,25 @@ fn what_was_acknowledged_is_counted_with_its_age_and_a_flush_ends_it() {
     assert_eq!((lost.count, lost.oldest[0].offset_bytes), (1, 7 << 30), "only what came after the flush");
     assert_eq!(lost_of(&flushed, 900_000_000).count, 0, "the drive has destaged it by then");
 }
+
+#[test]
+fn a_battery_before_drives_that_cache_breaks_promises() {
+    // The controller answers durable writes out of its cache, and forgets them when its drives have taken them into theirs.
+    let write = |n: u64| Asked {
+        flush: false,
+        offset_bytes: n * 7_919 % 4_000 * (100 << 20),
+        bytes: 8192,
+        pause_ns: 1_000_000,
+        durable: true,
+    };
+    let asked: Vec<Asked> = (0..600).map(write).collect();
+    let lost = |drives: bool| {
+        let spoken = format!("overland-2007-sata,controller.cache_bytes=1MiB,controller.drive_write_cache={drives}");
+        let mut host = Host::new(&spoken, Some(650_000_001), &asked).expect("a brick that can be built");
+        host.run(650_000_002);
+        host.losses.expect("the power has failed").1.writes
+    };
+    let broken = lost(true);
+    assert!(broken.promised > 0 && broken.promised == broken.count, "{broken:?}");
+    assert_eq!(lost(false).count, 0, "drives that write through lose nothing");
+}
