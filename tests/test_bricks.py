@@ -72,7 +72,21 @@ def test_a_brick_is_changed_by_key_in_either_place(capsys: pytest.CaptureFixture
         (["sim:terraserver-2003", "--set", "fail_at=-1s"], "fail_at=-1s: a time after the run's begin"),
         (["sim:terraserver-2003,fail_at=-1s"], "fail_at=-1s: a time after the run's begin"),
         (["sim:terraserver-2003", "--set", "fail_member=a"], "fail_member=a: the number of a member"),
-        (["sim:terraserver-2003", "--set", "spares=-1"], "spares=-1: a whole number of 0 or more"),
+        (["sim:terraserver-2003", "--set", "spares=-1"], "spares=-1: a whole number from 0"),
+        (["sim:wd2500jd", "--set", "drive.rpm=fast"], "drive.rpm=fast: a whole number from 0 is needed"),
+        (["sim:wd2500jd", "--set", "drive.rpn=1"], "drive.rpn=1: no such key; did you mean `rpm`?"),
+        (["sim:wd2500jd", "--set", "controller.NOSUCH=1"], "controller.NOSUCH: this brick has no controller"),
+        (
+            ["sim:terraserver-2003", "--set", "controller.NOSUCH=1"],
+            "`brickyard bricks show terraserver-2003` has its keys",
+        ),
+        (["sim:wd2500jd", "--set", "depth=-1"], "--set depth=-1: a whole number from 0 is needed"),
+        (
+            ["sim:terraserver-2003", "--set", "memebrs=4"],
+            "--set memebrs=4: no key of a profile or of a brick; did you mean members?",
+        ),
+        (["sim:terraserver-2003", "--set", "contrller.ports=4"], "did you mean controller.ports?"),
+        (["sim:terraserver-2003", "--set", "dept=4"], "did you mean `depth`?"),
         (["sim:gp3", "--condition", "write-cache-off"], "no write cache that could be switched"),
         (["sim:nvme-tlc-3840", "--condition", "write-cache-off"], "protected against power loss"),
         (
@@ -88,6 +102,20 @@ def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], arguments: li
     said = capsys.readouterr().err.strip()
     assert cause in said
     assert len(said.splitlines()) == 1
+
+
+def test_a_fault_in_a_file_of_ones_own_is_told_with_file_and_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = 'title = "own"\ndrive = "wd2500jd"\nlevel = "jbod"\nmembers = 1\n'
+    for wrong, said in (
+        (text.replace("= 1", '= "many"'), 'line 4: members: "many" was given; a whole number from 0 is needed'),
+        (text.replace("level", "levle"), "line 3: levle: no such key; did you mean `level`?"),
+    ):
+        Path("bad.toml").write_text(wrong)
+        assert main(["run", "sqlio-random-read-4", "sim:./bad.toml"]) == 2
+        assert capsys.readouterr().err.strip().endswith(f"./bad.toml: {said}")
 
 
 def test_write_caches_of_modelled_drives_are_a_condition(capsys: pytest.CaptureFixture[str]) -> None:
