@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from rich.cells import cell_len
@@ -35,7 +36,7 @@ class Column:
     width: int | None = None
     """To which its cells are wrapped."""
 
-    @property
+    @cached_property
     def natural(self) -> int:
         told = self.lines or self.name.split("\n")
         return max((cell_len(text) for text in (*told, *self.cells)), default=0)
@@ -44,7 +45,7 @@ class Column:
     def room(self) -> int:
         return self.natural if self.width is None else self.width
 
-    @property
+    @cached_property
     def least(self) -> int:
         """What cells of text need at the least; figures stay whole."""
         if self.is_broken:

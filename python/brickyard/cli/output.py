@@ -75,9 +75,15 @@ def table(
     then the table goes on below, with its first `keys` columns again: else those at the left that are no figures.
     `heads` stand above what they begin.
     """
-    cells = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
     made = [
-        Column(name, side, tuple(cells[place]), heads[place] if heads else "", name in wrapped)
+        Column(
+            name,
+            side,
+            # A row may end before the last column.
+            tuple(row[place] if place < len(row) else "" for row in rows),
+            heads[place] if heads else "",
+            name in wrapped,
+        )
         for place, (name, side) in enumerate(columns)
     ]
     if keys is None:
