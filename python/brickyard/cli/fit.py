@@ -264,7 +264,7 @@ def _write(found: list[Fitted], place: Path, target: str) -> None:
     errors = f"median error {best.training_error:.1%} where fitted"
     if best.held_out_error is not None:
         errors += f", {best.held_out_error:.1%} where kept back"
-    about = [f"{best.verdict.capitalize()}: {errors}.", *array_words(best.model), *untold(found)]
+    about = [f"{best.verdict.capitalize()}: {errors}.", *array_words(best), *untold(found)]
     text = best.model.text(f"{target}, fitted", "\n".join(about), f"`brickyard advise fit` of {target}", best.fitted_to)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)

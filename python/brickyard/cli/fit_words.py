@@ -8,7 +8,6 @@ from pathlib import Path
 from brickyard.advise.fitting.arrays import WRITES_EACH
 from brickyard.advise.fitting.course import Fall, fell
 from brickyard.advise.fitting.hints import Hint, unspent
-from brickyard.advise.fitting.model import Model
 from brickyard.advise.fitting.search import FITS, Fitted, Predicted
 from brickyard.advise.fitting.seen import Seen
 from brickyard.cli.output import stdout, table
@@ -89,7 +88,7 @@ class Outcome:
             out.print()
         self._print_falls()
         out.print(f"{self.target}: {_sentence(best)}", style="bold", markup=False, soft_wrap=True)
-        notes = [*array_words(best.model), *self.caveats, *self.refused[:3]]
+        notes = [*array_words(best), *self.caveats, *self.refused[:3]]
         if len(self.refused) > 3:
             notes.append(f"and {len(self.refused) - 3} more runs left out")
         if self.hint is not None:
@@ -102,15 +101,22 @@ class Outcome:
         if not self.falls:
             return
         out = stdout()
-        every = {p.seen.run: p for p in (*self.best.training, *self.best.held_out)}
         out.print("The rate fell within these runs:", markup=False)
         for fall in self.falls[:MOST_FALLS]:
-            predicted = every[fall.run].step if fall.run in every else None
-            words = f"; the model: {fell(predicted)}" if predicted else "; the model has no such fall"
-            out.print(f"  {fall.words}{words}", markup=False, soft_wrap=True)
+            out.print(f"  {self._fall(fall)}", markup=False, soft_wrap=True)
         if len(self.falls) > MOST_FALLS:
             out.print(f"  and {len(self.falls) - MOST_FALLS} more", markup=False)
         out.print()
+
+    def _fall(self, fall: Fall) -> str:
+        """With what the model makes of it; what it could be besides, where the model has none."""
+        used = {p.seen.run: p for p in (*self.best.training, *self.best.held_out)}
+        if fall.run not in used:
+            return f"{fall.head}; a later run of the same load counts"
+        predicted = used[fall.run].step
+        return (
+            f"{fall.head}; the model: {fell(predicted)}" if predicted else f"{fall.words}; the model has no such fall"
+        )
 
 
 def missing(loads: list[Seen]) -> list[str]:
@@ -143,9 +149,9 @@ def untold(found: list[Fitted]) -> list[str]:
     return lines
 
 
-def array_words(model: Model) -> list[str]:
+def array_words(best: Fitted) -> list[str]:
     """An array in a line, as its owner would say it."""
-    values = model.values
+    model, values = best.model, best.model.values
     if model.kind != "array":
         return []
     level, members = str(values["level"]), int(float(values["members"]))
@@ -156,7 +162,7 @@ def array_words(model: Model) -> list[str]:
         f"stripe {format_size(int(float(values['stripe'])))}",
     ]
     if values["controller.write_back"]:
-        least = "" if "at least" not in model.derived.get("controller.cache_bytes", "") else "at least "
+        least = "" if "controller.cache_bytes" in best.fitted_to else "at least "
         words.append(f"write-back cache {least}{format_size(round(float(values['controller.cache_bytes'])))}")
     reads, share = float(values["controller.bus_mb_per_s"]), float(values["controller.bus_write_efficiency"])
     words.append(f"bus {reads:,.0f} MB/s for reads, {reads * share:,.0f} for writes")

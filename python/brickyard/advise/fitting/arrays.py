@@ -158,8 +158,7 @@ class ArrayModel(Model):
             most_writes=ENOUGH_REQUESTS if caching == CACHE else DRIVES_WRITES,
         )
         model.stages = (*_mirroring(level), *_reading(level, again=True), *_writing(caching, loads))
-        mirror = _mirroring(level)
-        model.first_stages = (*mirror, *_members(level, count), *mirror, *_writing(caching, loads))
+        model.first_stages = (*_members(level, count), *_mirroring(level), *_writing(caching, loads))
         model.follow()
         return model
 
@@ -266,7 +265,7 @@ def _reading(level: str, *, again: bool) -> tuple[Stage, ...]:
         seek,
         members if again else Stage("drive.scheduler", words, PARALLEL, choices=("none", "sptf"), nested=(members,)),
         Stage("stripe", "large random reads", sizes, STRIPES, (outer,), scan=not again),
-        Stage("controller.bus_mb_per_s", "large reads, many in flight", LARGE_DEEP),
+        Stage("controller.bus_mb_per_s", "large reads, many in flight", LARGE_DEEP, gain=0.01),
         Stage("controller.read_ahead_bytes", "sequential reads", both(read, sequential), AHEADS, (command,)),
         seek,
     )
@@ -278,26 +277,20 @@ def _sorts(values: Values) -> bool:
 
 def _members(level: str, count: int) -> tuple[Stage, ...]:
     """The arms of a pair share their work better than single ones do, so that fewer do as much: they are looked for
-    again, and are an even number."""
-    found = [
-        replace(s, scan=True)
-        for s in _nested(_reading(level, again=True))
-        if s.parameter == "members" and level == "raid10"
-    ]
-    return tuple(replace(s, choices=tuple(n for n in s.choices if count / 2 <= float(n) <= count + 1)) for s in found)
-
-
-def _nested(stages: Sequence[Stage]) -> list[Stage]:
-    return [inner for stage in stages for inner in (stage, *_nested(stage.nested))]
+    again, with how each orders its queue, and are an even number."""
+    if level != "raid10":
+        return ()
+    queued = next(s for s in _reading(level, again=False) if s.parameter == "drive.scheduler")
+    members = queued.nested[0]
+    counts = tuple(n for n in members.choices if count / 2 <= float(n) <= count + 1)
+    return (replace(queued, nested=(replace(members, choices=counts, scan=True),)),)
 
 
 def _mirroring(level: str) -> tuple[Stage, ...]:
     if level not in ("raid1", "raid10"):
         return ()
-    cap = Stage("controller.mirror_stream_mb_per_s", "large sequential reads", STREAM)
-    return (
-        Stage("controller.mirror_read", "reads of all sizes", read, choices=MIRROR_READS, nested=(cap,), scan=True),
-    )
+    cap = Stage("controller.mirror_stream_mb_per_s", "large sequential reads", STREAM, gain=0.02)
+    return (Stage("controller.mirror_read", "reads of all sizes", read, MIRROR_READS, (cap,), scan=True),)
 
 
 def _writing(caching: str, loads: Sequence[Seen]) -> tuple[Stage, ...]:

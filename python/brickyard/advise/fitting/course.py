@@ -41,7 +41,11 @@ class Fall:
             if self.reads
             else f"a cache of {room} if it is emptied meanwhile (write-back), of {whole} if not (SLC), or {credits_}"
         )
-        return f"run {self.run}, {self.label}: {fell(step)}; {meaning}"
+        return f"{self.head}; {meaning}"
+
+    @property
+    def head(self) -> str:
+        return f"run {self.run}, {self.label}: {fell(self.step)}"
 
     def document(self) -> Json:
         step = self.step
