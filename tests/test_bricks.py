@@ -72,7 +72,21 @@ def test_a_brick_is_changed_by_key_in_either_place(capsys: pytest.CaptureFixture
         (["sim:terraserver-2003", "--set", "fail_at=-1s"], "fail_at=-1s: a time after the run's begin"),
         (["sim:terraserver-2003,fail_at=-1s"], "fail_at=-1s: a time after the run's begin"),
         (["sim:terraserver-2003", "--set", "fail_member=a"], "fail_member=a: the number of a member"),
-        (["sim:terraserver-2003", "--set", "spares=-1"], "spares=-1: a whole number of 0 or more"),
+        (["sim:terraserver-2003", "--set", "spares=-1"], "spares=-1: a whole number from 0"),
+        (["sim:wd2500jd", "--set", "drive.rpm=fast"], "drive.rpm=fast: a whole number from 0 is needed"),
+        (["sim:wd2500jd", "--set", "drive.rpn=1"], "drive.rpn=1: no such key; did you mean `rpm`?"),
+        (["sim:wd2500jd", "--set", "controller.NOSUCH=1"], "controller.NOSUCH: this brick has no controller"),
+        (
+            ["sim:terraserver-2003", "--set", "controller.NOSUCH=1"],
+            "`brickyard bricks show terraserver-2003` has its keys",
+        ),
+        (["sim:wd2500jd", "--set", "depth=-1"], "--set depth=-1: a whole number from 0 is needed"),
+        (
+            ["sim:terraserver-2003", "--set", "memebrs=4"],
+            "--set memebrs=4: no key of a profile or of a brick; did you mean members?",
+        ),
+        (["sim:terraserver-2003", "--set", "contrller.ports=4"], "did you mean controller.ports?"),
+        (["sim:terraserver-2003", "--set", "dept=4"], "did you mean `depth`?"),
         (["sim:gp3", "--condition", "write-cache-off"], "no write cache that could be switched"),
         (["sim:nvme-tlc-3840", "--condition", "write-cache-off"], "protected against power loss"),
         (
@@ -88,6 +102,24 @@ def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], arguments: li
     said = capsys.readouterr().err.strip()
     assert cause in said
     assert len(said.splitlines()) == 1
+
+
+def test_a_fault_in_a_file_of_ones_own_is_told_with_file_and_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = 'title = "own"\ndrive = "wd2500jd"\nlevel = "jbod"\nmembers = 1\n'
+    for wrong, said in (
+        (text.replace("= 1", '= "many"'), 'line 4: members: "many" was given; a whole number from 0 is needed'),
+        (text.replace("level", "levle"), "line 3: levle: no such key; did you mean `level`?"),
+    ):
+        Path("bad.toml").write_text(wrong)
+        assert main(["run", "sqlio-random-read-4", "sim:./bad.toml"]) == 2
+        assert capsys.readouterr().err.strip().endswith(f"./bad.toml: {said}")
+    Path("load.toml").write_text('[[phase]]\nduration = 1\n[[phase.stream]]\nrequest = "8KiB"\ndepth = -3\n')
+    assert main(["run", "./load.toml", "sim:wd2500jd", "--set", "duration=2s"]) == 2
+    said = "load.toml: line 5: depth: -3 was given; a whole number from 0 is needed"
+    assert capsys.readouterr().err.strip() == f"brickyard: {said}"
 
 
 def test_write_caches_of_modelled_drives_are_a_condition(capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,6 +167,36 @@ def test_a_power_cut_and_idle_options_are_told_as_what_they_are(capsys: pytest.C
     late = answer(capsys, *run, "--set", "power_cut_at=90s")["warnings"]
     assert isinstance(late, list)
     assert any("power that was to fail at 90 s never failed" in item["text"] for item in late)
+
+
+def test_a_power_cut_names_the_writes_that_it_took(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    cut = ["sim:msr-2003-wd-software-mirror", "--set", "duration=5s", "--set", "power_cut_at=2s"]
+    assert main(["run", "sqlio-random-write-4", *cut]) == 0
+    told = capsys.readouterr().out
+    said = " ".join(told.split())
+    found = re.search(
+        r"the power failed at 2 s\. (\d+) acknowledged writes were lost, the oldest ([\d.]+ m?s) after", said
+    )
+    assert found is not None
+    # As many as each drive's cache takes, and perhaps one that the arm was at; every copy lies in both drives.
+    assert 14 <= int(found[1]) <= 36
+    assert "None of them had been flushed or asked to be durable. 4 requests under way failed." in said
+    assert f"Acknowledged writes lost at 2 s (the first 8 of {found[1]})" in said
+    assert main(["report", "-o", str(tmp_path)]) == 0
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert "Power cuts" in page
+    assert "Acknowledged writes lost at 2 s" in page
+    with Store() as store:
+        (event,) = store.record(store.runs()[-1].id).events_of("power_cut")
+    ages = [write["age_ns"] for write in event["oldest_lost"]]
+    assert (event["lost_writes"], event["lost_promised"]) == (int(found[1]), 0)
+    assert ages == sorted(ages, reverse=True)
+    assert 0 < ages[0] < 2_000_000_000
+    assert all(write["bytes"] == 8192 and write["offset_bytes"] % 8192 == 0 for write in event["oldest_lost"])
+    # Without the drives' caches nothing is promised that is not kept.
+    assert main(["run", "sqlio-random-write-4", *cut, "--set", "write_cache=false"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "the power failed at 2 s. No acknowledged write was lost. 4 requests under way failed." in said
 
 
 def test_the_caches_of_a_modelled_brick_are_known(capsys: pytest.CaptureFixture[str]) -> None:

@@ -146,3 +146,18 @@ def test_one_that_is_refused_ends_no_other(tmp_path: Path, capsys: pytest.Captur
     assert main(["burn-in", str(mine), "--duration", "1s"]) == 2
     assert main(["burn-in", "sim:terraserver-2003"]) == 2
     assert main(["burn-in"]) == 2
+
+
+def test_a_burn_in_that_is_refused_leaves_what_was_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    brick, logs = tmp_path / "brick", tmp_path / "made" / "logs"
+    words = (str(brick), *SMALL, "--duration", "1s", "--logs", str(logs))
+    brick.write_bytes(b"precious" * 1000)
+    assert burned(capsys, *words, code=2)["devices"][0]["refused"]
+    assert not logs.parent.exists()
+    brick.unlink()
+    burned(capsys, *words)
+    kept = {path: path.read_bytes() for path in logs.rglob("*") if path.is_file()}
+    assert [path for path in kept if path.suffix == ".generations"]
+    brick.write_bytes(b"precious" * 1000)
+    burned(capsys, *words, "--fresh", code=2)
+    assert {path: path.read_bytes() for path in logs.rglob("*") if path.is_file()} == kept

@@ -69,7 +69,7 @@ BAD_INPUT = [
     (["run", "sqlio-random-read-4", "/etc/hostname", "/etc/hosts", "--dry-run"], "1 target, and 2 were named"),
     (["doctor", "/nowhere/at/all"], "no such file, directory or device"),
     (["characterize", "--quick", "--full"], "exclude each other"),
-    (["characterize", "--set", "depth=many"], "depth: "),
+    (["characterize", "--set", "depth=many"], "--set depth=many: a whole number from 0"),
     (["characterize", "/nowhere/file"], "no such file or device"),
     (["profiles", "show", "bogus"], "no such profile"),
     (["runs", "--since", "yesterday"], "--since yesterday"),

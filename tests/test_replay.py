@@ -543,6 +543,46 @@ def test_ctrl_c_keeps_what_was_measured_and_leaves_no_driver(shop: str, mapping:
     assert not any(mine in line for _, line in _command_lines())
 
 
+def processes_of(server: Server) -> list[int]:
+    """A server and all that it has started, the parent first."""
+    assert server.pid is not None
+    children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
+    return [server.pid, *map(int, children)]
+
+
+def test_ctrl_c_waits_for_a_database_that_hangs_no_longer_than_it_says(mapping: Path, tmp_path: Path) -> None:
+    log, place = tmp_path / "a.log", tmp_path / "s.db"
+    log.write_text(w3c(items(6000, 60.0)))
+    stopped: list[int] = []
+    with ephemeral_postgres(settings={"fsync": "off", "shared_buffers": "16MB"}) as server:
+        fill(server.dsn)
+        command = ["replay", str(log), "--map", str(mapping), "--to", server.dsn, "--store", str(place)]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "brickyard", *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        try:
+            measured(place)
+            for pid in processes_of(server):
+                os.kill(pid, signal.SIGSTOP)
+                stopped.append(pid)
+            time.sleep(1.0)  # 100 calls a second are due, and none is answered
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=60)
+        finally:
+            for pid in stopped:
+                os.kill(pid, signal.SIGCONT)
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+    assert process.returncode == 130
+    assert "waiting up to 5 s for calls that the database has not answered" in said
+    with Store(place, must_exist=True) as kept:
+        record = kept.record(1)
+    assert record.info.outcome == "interrupted"
+    assert replay_pages.pages([record])[0].calls > 20
+    assert record.events_of("phase_end")[0]["outstanding"] > 0
+
+
 REFUSED = {
     "no such table": ("select * from nothing where id = :id", "42P01"),
     "no such function": ("select nothing(:id)", "42883"),

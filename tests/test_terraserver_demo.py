@@ -49,6 +49,13 @@ def test_the_demonstration_prints_both_tables_and_the_head_room(
     assert study.about["server"]["settings"]["fsync"] == "off"
     assert [record.info.outcome for record in records] == ["done", "done"]
     fire, timed = records
+    # Its server and its logs lie somewhere else each time; by what records call them, its runs are one history.
+    for info in (fire.info, timed.info):
+        assert info.targets == ["terraserver-demo"]
+        assert not any("/" in log for log in info.plan["replay"]["logs"])
+        assert str(volume) not in json.dumps([info.plan, info.targets, info.options])
+    assert main(["history", "terraserver-demo", "--store", str(place), "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["target"] == "terraserver-demo"
     # Every call found its tile: none failed, none gave another number of rows than the mapping expects.
     for record in records:
         every = replay_pages.pages([record])[-1]

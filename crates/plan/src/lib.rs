@@ -8,6 +8,7 @@ mod limit;
 mod overrides;
 mod profile;
 mod program;
+mod reading;
 mod spread;
 mod units;
 mod validate;
@@ -17,7 +18,10 @@ pub use limit::{Limit, LimitFigure, Threshold, TimeKind};
 pub use overrides::Override;
 pub use profile::*;
 pub use program::{DirectoryChoice, Program, SizeRange, Unit};
-pub use units::{Bytes, Duration, Passes, Percent, Position, Span, format_bytes, parse_bytes, parse_duration_ns};
+pub use reading::{Fault, NO_SUCH_KEY, line_of, near, reader_words};
+pub use units::{
+    Bytes, Duration, Passes, Percent, Position, Span, format_bytes, parse_bytes, parse_bytes_per_s, parse_duration_ns,
+};
 pub use validate::{MAX_DEPTH, MAX_REQUEST_BYTES, MAX_WORKERS};
 
 /// What is wrong with a profile: one line that names the key and the remedy.
@@ -31,6 +35,8 @@ impl std::fmt::Display for PlanError {
 }
 
 impl std::error::Error for PlanError {}
+
+use reading::one_line;
 
 impl PlanError {
     /// What is quoted of the user's text may hold line breaks.
@@ -46,15 +52,15 @@ impl Profile {
     }
 
     fn read_toml(text: &str, overrides: &[Override]) -> Result<Profile, PlanError> {
-        let mut table: toml::Table = toml::from_str(text).map_err(|e| PlanError(toml_error(text, &e)))?;
+        let mut table: toml::Table = toml::from_str(text).map_err(|e| PlanError(reader_words(text, &e)))?;
         for item in overrides {
             item.apply(&mut table)?;
         }
         // A second reading from text keeps the line numbers in messages; after an override there is no such text.
         let profile: Profile = if overrides.is_empty() {
-            toml::from_str(text).map_err(|e| PlanError(toml_error(text, &e)))?
+            toml::from_str(text).map_err(|e| PlanError(reader_words(text, &e)))?
         } else {
-            Profile::deserialize_value(table)?
+            Profile::overridden(text, table, overrides)?
         };
         profile.validate()?;
         Ok(profile)
@@ -72,51 +78,23 @@ impl Profile {
         serde_json::to_string(self).expect("a profile holds nothing that JSON cannot carry")
     }
 
-    fn deserialize_value(table: toml::Table) -> Result<Profile, PlanError> {
+    /// `written` is what the user wrote, `table` what has become of it.
+    fn overridden(written: &str, table: toml::Table, overrides: &[Override]) -> Result<Profile, PlanError> {
         // By way of text, so that a message can name the key; its line means nothing to the user.
         let text = toml::to_string(&table).map_err(|e| PlanError(one_line(&e.to_string())))?;
-        toml::from_str(&text).map_err(|e| PlanError(explain(&text, &e)))
+        toml::from_str(&text).map_err(|e| {
+            let fault = Fault::of(&text, &e);
+            // The last that names the key is the one whose value stands there.
+            if let Some(blamed) = overrides.iter().rev().find(|o| o.sets(&fault.key)) {
+                return PlanError(format!("--set {blamed}: {}", fault.words));
+            }
+            let own = toml::from_str::<Profile>(written).err();
+            PlanError(own.map_or_else(|| fault.to_string(), |e| reader_words(written, &e)))
+        })
     }
 }
 
 /// The JSON Schema of a profile file.
 pub fn json_schema() -> String {
     serde_json::to_string_pretty(&schemars::schema_for!(Profile)).expect("a schema is plain JSON")
-}
-
-fn one_line(text: &str) -> String {
-    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    words.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
-}
-
-/// The message in the user's words, with the key that it speaks of.
-fn explain(text: &str, error: &toml::de::Error) -> String {
-    let mut message = one_line(error.message());
-    for (type_name, words) in
-        [("u32", "a whole number"), ("u64", "a whole number"), ("usize", "a whole number"), ("f64", "a number")]
-    {
-        if let Some(start) = message.strip_suffix(&format!("expected {type_name}")) {
-            message = format!("{start}expected {words}");
-        }
-    }
-    let Some(span) = error.span() else { return message };
-    if message == "duplicate key" {
-        let key = text.get(span).unwrap_or_default();
-        return format!("duplicate key `{key}`; leave one of them out");
-    }
-    let before = text.get(..span.start).and_then(|t| t.lines().last()).unwrap_or_default();
-    let key = before.trim_end().strip_suffix('=').map(str::trim_end).unwrap_or_default();
-    let key = key.rsplit(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next().unwrap_or_default();
-    if key.is_empty() || message.contains(&format!("`{key}`")) { message } else { format!("{key}: {message}") }
-}
-
-fn toml_error(text: &str, error: &toml::de::Error) -> String {
-    let message = explain(text, error);
-    match error.span() {
-        Some(span) => {
-            let line = text.as_bytes()[..span.start.min(text.len())].iter().filter(|b| **b == b'\n').count() + 1;
-            format!("line {line}: {message}")
-        }
-        None => message,
-    }
 }

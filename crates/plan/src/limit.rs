@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::PlanError;
 use crate::profile::Figure;
-use crate::units::{Bytes, Duration, parse_bytes, parse_duration_ns};
+use crate::units::{parse_bytes_per_s, parse_duration_ns};
 
 /// A limit on a whole step of a ramp: a time that must not pass `above`, or a rate that must reach `below`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -101,13 +101,11 @@ impl Limit {
             }
             // As everywhere, a bare number where a time is asked for means seconds.
             (Threshold::Number(value), _) => Ok(value * 1e9),
-            (Threshold::Text(text), LimitFigure::Throughput) => {
-                parse_bytes(text.trim_end_matches("/s")).map(|bytes| Bytes(bytes).0 as f64)
-            }
+            (Threshold::Text(text), LimitFigure::Throughput) => parse_bytes_per_s(text),
             (Threshold::Text(text), LimitFigure::Iops | LimitFigure::Dropped) => {
                 text.parse().map_err(|_| format!("{text} is not a number"))
             }
-            (Threshold::Text(text), _) => parse_duration_ns(text).map(|ns| Duration { ns }.ns as f64),
+            (Threshold::Text(text), _) => parse_duration_ns(text).map(|ns| ns as f64),
         }
     }
 

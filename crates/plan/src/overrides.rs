@@ -1,5 +1,6 @@
 //! Overrides: `key=value` pairs that change a profile before it is validated.
 
+use crate::reading::near;
 use crate::{PlanError, Profile};
 use std::sync::OnceLock;
 use toml::{Table, Value};
@@ -10,6 +11,14 @@ use toml::{Table, Value};
 pub struct Override {
     key: String,
     value: Value,
+    /// As it was written.
+    spoken: String,
+}
+
+impl std::fmt::Display for Override {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.spoken)
+    }
 }
 
 /// The schema of a profile, made once.
@@ -75,7 +84,13 @@ impl Override {
             .ok_or_else(|| PlanError(format!("`{text}` is not an override; write key=value such as depth=8")))?;
         let value = value.trim();
         let parsed = toml::from_str::<Table>(&format!("v = {value}")).ok().and_then(|mut t| t.remove("v"));
-        Ok(Override { key: key.trim().to_string(), value: parsed.unwrap_or_else(|| Value::String(value.to_string())) })
+        let (key, spoken) = (key.trim().to_string(), format!("{}={value}", key.trim()));
+        Ok(Override { key, value: parsed.unwrap_or_else(|| Value::String(value.to_string())), spoken })
+    }
+
+    /// Whether it gives a value to a key of this name.
+    pub(crate) fn sets(&self, key: &str) -> bool {
+        self.key.rsplit('.').next() == Some(key)
     }
 
     pub(crate) fn apply(&self, profile: &mut Table) -> Result<(), PlanError> {
@@ -129,7 +144,7 @@ impl Override {
         if let ([leaf], false) = (path.as_slice(), path.iter().any(|word| is_key(word)))
             && let Some(table) = table_of(leaf, &[in_phase.as_slice(), &in_stream].concat())
         {
-            return Override { key: format!("{table}.{leaf}"), value: self.value.clone() }.apply(profile);
+            return Override { key: format!("{table}.{leaf}"), ..self.clone() }.apply(profile);
         }
         let leaf = *path.last().expect("split gives at least one part");
         let every = [in_profile, in_phase, in_stream, of_programs].concat();
@@ -140,9 +155,8 @@ impl Override {
                 self.key
             )));
         }
-        let near =
-            every.iter().min_by_key(|k| distance(k, leaf)).filter(|k| distance(k, leaf) <= 2.min(leaf.len() / 2));
-        let hint = near.map(|k| format!("; did you mean `{k}`?")).unwrap_or_default();
+        let every: Vec<&str> = every.iter().map(String::as_str).collect();
+        let hint = near(leaf, &every).map(|k| format!("; did you mean `{k}`?")).unwrap_or_default();
         Err(PlanError(format!("--set {}: this profile has no such key{hint}", self.key)))
     }
 }
@@ -185,20 +199,4 @@ fn tables<'a>(table: &'a mut Table, key: &str) -> Vec<&'a mut Table> {
 
 fn name_of(table: &Table) -> &str {
     table.get("name").and_then(Value::as_str).unwrap_or_default()
-}
-
-/// Levenshtein distance, for "did you mean".
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replace = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = replace.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }

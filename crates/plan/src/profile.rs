@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
+    #[serde(default)]
     pub title: String,
     /// Where the load comes from: a study, a tool, a trace.
     #[serde(default)]

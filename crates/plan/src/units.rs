@@ -1,9 +1,9 @@
-//! Sizes, durations and shares as people write them: `8K` is 8 KiB, as in every storage tool.
+//! Sizes, durations and shares as people write them: `8K` is 8 KiB, as in every storage tool; `4TB` is what is sold.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-/// A number of bytes. Text: `512`, `8K`, `8KiB`, `1.5 MiB`, `10MB` is still 10 MiB. Binary prefixes throughout.
+/// A number of bytes. Text: `512`, `8K`, `8KiB`, `1.5 MiB`, and `500GB` for 5 * 10^11; see [`parse_bytes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Default)]
 #[serde(transparent)]
 pub struct Bytes(pub u64);
@@ -13,7 +13,7 @@ impl JsonSchema for Bytes {
         "Bytes".into()
     }
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({"type": ["string", "integer"], "description": "512, 8KiB, 2GiB; prefixes are binary"})
+        schemars::json_schema!({"type": ["string", "integer"], "description": "512, 8KiB, 8K, 2GiB: powers of 1024; 500GB, 4TB: powers of 1000"})
     }
 }
 
@@ -48,24 +48,31 @@ pub struct Span {
 
 const PREFIXES: [(char, u32); 6] = [('k', 10), ('m', 20), ('g', 30), ('t', 40), ('p', 50), ('e', 60)];
 
-/// Parses a size. Units are binary whatever their spelling (`K`, `KB`, `KiB`), case is ignored, a fraction is allowed
-/// where it gives whole bytes.
-pub fn parse_bytes(text: &str) -> Result<u64, String> {
-    let refuse = || format!("`{text}` is not a size; write for example 512, 8KiB or 2GiB");
+/// Bytes of a unit. One rule for the whole tool: a letter alone and `KiB`, `MiB`, … are powers of 1024; `MB`, `GB`, …
+/// are powers of 1000, as capacities are sold, and as they are written wherever this tool writes them.
+fn unit_bytes(unit: &str) -> Option<u128> {
+    if matches!(unit, "" | "b" | "byte" | "bytes") {
+        return Some(1);
+    }
+    let (prefix, shift) = PREFIXES.iter().find(|(prefix, _)| unit.starts_with(*prefix))?;
+    match unit.strip_prefix(*prefix)? {
+        "" | "i" | "ib" => Some(1 << shift),
+        "b" => Some(1000u128.pow(shift / 10)),
+        _ => None,
+    }
+}
+
+/// A size as a fraction: so many bytes, in so many parts.
+fn read_size(text: &str, wanted: &str) -> Result<(u128, u128), String> {
+    let refuse = || format!("`{text}` is not {wanted}");
     let lower = text.trim().to_ascii_lowercase();
     let split = lower.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(lower.len());
     let (number, unit) = (lower[..split].trim(), lower[split..].trim());
-    let shift = match unit {
-        "" | "b" | "byte" | "bytes" => 0,
-        _ => {
-            let prefix = unit.chars().next().ok_or_else(refuse)?;
-            let (_, shift) = PREFIXES.iter().find(|(c, _)| *c == prefix).ok_or_else(refuse)?;
-            if !matches!(&unit[1..], "" | "b" | "i" | "ib") {
-                return Err(refuse());
-            }
-            *shift
-        }
-    };
+    let unit_bytes = unit_bytes(unit).ok_or_else(refuse)?;
+    if unit == "kb" {
+        // Half of the field writes it for 1024, and a request of 64,000 bytes is nobody's wish.
+        return Err(format!("`{text}`: KB is 1024 bytes to some and 1000 to others; write KiB for 1024"));
+    }
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() || fraction.len() > 15 || (number.contains('.') && fraction.is_empty()) {
         return Err(refuse());
@@ -74,11 +81,25 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let whole: u128 = whole.parse::<u64>().map_err(|_| too_large())?.into();
     let scale = 10u128.pow(fraction.len() as u32);
     let fraction: u128 = if fraction.is_empty() { 0 } else { fraction.parse::<u64>().map_err(|_| refuse())?.into() };
-    let scaled = (whole * scale + fraction) << shift;
+    let scaled = (whole * scale + fraction).checked_mul(unit_bytes).ok_or_else(too_large)?;
+    if scaled / scale > u64::MAX.into() { Err(too_large()) } else { Ok((scaled, scale)) }
+}
+
+/// Parses a size; [`unit_bytes`] says what its unit is. Case is ignored, a fraction is allowed where it gives whole
+/// bytes.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    let (scaled, scale) = read_size(text, "a size; write for example 512, 8KiB or 2GiB")?;
     if !scaled.is_multiple_of(scale) {
         return Err(format!("`{text}` is not a whole number of bytes"));
     }
-    u64::try_from(scaled / scale).map_err(|_| too_large())
+    u64::try_from(scaled / scale).map_err(|_| format!("`{text}` is larger than 2^64 bytes"))
+}
+
+/// Parses a throughput such as `118.65MiB/s`, with or without its `/s`; parts of a byte are no fault of it.
+pub fn parse_bytes_per_s(text: &str) -> Result<f64, String> {
+    let size = text.trim();
+    let read = read_size(size.strip_suffix("/s").unwrap_or(size), "a throughput; write for example 118.65MiB/s");
+    read.map(|(scaled, scale)| scaled as f64 / scale as f64)
 }
 
 /// Writes a size with the largest binary prefix that leaves a whole number, such as `8KiB`.
@@ -143,8 +164,8 @@ impl<T> de::Visitor<'_> for NumberOrText<T> {
         (self.from_integer)(v).map_err(E::custom)
     }
     fn visit_i64<E: de::Error>(self, v: i64) -> Result<T, E> {
-        let v = u64::try_from(v).map_err(|_| E::custom(format!("{v} is negative, expected {}", self.expecting)))?;
-        (self.from_integer)(v).map_err(E::custom)
+        let whole = u64::try_from(v).map_err(|_| E::invalid_value(de::Unexpected::Signed(v), &self))?;
+        (self.from_integer)(whole).map_err(E::custom)
     }
     fn visit_f64<E: de::Error>(self, v: f64) -> Result<T, E> {
         (self.from_float)(v).map_err(E::custom)

@@ -55,6 +55,11 @@ fn parse_bytes(text: &str) -> PyResult<u64> {
 }
 
 #[pyfunction]
+fn parse_bytes_per_s(text: &str) -> PyResult<f64> {
+    plan::parse_bytes_per_s(text).map_err(PyValueError::new_err)
+}
+
+#[pyfunction]
 fn format_bytes(bytes: u64) -> String {
     plan::format_bytes(bytes)
 }
@@ -83,6 +88,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(spread, module)?)?;
     module.add_function(wrap_pyfunction!(video_formats, module)?)?;
     module.add_function(wrap_pyfunction!(parse_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(parse_bytes_per_s, module)?)?;
     module.add_function(wrap_pyfunction!(format_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(parse_duration_ns, module)?)?;
     module.add_function(wrap_pyfunction!(check_idle, module)?)?;

@@ -5,7 +5,7 @@ mod common;
 mod loops;
 
 use loops::{Places, brick, closed_loop, random_rate};
-use sim::brick::resolve;
+use sim::brick::{DriveParameters, resolve};
 use sim::member::Kind;
 use sim::system::{Request, System};
 
@@ -113,13 +113,64 @@ fn a_write_cache_that_survives_a_power_cut_cannot_be_turned_off() {
 fn a_part_takes_changes_of_its_keys_and_says_which_it_has() {
     let slow = random_rate(&brick("wd2500jd,drive.rpm=5400"), Kind::Read, 1);
     assert!(slow < random_rate(&brick("wd2500jd"), Kind::Read, 1) * 0.95);
-    assert!(
-        refused("wd2500jd,drive.rpms=5400").contains("unknown field `rpms`"),
-        "{}",
-        refused("wd2500jd,drive.rpms=5400")
-    );
-    assert!(refused("wd2500jd,controller.ports=4").contains("no such part"));
-    assert!(refused("wd2500jd,disk.rpm=5400").contains("PART.KEY for the parts drive, controller"));
+    for (spoken, said) in [
+        ("wd2500jd,drive.rpms=5400", "drive.rpms=5400: no such key; did you mean `rpm`?"),
+        ("wd2500jd,drive.rmp=5400", "drive.rmp=5400: no such key; did you mean `rpm`?"),
+        ("wd2500jd,drive.colour=1", "drive.colour=1: no such key; `brickyard bricks show wd2500jd` has its keys"),
+        ("wd2500jd,drive.rpm=fast", "drive.rpm=fast: a whole number from 0 is needed"),
+        ("wd2500jd,drive.rpm=-1", "drive.rpm=-1: a whole number from 0 is needed"),
+        ("wd2500jd,drive.rpm=0", "drive.rpm = 0; a whole number from 1 to 100000 is needed"),
+        ("wd2500jd,drive.outer_mb_per_s=-3", "drive.outer_mb_per_s = -3; a number above 0 is needed"),
+        ("wd2500jd,drive.cache_bytes=-1", "drive.cache_bytes=-1: a size such as 8KiB is needed"),
+        ("wd2500jd,drive.cache_bytes=many", "drive.cache_bytes=many: `many` is not a size"),
+        ("wd2500jd,drive.capacity_bytes=1", "drive.capacity_bytes = 1B; a size from 1MiB to 256TiB is needed"),
+        ("wd2500jd,drive.head_switch=soon", "drive.head_switch=soon: `soon` is not a time span"),
+        ("wd2500jd,drive.write_cache=maybe", "drive.write_cache=maybe: true or false is needed"),
+        ("wd2500jd,drive.scheduler=fiffo", "drive.scheduler=fiffo: `none`, `fifo`, `sptf` or `c-look` is needed"),
+        ("wd2500jd,drive.kind=tape", "drive.kind=tape: `rotating`, `ssd` or `cloud` is needed"),
+        ("wd2500jd,controller.ports=4", "controller.ports: this brick has no controller"),
+        ("terraserver-2003,controller.cache=4MiB", "controller.cache=4MiB: no such key; did you mean `cache_bytes`?"),
+        ("terraserver-2003,memebrs=4", "memebrs=4: `memebrs` is no key of a brick; did you mean `members`?"),
+        ("terraserver-2003,drve.rpm=4", "did you mean `drive.rpm`?"),
+        ("wd2500jd,disk.rpm=5400", "PART.KEY for the parts drive, controller"),
+        ("terraserver-2003,drive=wd2500jb", "drive=wd2500jb: no such brick file; did you mean `wd2500jd`?"),
+        ("terraserver-203", "no such brick; did you mean `terraserver-2003`?"),
+        ("3ware-8506-8", "is a controller"),
+    ] {
+        let said_of = refused(spoken);
+        assert!(said_of.contains(said) && said_of.lines().count() == 1 && said_of.len() < 200, "{spoken}: {said_of}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_file_of_the_users_own_is_told_with_its_line() {
+    let drive = common::brick_texts()["drives/wd2500jd"].clone();
+    let array = "title = \"own\"\ndrive = \"wd2500jd\"\nlevel = \"jbod\"\nmembers = 1\n";
+    let changed = format!("{array}[changes.drive]\nrpm = \"fast\"\n[basis.drive]\nrpm = \"derived: a guess\"\n");
+    let line_of = |text: &str, key: &str| 1 + text.lines().position(|l| l.starts_with(key)).expect("a key");
+    for (text, said) in [
+        (
+            array.replace("members = 1", "members = \"many\""),
+            "line 4: members: \"many\" was given; a whole number".into(),
+        ),
+        (array.replace("level", "levle"), "line 3: levle: no such key; did you mean `level`?".into()),
+        (array.replace("\"jbod\"", "\"raid7\""), "line 3: level: `raid7` was given; `jbod`, `raid0`".into()),
+        (format!("{array}broken = \n"), "line 5: ".into()),
+        (changed, "line 6: drive.rpm=fast: a whole number from 0 is needed".into()),
+        (
+            drive.replace("rpm = 7200", "rpm = \"fast\""),
+            format!("line {}: rpm: \"fast\" was given", line_of(&drive, "rpm")),
+        ),
+        (
+            drive.replace("heads = ", "headss = "),
+            format!("line {}: headss: no such key; did you mean `heads`?", line_of(&drive, "heads")),
+        ),
+    ] {
+        let mut texts = common::brick_texts();
+        texts.insert("files/./own.toml".into(), text.clone());
+        let error = resolve("./own.toml", &texts, &[]).expect_err(&text);
+        assert!(error.starts_with(&format!("./own.toml: {said}")) && error.lines().count() == 1, "{error}");
+    }
 }
 
 #[test]
@@ -130,7 +181,17 @@ fn an_array_file_that_changes_a_part_says_where_the_value_comes_from() {
     let error = resolve("own", &texts, &[]).expect_err("a value without a basis");
     assert!(error.contains("[basis.drive] must call rpm"), "{error}");
     texts.insert("arrays/own".into(), format!("{file}[basis.drive]\nrpm = \"derived: a guess\"\n"));
-    resolve("own", &texts, &[]).expect("a brick");
+    let rpm = |overrides: &[&str]| {
+        let overrides: Vec<String> = overrides.iter().map(|o| (*o).into()).collect();
+        match resolve("own", &texts, &overrides).expect("a brick").drive {
+            DriveParameters::Rotating(p) => p.rpm,
+            _ => 0,
+        }
+    };
+    assert_eq!(rpm(&[]), 10_000);
+    // What the file changes is of the drive that it names; another brings its own values, and takes the user's.
+    assert_eq!(rpm(&["drive=barracuda-es-500"]), 7200);
+    assert_eq!(rpm(&["drive.rpm=5400", "drive=barracuda-es-500"]), 5400);
 }
 
 #[test]
@@ -227,5 +288,35 @@ fn rows_of_parity_that_are_written_in_order_need_no_reads() {
             let ideal = alone * f64::from(members - parity);
             assert!(rate > 0.6 * ideal, "{level} of {members}, {request_kib} KiB: {rate:.0} of {ideal:.0} MB/s");
         }
+    }
+}
+
+#[test]
+fn behind_a_controller_the_background_takes_its_processor_and_its_bus() {
+    let shelf = "overland-2007-sata,level=raid5,controller.bus_read_efficiency=1,controller.bus_write_efficiency=1";
+    let idle = |condition: &str, changed: &str| {
+        let mut system = System::new(&brick(&format!("{shelf},condition={condition},{changed}"))).expect("a brick");
+        system.advance(20_000_000_000);
+        (system.background_bytes as f64 / 20.0 / 1e6, system.busy_ns().1[0] as f64 / 20e9)
+    };
+    for condition in ["rebuilding", "initializing", "scrubbing"] {
+        let (wide, share) = idle(condition, "controller.bus_mb_per_s=1000");
+        assert!(wide > 20.0 && (share - wide / 1000.0).abs() < 0.005, "{condition}: {wide} MB/s, {share} of the bus");
+        let (narrow, share) = idle(condition, "controller.bus_mb_per_s=10");
+        assert!((8.5..10.2).contains(&narrow) && share > 0.85, "{condition}: {narrow} MB/s over a bus of 10");
+        // Chunks of 64 KiB, one of them every 10 ms.
+        let busy = "controller.bus_mb_per_s=1000,controller.read_command=10ms,controller.write_command=10ms";
+        let (commanded, _) = idle(condition, busy);
+        assert!((6.0..6.7).contains(&commanded), "{condition}: {commanded} MB/s at 100 commands a second");
+        // Users and the background share the bus.
+        let spoken =
+            format!("{shelf},condition={condition},controller.bus_mb_per_s=10,controller.rebuild_min_mb_per_s=5");
+        let mut system = System::new(&brick(&spoken)).expect("a brick");
+        let mut places = Places::of(&system);
+        let users = closed_loop(&mut system, Kind::Read, 65_536, 8, 2_000, || places.next());
+        let seconds = 2_000.0 / users;
+        let (users, background) = (users * 0.065_536, system.background_bytes as f64 / seconds / 1e6);
+        assert!(background > 0.5 && users > 2.0, "{condition}: {users} MB/s beside {background}");
+        assert!(users + background < 10.2, "{condition}: {users} MB/s beside {background} over a bus of 10");
     }
 }

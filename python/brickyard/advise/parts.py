@@ -84,7 +84,18 @@ def _place(name: str) -> str:
     for place in (f"drives/{name}", f"controllers/{name}"):
         if place in texts:
             return place
-    raise BadInputError(f"{name}: no modelled drive or controller; `brickyard advise parts` lists them")
+    own = texts.get(f"files/{name}")
+    if own is None:
+        raise BadInputError(f"{name}: no modelled drive or controller; `brickyard advise parts` lists them")
+    try:
+        keys = tomllib.loads(own)
+    except tomllib.TOMLDecodeError as error:
+        raise BadInputError(f"{name}: {one_line(error)}") from error
+    if "kind" in keys or "ports" in keys:
+        return f"drives/{name}" if "kind" in keys else f"controllers/{name}"
+    raise BadInputError(
+        f"{name}: an array of your own is no part; `brickyard run` and `advise predict` take sim:{name}"
+    )
 
 
 def _price(text: str) -> tuple[str, float]:

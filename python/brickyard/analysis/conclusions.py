@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
 
+from brickyard.analysis.idle import idle_switches
 from brickyard.analysis.pivot import Axis, Entry, Pivot
 from brickyard.analysis.samples import Difference, difference
+from brickyard.store import Record
 from brickyard.units import three_digits
 
 EQUAL_SHARE = 0.01
@@ -33,8 +35,9 @@ class Contest:
     is_known: bool = True
 
 
-def conclusions(pivots: Sequence[Pivot]) -> list[str]:
-    said: list[str] = []
+def conclusions(pivots: Sequence[Pivot], records: Sequence[Record] = ()) -> list[str]:
+    """`records` are the runs that the tables were made of; a condition that changed nothing of one is said first."""
+    said = idle_switches(records)
     axes: dict[str, Axis] = {}
     for pivot in pivots:
         axes |= {axis.name: axis for axis in (*pivot.row_axes, *pivot.column_axes)}

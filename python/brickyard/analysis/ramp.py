@@ -150,7 +150,7 @@ def limit_text(threshold: float | str, figure: str) -> str:
     if figure == "iops":
         return f"{format_iops(float(threshold))} IOPS"
     if figure == "throughput":
-        moved = float(threshold) if not isinstance(threshold, str) else _core.parse_bytes(threshold.removesuffix("/s"))
+        moved = float(threshold) if not isinstance(threshold, str) else _core.parse_bytes_per_s(threshold)
         return f"{format_mib_per_s(moved)} MiB/s"
     if figure == "dropped":
         return f"{float(threshold):g} frames"

@@ -5,10 +5,13 @@ Refusal: no parsing. What a brick may say is known to `crates/sim` alone.
 
 from __future__ import annotations
 
+import difflib
 import json
+from collections.abc import Iterator
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json, default_place
@@ -113,6 +116,31 @@ def is_override(change: str) -> bool:
     keys, parts = override_keys()
     key = change.split("=", 1)[0].strip()
     return key in keys or ("." in key and key.split(".", 1)[0] in parts)
+
+
+def meant(change: str) -> str | None:
+    """The key of a brick that was perhaps meant by one that neither bricks nor profiles have."""
+    keys, parts = override_keys()
+    head, dot, within = change.split("=", 1)[0].strip().partition(".")
+    of_profiles = _profile_keys()
+    if within.rsplit(".", 1)[-1] in of_profiles or (not dot and head in of_profiles):
+        return None
+    near = difflib.get_close_matches(head, [*of_profiles, *parts, *([] if dot else keys)], n=1)
+    return f"{near[0]}{dot}{within}" if near and near[0] not in of_profiles else None
+
+
+@cache
+def _profile_keys() -> frozenset[str]:
+    """Every name that is a key somewhere in a profile."""
+    from brickyard import _core
+
+    def names(schema: Any) -> Iterator[str]:
+        if isinstance(schema, dict):
+            yield from schema.get("properties", {})
+        for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+            yield from names(part)
+
+    return frozenset(names(json.loads(_core.schema())))
 
 
 PACES = ("rebuild_min_mb_per_s", "rebuild_max_mb_per_s", "rebuild_writing_mb_per_s")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as jsonlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -16,11 +16,12 @@ from brickyard.advise import buy as buying
 from brickyard.advise import parts as parts_of
 from brickyard.advise.lifetime import DEFAULT_MTTF_HOURS
 from brickyard.advise.simulate import unverified, writes
+from brickyard.analysis.idle import idle_switch_lines
 from brickyard.analysis.verdict import Finding
 from brickyard.analysis.verdict_words import figure_text, threshold_text
 from brickyard.cli import conditioning, options
 from brickyard.cli.judging import sold_capacity
-from brickyard.cli.output import emit, stderr, stdout, table
+from brickyard.cli.output import emit, print_line, stderr, stdout, table
 from brickyard.errors import BadInputError
 from brickyard.report.pictures import Picture
 from brickyard.store import Json
@@ -47,7 +48,7 @@ def buy(
     parts: PartWords = (),
     price: Annotated[tuple[str, ...], Parameter(negative="", help="NAME=USD of a part. May be repeated.")] = (),
     capacity: Annotated[
-        str | None, Parameter(help="Usable capacity that is needed, such as 1TB of 10^12 bytes.")
+        str | None, Parameter(help="Usable capacity that is needed, such as 1TB (10^12 bytes) or 1TiB.")
     ] = None,
     budget: Annotated[float | None, Parameter(help="USD that may be spent.")] = None,
     fastest: Annotated[bool, Parameter(negative="", help="The fastest instead of the cheapest.")] = False,
@@ -94,6 +95,9 @@ def buy(
             f"none of {len(among)} bricks has a price, fits the budget and has the capacity; add parts or --price"
         )
     console.print(f"{len(fitting)} bricks can be put together; at most {most} are simulated", markup=False)
+    notes = _idle(fitting, wanted)
+    for line in notes:
+        print_line(console, line)
     with console.status("modelled bricks") as status:
         found = buying.search(
             fitting,
@@ -120,6 +124,7 @@ def buy(
                 "not_simulated": found.left_out,
                 "without_price": unpriced,
                 "mttf_hours": mttf,
+                "notes": notes,
                 "pictures": written,
             }
         )
@@ -167,6 +172,13 @@ def _write(picture: Picture | None, output: Path | None) -> list[str]:
     return [str(output / f"{picture.name}.{ending}") for ending in ("png", "svg")]
 
 
+def _idle(candidates: Sequence[buying.Candidate], wanted: buying.Wanted) -> list[str]:
+    """A condition that is asked for and changes nothing of some bricks; those are told by their drives."""
+    if "write_cache_off" not in wanted.conditions:
+        return []
+    return idle_switch_lines((f"{c.drive.name} on {c.keeper.name}", c.resolved["brick"]) for c in candidates)
+
+
 class _Progress:
     """How many bricks are done, and how long the rest takes at the pace so far."""
 
@@ -187,25 +199,22 @@ def _print_found(
     head = f"Meet the rulers ({count})" if found.ranked else f"None meets the rulers ({count}); the nearest:"
     out.print(head, style="bold", markup=False)
     for number, trial in enumerate(shown, 1):
-        out.print(f"{number}  {trial.candidate.name}", markup=False)
+        print_line(out, f"{number}  {trial.candidate.name}")
         for line in [] if trial.met else _failures(trial):
-            out.print(f"   {line}", markup=False, soft_wrap=True)
+            print_line(out, f"   {line}")
     names = ("", "USD", "usable", "rebuild", "data loss", *(c.replace("_", " ") for c in wanted.conditions))
     columns = [(name, "right") for name in names]
     if found.ranked:
         columns.append(("least room", "left"))
     out.print()
-    out.print(table("", columns, [_row(n, t, wanted) for n, t in enumerate(shown, 1)]))
-    out.print(
+    out.print(table("", columns, [_row(n, t, wanted) for n, t in enumerate(shown, 1)], keys=1))
+    print_line(
+        out,
         f"rates in {'MiB/s' if wanted.throughput else 'requests/s'}; rebuild: under this load all day; data loss: mean "
         f"time, drives failing after {mttf:,.0f} h, independent of each other, unreadable sectors by the data sheet",
-        markup=False,
-        soft_wrap=True,
     )
     if unpriced:
-        out.print(
-            f"left out, no price: {', '.join(unpriced)}; --price NAME=USD gives one", markup=False, soft_wrap=True
-        )
+        print_line(out, f"left out, no price: {', '.join(unpriced)}; --price NAME=USD gives one")
     for path in written[:1]:
         out.print(f"picture: {path}", markup=False, soft_wrap=True)
 
@@ -284,5 +293,5 @@ def parts(*, json: options.Json = False) -> int:
         for p in group
     ]
     columns = [("part", "left"), ("kind", "left"), ("interface", "left"), ("USD", "right"), ("price from", "left")]
-    stdout(fitted=True).print(table("", columns, rows, wrapped=("interface", "price from")))
+    stdout().print(table("", columns, rows, wrapped=("interface", "price from")))
     return 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from brickyard.cli import options
-from brickyard.cli.output import emit, stderr, stdout, table
+from brickyard.cli.output import emit, print_line, stderr, stdout, table
 from brickyard.errors import BadInputError
 
 if TYPE_CHECKING:
@@ -96,8 +96,8 @@ def _print(found: Charts) -> None:
         if chart == SUITABILITY:
             names.append("turns at a price")
             rows = [[*row, cell.why] for row, cell in zip(rows, cells, strict=True)]
-        out.print(table(f"{chart} ({study})", [(name, "left") for name in names], rows))
+        out.print(table(f"{chart} ({study})", [(name, "left") for name in names], rows, keys=2))
         for line in footnotes(found, chart):
-            out.print(line, markup=False, soft_wrap=True)
+            print_line(out, line)
         out.print()
     out.print(f"{found.agree} of {found.compared} ratings agree.", style="bold", markup=False)

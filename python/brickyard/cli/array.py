@@ -15,8 +15,8 @@ from brickyard.arrays import Array, Sheet, life
 from brickyard.cli import options
 from brickyard.cli.conditioning import parse_rate
 from brickyard.cli.output import emit, stderr, stdout, table
-from brickyard.cli.target import parse_size
 from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError
+from brickyard.reading import parsed_bytes
 from brickyard.units import format_mib_per_s, format_percent, format_seconds, format_size
 
 app = App(name="array", help="The arrays of this host: states, members, progress, and what is done to them.")
@@ -142,6 +142,12 @@ def _need(manage: bool, what: str) -> None:
         raise BadInputError(f"{what}: would change an array, which needs --manage")
 
 
+def _managed(address: str, manage: bool) -> Array:
+    """The array that is to be changed."""
+    _need(manage, address)
+    return arrays.named(address)
+
+
 def _say(text: str) -> None:
     stderr().print(text, markup=False, soft_wrap=True)
 
@@ -179,7 +185,7 @@ def create(
     destroys = i_know_this_destroys_data
     made: Array
     if place.startswith("/dev/"):
-        chunk_bytes = parse_size(chunk)
+        chunk_bytes = None if chunk is None else parsed_bytes(chunk, "--chunk")
         made = life.create_md(
             place,
             level,
@@ -205,8 +211,7 @@ def destroy(
     i_know_this_destroys_data: options.DestroysData = False,
     json: options.Json = False,
 ) -> int:
-    _need(manage, address)
-    array = arrays.named(address)
+    array = _managed(address, manage)
     freed = life.destroy(array, destroys_data=i_know_this_destroys_data)
     if json:
         emit({"destroyed": array.name, "freed": freed})
@@ -225,8 +230,7 @@ def fail(
     json: options.Json = False,
 ) -> int:
     """A hot spare, where there is one, takes its place at once."""
-    _need(manage, address)
-    array = arrays.named(address)
+    array = _managed(address, manage)
     array.check_redundant()
     chosen = member or array.failable()
     array.fail(chosen)
@@ -245,8 +249,7 @@ def spare(
     wait: Wait = False,
     json: options.Json = False,
 ) -> int:
-    _need(manage, address)
-    array = arrays.named(address)
+    array = _managed(address, manage)
     life.add_spare(array, device, destroys_data=i_know_this_destroys_data)
     return _ended(array, wait, json)
 
@@ -263,8 +266,7 @@ def replace(
     wait: Wait = False,
     json: options.Json = False,
 ) -> int:
-    _need(manage, address)
-    array = arrays.named(address)
+    array = _managed(address, manage)
     life.replace(array, old, new, destroys_data=i_know_this_destroys_data)
     return _ended(array, wait, json)
 
@@ -279,10 +281,9 @@ def grow(
     wait: Wait = False,
     json: options.Json = False,
 ) -> int:
-    _need(manage, address)
     if not devices:
         raise BadInputError(f"{address}: name the devices that it is to grow by")
-    array = arrays.named(address)
+    array = _managed(address, manage)
     life.grow(array, devices, destroys_data=i_know_this_destroys_data)
     return _ended(array, wait, json)
 
@@ -298,14 +299,13 @@ def scrub(
     wait: Wait = False,
     json: options.Json = False,
 ) -> int:
-    _need(manage, address)
-    array = arrays.named(address)
+    array = _managed(address, manage)
     if stop:
         array.stop_check()
     elif rate or wait:
         if not wait:
             raise BadInputError("--rate: the limit is taken back at the end, which has to be waited for; add --wait")
-        conditions.check_through(array, parse_rate(rate), _say)
+        conditions.check_through(array, parse_rate(rate, "--rate"), _say)
     else:
         array.prepare_work()
         array.start_check()

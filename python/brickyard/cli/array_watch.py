@@ -72,7 +72,7 @@ def watch(
 
     schedule = None
     if scrub_every:
-        rate = parse_rate(scrub_rate)
+        rate = parse_rate(scrub_rate, "--scrub-rate")
         schedule = Schedule(
             span_s("--scrub-every", scrub_every),
             lambda name: conditions.hold(name, "checking", manage=True, rate_bytes_per_s=rate, array=name, say=say),

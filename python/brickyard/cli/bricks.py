@@ -39,7 +39,7 @@ def list_bricks(*, json: options.Json = False) -> int:
         for _, item in found
     ]
     columns = [("target", "left"), ("members", "left"), ("capacity", "right"), ("title", "left")]
-    stdout(fitted=True).print(table("", columns, rows, wrapped=("title",)))
+    stdout().print(table("", columns, rows, wrapped=("title",)))
     return 0
 
 

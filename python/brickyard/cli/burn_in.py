@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -55,10 +57,6 @@ def burn_in(
     text, planned_ns = profiles.read("burn-in"), _duration(duration)
     profiles.validate(text, list(overrides))
     place = logs or (store or default_place()).parent / "burn-in"
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInputError(f"{place}: cannot be made: {error.strerror}; see --logs") from error
     accounts = [_account(Log(place, device), device, planned_ns, fresh=fresh) for device in devices]
     wishes = {
         "create_bytes": size_bytes if missing else None,
@@ -73,7 +71,7 @@ def burn_in(
             spoken[device] = time.monotonic()
             console.print(_progress(one.account), markup=False, soft_wrap=True)
 
-    with Store(store) as kept, Interrupt() as interrupt:
+    with _folder(place), Store(store) as kept, Interrupt() as interrupt:
         burn = BurnIn(kept, interrupt, say)
         ended = burn.run(
             lambda left_ns: profiles.validate(text, [*overrides, f"duration={left_ns}ns"]), accounts, wishes
@@ -84,6 +82,22 @@ def burn_in(
     else:
         _print(ended, place)
     return _exit_code(ended, interrupted=interrupted)
+
+
+@contextmanager
+def _folder(place: Path) -> Iterator[None]:
+    """Of what was made for logs and accounts, nothing stays where none was written."""
+    made = [folder for folder in (place, *place.parents) if not folder.exists()]
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInputError(f"{place}: cannot be made: {error.strerror}; see --logs") from error
+    try:
+        yield
+    finally:
+        for folder in made:
+            with suppress(OSError):
+                folder.rmdir()
 
 
 def _check(devices: tuple[str, ...], overwrite: tuple[str, ...]) -> None:
@@ -106,7 +120,8 @@ def _print(ended: list[Account], place: Path) -> None:
         for line in [account.refused, *account.changed]:
             if line:
                 out.print(f"{account.device}: {line}", markup=False, soft_wrap=True)
-    out.print(f"error logs and accounts: {place}", markup=False, soft_wrap=True)
+    if place.exists():
+        out.print(f"error logs and accounts: {place}", markup=False, soft_wrap=True)
 
 
 def _exit_code(ended: list[Account], *, interrupted: bool) -> int:
@@ -120,7 +135,6 @@ def _exit_code(ended: list[Account], *, interrupted: bool) -> int:
 def _account(log: Log, device: str, planned_ns: int, *, fresh: bool) -> tuple[Account, Log]:
     found = None if fresh else log.load()
     if found is None or found.is_over:
-        log.begin_anew()
         return Account(device, planned_ns), log
     found.planned_ns = planned_ns
     return found, log

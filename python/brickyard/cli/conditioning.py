@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from brickyard import _core, arrays, bricks, conditions
+from brickyard import arrays, bricks, conditions
 from brickyard.bricks import caches
-from brickyard.errors import BadInputError, one_line
+from brickyard.errors import BadInputError
+from brickyard.reading import parsed_bytes_per_s
 from brickyard.store import Json
 
 
@@ -102,11 +103,6 @@ def idle_rate(found: Sequence[Json]) -> bool:
     return not any(b["condition"] in at_work or (b["failures"] and b["spares"]) for b in found)
 
 
-def parse_rate(text: str | None) -> int | None:
+def parse_rate(text: str | None, at: str = "--rebuild-rate") -> int | None:
     """`20MiB` or `20MiB/s`."""
-    if text is None:
-        return None
-    try:
-        return _core.parse_bytes(text.removesuffix("/s"))
-    except ValueError as error:
-        raise BadInputError(f"--rebuild-rate: {one_line(error)}") from error
+    return None if text is None else parsed_bytes_per_s(text, at)

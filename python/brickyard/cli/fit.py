@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from brickyard import bricks
 from brickyard.advise.fitting import grid
-from brickyard.advise.fitting.course import Fall, falls
-from brickyard.advise.fitting.search import FITS, Fitted, Predicted, fit
-from brickyard.advise.fitting.seen import Seen, usable
+from brickyard.advise.fitting.course import falls
+from brickyard.advise.fitting.hints import hint, span
+from brickyard.advise.fitting.search import Fitted, fit
+from brickyard.advise.fitting.seen import usable
 from brickyard.advise.simulate import Brick, rates, simulate
 from brickyard.cli import options
-from brickyard.cli.output import emit, stderr, stdout, table
+from brickyard.cli.fit_words import Outcome, array_words, untold
+from brickyard.cli.output import emit, stderr
 from brickyard.cli.progress import Terminal
 from brickyard.cli.selection import open_store, select
 from brickyard.cli.target import Aim, aim
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.outputs import new_file
-from brickyard.store import Json, Record, Store
+from brickyard.store import Record, Store
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Runner, RunSpec
-from brickyard.units import format_iops
 
 RUNS = re.compile(r"latest|s?\d+|\d+-\d+")
 
@@ -41,6 +42,14 @@ def fit_brick(
     ] = None,
     each: Annotated[
         str | None, Parameter(help="How long each load is measured; else 1s, or up to 10s on slow storage.")
+    ] = None,
+    long: Annotated[
+        str | None,
+        Parameter(help="Adds one load of this duration, such as 10m: long enough to spend credits or fill a cache."),
+    ] = None,
+    long_load: Annotated[
+        Literal["random-writes", "sequential-writes", "random-reads"] | None,
+        Parameter(help="What --long adds; else random writes, or random reads where none are measured."),
     ] = None,
     reads_only: Annotated[bool, Parameter(negative="", help="Measures no writes.")] = False,
     size: options.Size = None,
@@ -59,11 +68,14 @@ def fit_brick(
     if not words:
         raise BadInputError("name a target to be measured, or runs such as s2")
     place = _place(name, output)
+    wanted = _wanted(each, long, long_load, reads_only=reads_only)
     if all(RUNS.fullmatch(word) for word in words):
+        if long is not None:
+            raise BadInputError("--long measures a target; name that, or a long run among the others")
         with open_store(store) as kept:
             records = select(kept, words).records
     elif len(words) == 1:
-        records = _measure(words[0], each, not reads_only, size, overwrite, i_know_this_destroys_data, store)
+        records = _measure(words[0], wanted, size, overwrite, i_know_this_destroys_data, store)
     else:
         raise BadInputError(f"{' '.join(words)}: name runs, or one target")
     loads, refused = usable(records)
@@ -75,13 +87,13 @@ def fit_brick(
     if not found:
         raise BadInputError("nothing to fit to: no rate of a single kind of request")
     best = found[0]
-    fallen = falls(records)
-    _write(best, place, target)
+    _write(found, place, target)
+    longer = hint(best.model, loads, capacity_bytes)
+    outcome = Outcome(found, target, place, spoken(place), refused, loads, falls(records), longer)
     if json:
-        emit({**_document(found, target, place, refused, loads), "falls": [fall.document() for fall in fallen]})
+        emit(outcome.document())
     else:
-        _print(found, target, place, refused, loads)
-        _print_falls(fallen)
+        outcome.print()
     return 1 if best.verdict == "does not fit" else 0
 
 
@@ -97,20 +109,37 @@ def _place(name: str | None, output: Path | None) -> Path:
     return bricks.own_directory() / f"{name}.toml"
 
 
+@dataclass(frozen=True)
+class _Wanted:
+    """What is measured; `each_s` None leaves it to the target's pace, `long_s` None measures no long load."""
+
+    each_s: float | None
+    long_s: float | None
+    long_load: str | None
+    writes: bool
+
+    def long_plan(self, *, writes: bool) -> list[str]:
+        load = self.long_load or ("random-writes" if writes else "random-reads")
+        return [] if self.long_s is None else [grid.long_plan(load, self.long_s)]
+
+
+def _wanted(each: str | None, long: str | None, long_load: str | None, *, reads_only: bool) -> _Wanted:
+    if long is None and long_load is not None:
+        raise BadInputError("--long-load needs --long DURATION")
+    if reads_only and long_load not in (None, "random-reads"):
+        raise BadInputError(f"--long-load {long_load} and --reads-only exclude each other")
+    long_s = None if long is None else _seconds("--long", long, LEAST_LONG_S)
+    return _Wanted(None if each is None else _seconds("--each", each, SHORTEST_S), long_s, long_load, not reads_only)
+
+
 def _measure(
-    target: str,
-    each: str | None,
-    writes: bool,
-    size: str | None,
-    overwrite: tuple[str, ...],
-    destroys_data: bool,
-    store: Path | None,
+    target: str, wanted: _Wanted, size: str | None, overwrite: tuple[str, ...], destroys_data: bool, store: Path | None
 ) -> list[Record]:
     """Every load is a run of its own; those of real targets are kept in the store."""
     if bricks.is_modelled(target):
-        return _measure_model(target, each, writes)
-    seconds = 1.0 if each is None else _seconds(each)
-    plans = grid.plans(seconds, writes=writes)
+        return _measure_model(target, wanted)
+    seconds = wanted.each_s or 1.0
+    plans = grid.plans(seconds, writes=wanted.writes)
     records: list[Record] = []
     with (
         Store(store) as kept,
@@ -118,15 +147,18 @@ def _measure(
         Interrupt() as interrupt,
         Terminal() as terminal,
     ):
-        for note in (*aimed.notes, _how_long(plans, seconds, fixed=each is not None)):
+        for note in (*aimed.notes, _how_long(plans, seconds, wanted)):
             terminal.note(note)
-        terminal.expect(len(plans))
+        terminal.expect(len(plans) + (wanted.long_s is not None))
         study = _Measuring(kept, Runner(kept, terminal, interrupt), aimed, terminal.note)
         outcome, message = study.run(plans[:1], records)
-        if each is None and records:
-            plans = grid.plans(grid.longer(seconds, _rate(records[0])), writes=writes)
+        if wanted.each_s is None and records:
+            plans = grid.plans(grid.longer(seconds, _rate(records[0])), writes=wanted.writes)
         if outcome == "done":
             outcome, message = study.run(plans[1:], records)
+        if outcome == "done":
+            # Last, since it leaves caches full and credits spent.
+            outcome, message = study.run(wanted.long_plan(writes=wanted.writes and not study.notes), records)
         study.end(outcome)
     if outcome == "interrupted":
         raise KeyboardInterrupt
@@ -135,10 +167,13 @@ def _measure(
     return records
 
 
-def _how_long(plans: list[str], seconds: float, *, fixed: bool) -> str:
-    whole_s = len(plans) * (seconds + grid.WARMUP_S)
-    slow = "" if fixed else f", on slow storage up to {whole_s * grid.MOST_LONGER / 60:.0f} min"
-    return f"{len(plans)} loads of {seconds:g} s: about {whole_s:.0f} s{slow}; then the fit, up to some minutes"
+def _how_long(plans: list[str], seconds: float, wanted: _Wanted) -> str:
+    whole_s, long_s = len(plans) * (seconds + grid.WARMUP_S), wanted.long_s or 0.0
+    most_s = whole_s * grid.MOST_LONGER + long_s
+    slow = "" if wanted.each_s is not None else f", on slow storage up to {most_s / 60:.0f} min"
+    added = f" and one of {span(long_s)}" if long_s else ""
+    about = f"{len(plans)} loads of {seconds:g} s{added}: about {whole_s + long_s:.0f} s{slow}"
+    return f"{about}; then the fit, up to some minutes"
 
 
 class _Measuring:
@@ -174,29 +209,33 @@ class _Measuring:
         return self.study
 
 
-def _seconds(text: str) -> float:
+def _seconds(option: str, text: str, least_s: float) -> float:
     from brickyard import _core
 
     try:
         seconds = _core.parse_duration_ns(text) / 1e9
     except ValueError as error:
-        raise BadInputError(f"--each: {error}") from error
-    if seconds < SHORTEST_S:
-        raise BadInputError(f"--each {text}: at least {SHORTEST_S:g}s")
+        raise BadInputError(f"{option}: {error}") from error
+    if seconds < least_s:
+        raise BadInputError(f"{option} {text}: at least {least_s:g}s")
     return seconds
 
 
-SHORTEST_S = 0.2
+SHORTEST_S, LEAST_LONG_S = 0.2, 2.0
 
 
 def _rate(record: Record) -> float:
     return rates(record)[0]
 
 
-def _measure_model(target: str, each: str | None, writes: bool) -> list[Record]:
+def _measure_model(target: str, wanted: _Wanted) -> list[Record]:
+    """In virtual time a long load costs little, so that there is always one."""
     brick = Brick(target.removeprefix(bricks.MODELLED))
-    seconds = grid.MODELLED_S if each is None else _seconds(each)
-    plans = grid.plans(seconds, writes=writes, requests=grid.MODELLED_REQUESTS)
+    plans = grid.plans(wanted.each_s or grid.MODELLED_S, writes=wanted.writes, requests=grid.MODELLED_REQUESTS)
+    if wanted.long_s is None and wanted.each_s is None:
+        load = "random-writes" if wanted.writes else "random-reads"
+        plans.append(grid.long_plan(load, grid.MODELLED_LONG_S, requests=grid.MODELLED_LONG_REQUESTS))
+    plans += wanted.long_plan(writes=wanted.writes)
     records = []
     with stderr().status("measuring the modelled brick") as status:
         for number, plan in enumerate(plans, 1):
@@ -220,14 +259,13 @@ def _one_target(records: list[Record]) -> tuple[str, int]:
     return next(iter(targets))[0], max(sizes)
 
 
-def _write(best: Fitted, place: Path, target: str) -> None:
+def _write(found: list[Fitted], place: Path, target: str) -> None:
+    best = found[0]
     errors = f"median error {best.training_error:.1%} where fitted"
     if best.held_out_error is not None:
         errors += f", {best.held_out_error:.1%} where kept back"
-    text = best.model.text(
-        f"{target}, fitted", f"{best.verdict.capitalize()}: {errors}.", f"`brickyard advise fit` of {target}",
-        best.fitted_to,
-    )  # fmt: skip
+    about = [f"{best.verdict.capitalize()}: {errors}.", *array_words(best), *untold(found)]
+    text = best.model.text(f"{target}, fitted", "\n".join(about), f"`brickyard advise fit` of {target}", best.fitted_to)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         new_file(place, b"brickyard advise fit").write_text(text, "utf-8")
@@ -240,94 +278,3 @@ def spoken(place: Path) -> str:
     if place.parent == bricks.own_directory():
         return f"sim:{place.stem}"
     return f"sim:{place}"
-
-
-def _caveats(loads: list[Seen]) -> list[str]:
-    found = []
-    if not any(s.in_flight == 1 for s in loads):
-        found.append(
-            "nothing was measured with one request in flight, so latency and parallelism cannot be told apart; "
-            "`advise fit TARGET` measures that"
-        )
-    if not any(s.operation != "read" for s in loads):
-        found.append("no writes were measured; the write path is assumed")
-    return found
-
-
-def _document(found: list[Fitted], target: str, place: Path, refused: list[str], loads: list[Seen]) -> Json:
-    best = found[0]
-    return {
-        "target": target,
-        "brick": str(place),
-        "spoken": spoken(place),
-        "class": best.model.name,
-        "verdict": best.verdict,
-        "training_error_percent": best.training_error * 100,
-        "held_out_error_percent": None if best.held_out_error is None else best.held_out_error * 100,
-        "kinds": [{"kind": kind, "median_error_percent": error * 100} for kind, error in best.kinds.items()],
-        "classes": [{"class": f.model.name, "training_error_percent": f.training_error * 100} for f in found],
-        "parameters": {
-            key: {"value": value, "basis": f"fitted to {best.fitted_to[key]}" if key in best.fitted_to else "derived"}
-            for key, value in best.model.values.items()
-        },
-        "fitted_to": [p.document() for p in best.training],
-        "held_out": [p.document() for p in best.held_out],
-        "left_out": refused,
-        "caveats": _caveats(loads),
-    }
-
-
-def _print(found: list[Fitted], target: str, place: Path, refused: list[str], loads: list[Seen]) -> None:
-    out = stdout()
-    best = found[0]
-    columns = [("load", "left"), ("measured /s", "right"), ("predicted /s", "right"), ("error", "right")]
-    for title, rows in (("Fitted to", best.training), ("Kept back and predicted", best.held_out)):
-        if rows:
-            out.print(table(title, columns, [_row(p) for p in rows]))
-            out.print()
-    out.print(f"{target}: {_sentence(best)}", style="bold", markup=False, soft_wrap=True)
-    if len(found) > 1:
-        others = ", ".join(f"{f.model.name} {f.training_error:.0%}" for f in found[1:])
-        out.print(f"other classes, median error where fitted: {others}", markup=False, soft_wrap=True)
-    for text in (*_caveats(loads), *refused[:3]):
-        out.print(text, markup=False, soft_wrap=True)
-    if len(refused) > 3:
-        out.print(f"and {len(refused) - 3} more runs left out", markup=False)
-    out.print(f"brick: {place}; use it as {spoken(place)}", markup=False, soft_wrap=True)
-
-
-def _print_falls(fallen: list[Fall]) -> None:
-    if not fallen:
-        return
-    out = stdout()
-    out.print("The rate fell within these runs; the model has their mean, and no burst:", markup=False)
-    for fall in fallen[:MOST_FALLS]:
-        out.print(f"  {fall.words}", markup=False, soft_wrap=True)
-    if len(fallen) > MOST_FALLS:
-        out.print(f"  and {len(fallen) - MOST_FALLS} more", markup=False)
-    if any(fall.reads for fall in fallen):
-        out.print(
-            "  --set burst_ios=… --set peak_iops=… gives a capped volume its credits", markup=False, soft_wrap=True
-        )
-
-
-MOST_FALLS = 6
-
-
-def _sentence(best: Fitted) -> str:
-    words = f"median error {best.training_error:.1%} on {len(best.training)} loads that it was fitted to"
-    if best.held_out_error is None:
-        words += "; none was kept back, so nothing says how well it predicts"
-    else:
-        words += f", {best.held_out_error:.1%} on {len(best.held_out)} kept back"
-    bad = ", ".join(f"{kind} {error:.0%}" for kind, error in best.kinds.items() if error > FITS)
-    if best.verdict == "does not fit":
-        return (
-            f"no model class fits it. The nearest, {best.model.name}, has a {words}, but is off by {bad} (medians). "
-            "Do not trust its predictions there."
-        )
-    return f"{best.verdict} {best.model.name}: {words}{f'; off by {bad} (medians)' if bad else ''}"
-
-
-def _row(p: Predicted) -> list[str]:
-    return [p.seen.label, format_iops(p.seen.iops), format_iops(p.iops), f"{p.error:+.1%}"]

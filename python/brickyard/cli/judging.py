@@ -6,7 +6,6 @@ Refusal: no judging; `brickyard.analysis` does that.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -20,6 +19,7 @@ from brickyard.analysis.verdict import Verdict, all_pass, verdict, verdict_docum
 from brickyard.analysis.verdict_words import PRICE_COLUMNS, VERDICT_COLUMNS, price_rows, verdict_rows, verdict_title
 from brickyard.cli.output import table
 from brickyard.errors import FAILED, BadInputError
+from brickyard.reading import parsed_bytes
 from brickyard.store import Json, Record
 
 Rulers = Annotated[
@@ -40,11 +40,10 @@ Check = Annotated[
 ]
 Usd = Annotated[float | None, Parameter(name="--price", help="What the storage costs, in USD.")]
 Capacity = Annotated[
-    str | None, Parameter(name="--capacity", help="Its capacity as sold, such as 4TB of 10^12 bytes; with --price.")
+    str | None,
+    Parameter(name="--capacity", help="Its capacity as sold, such as 4TB of 10^12 bytes; with --price."),
 ]
 Ports = Annotated[int | None, Parameter(name="--ports", help="How many ports the price buys; with --price.")]
-
-DECIMAL = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15}
 
 
 @dataclass(frozen=True)
@@ -118,10 +117,10 @@ def judging(
 def sold_capacity(text: str | None) -> int | None:
     if text is None:
         return None
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgtp]?)b?", text.strip().lower())
-    if not match or not float(match[1]):
-        raise BadInputError(f"--capacity {text}: write it as sold, such as 500GB or 4TB (10^12 bytes)")
-    return round(float(match[1]) * DECIMAL[match[2]])
+    capacity_bytes = parsed_bytes(text, "--capacity")
+    if capacity_bytes == 0:
+        raise BadInputError(f"--capacity {text}: must be above 0")
+    return capacity_bytes
 
 
 def spread_check(given: list[str]) -> list[str]:

@@ -6,26 +6,52 @@ Stdout carries the answer: tables, or with `--json` exactly one document. Everyt
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
-from typing import Literal
+from typing import TextIO
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from brickyard.cli.fitted import Column, Fitted
 from brickyard.store import Json
 
-TABLE_WIDTH = 400  # no table is cut to a terminal's width: a figure that is cut is lost, one that wraps is not
+TABLE_WIDTH = 400  # where nobody looks, a line of a table is a line
 
 
-def stdout(*, fitted: bool = False) -> Console:
-    """As wide as the widest table, as figures are never cut; `fitted` to the terminal where a table can be wrapped."""
-    return Console(highlight=False, width=None if fitted and sys.stdout.isatty() else TABLE_WIDTH)
+def stdout() -> Console:
+    """As wide as the terminal, or as COLUMNS says; else as the widest table."""
+    return Console(highlight=False, width=_width(sys.stdout))
 
 
 def stderr() -> Console:
-    return Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else TABLE_WIDTH)
+    return Console(stderr=True, highlight=False, width=_width(sys.stderr))
+
+
+def _width(stream: TextIO) -> int | None:
+    return None if stream.isatty() or "COLUMNS" in os.environ else TABLE_WIDTH
+
+
+def print_line(console: Console, text: str | Text, style: str | None = None) -> None:
+    """A sentence: whole words in each line where somebody looks, else one line however long."""
+    console.print(text, markup=False, soft_wrap=console.width >= TABLE_WIDTH, style=style)
+
+
+def print_labelled(console: Console, lines: Sequence[tuple[str, str]]) -> None:
+    """What is said of each label, beside it."""
+    if console.width >= TABLE_WIDTH:
+        width = max((len(label) for label, _ in lines), default=0)
+        for label, text in lines:
+            console.print(Text.assemble((f"{label:<{width}}  ", "dim"), text), soft_wrap=True)
+        return
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True, style="dim")
+    grid.add_column(overflow="fold")
+    for label, text in lines:
+        grid.add_row(Text(label), Text(text))
+    console.print(grid)
 
 
 def emit(document: Json) -> None:
@@ -35,25 +61,35 @@ def emit(document: Json) -> None:
 
 
 def table(
-    title: str, columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]], *, wrapped: Sequence[str] = ()
-) -> Table:
-    """A table whose columns are (heading, "left" or "right"). Cells are text, never markup. The columns named by
-    `wrapped` take more lines where the terminal is narrow."""
-    made = Table(
-        title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 1)
-    )
-    for heading, side in columns:
-        justify: Literal["left", "right"] = "right" if side == "right" else "left"
-        made.add_column(
-            heading,
-            justify=justify,
-            header_style="bold dim",
-            no_wrap=heading not in wrapped,
-            overflow="fold" if heading in wrapped else "ellipsis",
+    title: str,
+    columns: Sequence[tuple[str, str]],
+    rows: Sequence[Sequence[str]],
+    *,
+    wrapped: Sequence[str] = (),
+    heads: Sequence[str] = (),
+    keys: int | None = None,
+) -> Fitted:
+    """A table whose columns are (heading, "left" or "right"). Cells are text, never markup.
+
+    Where the terminal is narrow, texts take more lines, and the words of the columns named by `wrapped` are broken;
+    then the table goes on below, with its first `keys` columns again: else those at the left that are no figures.
+    `heads` stand above what they begin.
+    """
+    made = [
+        Column(
+            name,
+            side,
+            # A row may end before the last column.
+            tuple(row[place] if place < len(row) else "" for row in rows),
+            heads[place] if heads else "",
+            name in wrapped,
         )
-    for row in rows:
-        made.add_row(*(Text(cell) for cell in row))
-    return made
+        for place, (name, side) in enumerate(columns)
+    ]
+    if keys is None:
+        sides = [side for _, side in columns]
+        keys = sides.index("right") if "right" in sides else 1
+    return Fitted(title, made, keys)
 
 
 SEVERITY_STYLE = {"error": "bold red", "warning": "yellow", "info": "cyan", "note": "cyan"}

@@ -9,7 +9,7 @@ from brickyard.units import format_ns, format_size
 
 
 def plan_lines(plan: Json) -> list[str]:
-    lines = [str(plan["title"])]
+    lines = [str(plan["title"] or "a profile without a title")]
     lines += [f"  {key}: {plan[key]}" for key in ("source", "about") if plan.get(key)]
     lines.append(
         f"  seed {plan['seed']}, engine {plan['engine']}, {plan['io']} I/O, interval {_time(plan['interval'])}"

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from brickyard.analysis import replay_disks, replay_head_room, replay_pages, replay_runs, replay_warnings
 from brickyard.analysis.load_curve import Limit
-from brickyard.cli.output import table
+from brickyard.cli.output import print_line, table
 from brickyard.store import Json, Record
 from brickyard.units import format_count, format_iops, format_seconds
 
@@ -83,7 +83,7 @@ def _print_rest(console: Console, group: list[Record]) -> None:
         console.print(table("Slowest calls", columns, slow))
     said = replay_warnings.coverage_words(group[0])
     if said:
-        console.print(Text(f"Coverage: {said}"), soft_wrap=True)
+        print_line(console, f"Coverage: {said}")
 
 
 def _print_verdict(console: Console, records: list[Record], limit: Limit | None) -> None:
@@ -91,7 +91,7 @@ def _print_verdict(console: Console, records: list[Record], limit: Limit | None)
     if lines:
         console.print()
     for line in lines:
-        console.print(Text(line, style="bold"), soft_wrap=True)
+        print_line(console, line, "bold")
 
 
 def print_explained(console: Console, told: Json) -> None:

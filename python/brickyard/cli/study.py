@@ -13,7 +13,7 @@ from brickyard.analysis.conclusions import conclusions
 from brickyard.analysis.differing import differing_in_study
 from brickyard.analysis.observe import Observed
 from brickyard.cli import options
-from brickyard.cli.output import emit, stderr, stdout, table
+from brickyard.cli.output import emit, print_line, stderr, stdout, table
 from brickyard.cli.progress import Terminal
 from brickyard.cli.target import parse_size
 from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError
@@ -124,8 +124,8 @@ def _told(
     console = stdout()
     print_differing(console, found.counted)
     print_matrix(console, found.observed)
-    for line in conclusions(found.observed.pivots):
-        console.print(line, markup=False, soft_wrap=True)
+    for line in conclusions(found.observed.pivots, found.counted):
+        print_line(console, line)
     console.print()
     for record in found.invalid:
         console.print(f"invalid, in no table: run {record.info.id}: {record.info.invalid}", markup=False)
@@ -153,20 +153,18 @@ def print_matrix(console: Console, observed: Observed) -> None:
             print_table(console, matrix_table(pivot))
             console.print()
     for line in (*footnotes(observed.pivots), *observed.troubles):
-        console.print(line, markup=False, soft_wrap=True, style="dim")
+        print_line(console, line, "dim")
 
 
 def print_table(console: Console, made: Table) -> None:
     """What columns have in common stands above the first of them, or with the title where it is all there is."""
-    heads = [head if not place else "" for head, span in made.groups for place in range(span)]
-    heads = heads or [""] * len(made.columns)
-    told = [head for head in heads if head]
+    heads = [head for head, span in made.groups for _ in range(span)] or [""] * len(made.columns)
+    told = list(dict.fromkeys(head for head in heads if head))
     many = len(told) > 1
-    named = [f"{head}\n{name}" if many else name for head, name in zip(heads, made.columns, strict=True)]
     title = made.title if many or not told else f"{made.title} ({told[0]})"
-    sides = ["left"] * made.text_columns + ["right"] * (len(named) - made.text_columns)
+    sides = ["left"] * made.text_columns + ["right"] * (len(made.columns) - made.text_columns)
     console.print(title, markup=False, soft_wrap=True, style="bold")
-    console.print(table("", list(zip(named, sides, strict=True)), made.rows))
+    console.print(table("", list(zip(made.columns, sides, strict=True)), made.rows, heads=heads if many else ()))
 
 
 def _closing(planned: list[Step], result: MatrixResult, counted: int) -> list[str]:
@@ -301,13 +299,20 @@ def reference(*, output: options.Output = None, json: options.Json = False) -> i
     columns = [(name, "right") for name in ("published", "simulated", "error")]
     out = stdout()
     for item in tables(outcomes):
-        rows = [[o.label, f"{o.cell['published']:g}", f"{o.simulated:.1f}", f"{o.error:+.1%}"] for o in item.outcomes]
-        heading = f"{item.name}: median error {item.median_error:.1%}, largest {item.largest_error:.1%}"
+        # What all labels end with stands in the heading.
+        ends = {o.label.rpartition(", ")[2] for o in item.outcomes}
+        unit = f" ({ends.pop()})" if len(ends) == 1 else ""
+        labels = [o.label.rpartition(", ")[0] if unit else o.label for o in item.outcomes]
+        rows = [
+            [label, f"{o.cell['published']:g}", f"{o.simulated:.1f}", f"{o.error:+.1%}"]
+            for label, o in zip(labels, item.outcomes, strict=True)
+        ]
+        heading = f"{item.name}{unit}: median error {item.median_error:.1%}, largest {item.largest_error:.1%}"
         out.print(table(heading, [("", "left"), *columns], rows))
         out.print()
     agreed = ranked.pairs - len(ranked.disagreements)
-    out.print(
-        f"rankings: {agreed} of {ranked.pairs} pairs that differ by more than 10 % as published are ordered alike"
+    print_line(
+        out, f"rankings: {agreed} of {ranked.pairs} pairs that differ by more than 10 % as published are ordered alike"
     )
     if page:
         out.print(f"report: {page}", markup=False, soft_wrap=True)

@@ -15,7 +15,7 @@ from brickyard.analysis.further import further_tables, further_words
 from brickyard.analysis.replay_runs import is_replay
 from brickyard.analysis.tool_cells import tool_table
 from brickyard.analysis.totals import Totals
-from brickyard.cli.output import table, warning_text
+from brickyard.cli.output import print_labelled, print_line, table, warning_text
 from brickyard.facts.caveats_run import DAMAGE_WORDS
 from brickyard.store import CHAINS, METADATA, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, format_size
@@ -25,14 +25,11 @@ LEFT, RIGHT = "left", "right"
 
 def print_warnings(console: Console, records: list[Record]) -> None:
     for warning in summary.distinct_warnings(records):
-        console.print(warning_text(warning), soft_wrap=True)
+        print_line(console, warning_text(warning))
 
 
 def print_circumstances(console: Console, records: list[Record]) -> None:
-    lines = summary.circumstances(records)
-    width = max(len(label) for label, _ in lines)
-    for label, text in lines:
-        console.print(Text.assemble((f"{label:<{width}}  ", "dim"), text), soft_wrap=True)
+    print_labelled(console, summary.circumstances(records))
 
 
 def print_totals(console: Console, record: Record) -> None:

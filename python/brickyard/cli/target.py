@@ -12,9 +12,10 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from brickyard import _core, bricks, facts
+from brickyard import bricks, facts
 from brickyard.cli.options import Placing
-from brickyard.errors import BadInputError, one_line
+from brickyard.errors import BadInputError
+from brickyard.reading import parsed_bytes
 from brickyard.store import Json
 from brickyard.study.scratch import cache_home, scratch_file
 from brickyard.study.sizes import size_of
@@ -35,7 +36,11 @@ def split_overrides(targets: tuple[str, ...], overrides: list[str]) -> tuple[lis
     """What changes the profile, and what changes modelled bricks."""
     modelled = any(bricks.is_modelled(target) for target in targets)
     of_bricks = [change for change in overrides if modelled and bricks.is_override(change)]
-    return [change for change in overrides if change not in of_bricks], of_bricks
+    of_profile = [change for change in overrides if change not in of_bricks]
+    for change in of_profile if modelled else ():
+        if (key := bricks.meant(change)) is not None:
+            raise BadInputError(f"--set {change}: no key of a profile or of a brick; did you mean {key}?")
+    return of_profile, of_bricks
 
 
 def aim_modelled(targets: tuple[str, ...], brick_overrides: list[str], rebuild_bytes_per_s: int | None = None) -> Aim:
@@ -97,12 +102,7 @@ def _size_notes(targets: Sequence[str], missing: list[str], size_bytes: int | No
 
 
 def parse_size(text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        return _core.parse_bytes(text)
-    except ValueError as error:
-        raise BadInputError(f"--size: {one_line(error)}") from error
+    return None if text is None else parsed_bytes(text, "--size")
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from brickyard.databases.layout import Layout
 from brickyard.databases.loading import Loaded
 from brickyard.errors import BAD_INPUT, DONE, INTERRUPTED, BadInputError
 from brickyard.outputs import new_file
+from brickyard.reading import parsed_bytes
 from brickyard.store import Json
 from brickyard.study.interrupt import Interrupt
 from brickyard.units import format_mib_per_s, format_size
@@ -36,13 +37,6 @@ To = Annotated[
     Parameter(name="--to", help="Database as postgresql://USER@HOST:PORT/NAME; several bricks with commas between."),
 ]
 Seed = Annotated[int, Parameter(help="Same seed and size, same tiles.")]
-
-
-def bytes_of(size: str, name: str = "--size") -> int:
-    try:
-        return _core.parse_bytes(size)
-    except ValueError as error:
-        raise BadInputError(f"{name}: {error}") from error
 
 
 class LoadProgress:
@@ -111,7 +105,7 @@ def load(
         raise BadInputError(f"--workers {workers}: from 1 to 64")
     console = stderr()
     dsns = split_dsns(to)
-    layout = Layout(bytes_of(size), len(dsns))
+    layout = Layout(parsed_bytes(size, "--size"), len(dsns))
     if measured:
         bricks = [terraserver.Brick(layout, seed, number) for number in range(len(dsns))]
         return _measured(dsns, bricks, workers or 1, duration, store, as_json=json)

@@ -16,11 +16,12 @@ from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.cli.progress import CALLS, Terminal
 from brickyard.cli.tables import print_warnings
-from brickyard.cli.terraserver import LoadProgress, Seed, bytes_of
+from brickyard.cli.terraserver import LoadProgress, Seed
 from brickyard.databases import terraserver
 from brickyard.databases.connect import split_dsns
 from brickyard.databases.demo import SERVERS, Demo, demonstrate
 from brickyard.errors import BAD_INPUT, BadInputError
+from brickyard.reading import parsed_bytes
 from brickyard.store import Record, Store
 from brickyard.study.interrupt import Interrupt
 from brickyard.units import format_mib_per_s
@@ -62,7 +63,7 @@ def demo(
                 kept,
                 terminal,
                 interrupt,
-                size_bytes=bytes_of(size),
+                size_bytes=parsed_bytes(size, "--size"),
                 seconds=seconds,
                 repeat=repeat,
                 seed=seed,

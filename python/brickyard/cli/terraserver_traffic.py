@@ -11,13 +11,14 @@ from cyclopts import Parameter
 
 from brickyard.cli import options
 from brickyard.cli.output import emit, stderr, stdout
-from brickyard.cli.terraserver import DEFAULT_SIZE, Seed, bytes_of
+from brickyard.cli.terraserver import DEFAULT_SIZE, Seed
 from brickyard.databases import terraserver
 from brickyard.databases.connect import split_dsns
 from brickyard.databases.layout import Layout
 from brickyard.databases.traffic import COVERED_SHARE, Traffic, spots_of, write_log, zipf_weights
 from brickyard.errors import DONE, INTERRUPTED, BadInputError
 from brickyard.outputs import new_file, whole_file
+from brickyard.reading import parsed_bytes
 from brickyard.units import format_size
 
 MONDAY = "2003-06-02"  # a Monday of the study's year; nothing depends on it but the stamps
@@ -48,7 +49,7 @@ def traffic(
         raise BadInputError(
             f"name either --to, the loaded database, or --size, as it was loaded, such as {DEFAULT_SIZE}"
         )
-    layout = Layout(bytes_of(size)) if size else terraserver.bricks_of(split_dsns(to or ""))[0].layout
+    layout = Layout(parsed_bytes(size, "--size")) if size else terraserver.bricks_of(split_dsns(to or ""))[0].layout
     try:
         day = datetime.date.fromisoformat(first_day)
     except ValueError as error:

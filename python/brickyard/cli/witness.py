@@ -17,6 +17,7 @@ from brickyard.honesty.recorder import parse_address
 from brickyard.honesty.verify import Verified
 from brickyard.honesty.verify import verify as verify_target
 from brickyard.honesty.writers import Writers, claim, new_layout
+from brickyard.reading import parsed_bytes
 from brickyard.study.interrupt import Interrupt
 
 
@@ -44,7 +45,7 @@ def write(
         A file of Brickyard's or a block device.
     """
     address = parse_address(recorder)
-    layout = new_layout(writers, slots, block_bytes := _bytes(block))
+    layout = new_layout(writers, slots, block_bytes := parsed_bytes(block, "--block"))
     group = Writers(target, address, layout, sync)
     duration_s = _seconds(duration)
     with aim(
@@ -131,13 +132,6 @@ def _lines(found: Verified) -> list[str]:
     lines += [f"  writer {writer}, sequence {sequence:,}" for writer, sequence in found.missing]
     more = found.missing_count - len(found.missing)
     return [*lines, f"  and {more:,} more"] if more else lines
-
-
-def _bytes(text: str) -> int:
-    try:
-        return _core.parse_bytes(text)
-    except ValueError as error:
-        raise BadInputError(f"--block: {one_line(error)}") from error
 
 
 def _seconds(text: str | None) -> float | None:

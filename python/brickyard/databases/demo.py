@@ -26,6 +26,7 @@ from brickyard.study.runner import Listener, RunResult
 SERVERS = 4  # logs and drivers, as in the study
 REQUESTS = 1_800_000  # that the study's servers got on their Monday, on average
 FASTEST_PER_S = 40_000  # calls that no two cores reach; longer logs would not be read to their end
+OWN_SERVER = "terraserver-demo"  # its port and directory are others each time
 BUSIEST = (17, 18)  # the hour, in UTC, of which a piece is replayed
 MONDAY = datetime.date(2003, 6, 2)
 SETTINGS = {
@@ -82,8 +83,9 @@ def demonstrate(
         about = server.facts() if server is not None else {}
         study = store.add_study("TerraServer", {"verb": "terraserver demo", "size_bytes": size_bytes, "server": about})
         results: list[RunResult] = []
+        named = (OWN_SERVER,) if dsn is None else ()
         try:
-            _replay_both(store, listener, interrupt, logs, to, layout, seconds, repeat, study, results)
+            _replay_both(store, listener, interrupt, logs, to, layout, seconds, repeat, study, results, named)
         finally:
             store.end_study(study, results[-1].outcome if results else "failed", [])
         return Demo(layout, loaded, requests, about, study, results)
@@ -100,6 +102,7 @@ def _replay_both(
     repeat: int,
     study: int,
     results: list[RunResult],
+    named: tuple[str, ...],
 ) -> None:
     listener.expect(2 * repeat)
     for pace in ("fire-hose", "time-synchronized"):
@@ -111,6 +114,8 @@ def _replay_both(
             pace=pace,
             drivers=SERVERS,
             duration_ns=seconds * 1_000_000_000,
+            databases_named=named,
+            logs_named=tuple(Path(log).name for log in logs),
         )
         for repetition in range(1, repeat + 1):
             labels = {"pace": pace, "repetition": repetition}

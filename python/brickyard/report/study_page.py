@@ -76,7 +76,7 @@ def study_document(view: StudyView) -> Json:
         "differing": [
             {"label": i.label, "values": [list(v) for v in i.values]} for i in differing_in_study(view.records)
         ],
-        "conclusions": conclusions(view.observed.pivots),
+        "conclusions": conclusions(view.observed.pivots, view.records),
         "tables": [pivot_document(pivot) for pivot in view.observed.pivots],
         "invalid": [{"run": record.info.id, "reason": record.info.invalid} for record in view.invalid],
     }
@@ -141,7 +141,7 @@ def _render(view: StudyView, figures: list[Figure], pictures: str) -> str:
         unfinished=[f"Run {r.info.id} is in no table: {r.info.invalid}" for r in view.invalid],
         circumstances=_circumstances(view),
         about=" ".join(view.about.split()),
-        conclusions=conclusions(view.observed.pivots),
+        conclusions=conclusions(view.observed.pivots, view.records),
         figures=figures,
         tables=[matrix_table(pivot) for pivot in view.observed.pivots if pivot.rows],
         footnotes=footnotes(view.observed.pivots),

@@ -213,9 +213,5 @@ def _limit(figure: str, limit: str) -> float:
             return float(limit.replace(",", ""))
         except ValueError:
             raise ValueError(f"{limit} is not a number{' of requests a second' if figure == 'iops' else ''}") from None
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)i?b?(?:/s)?", limit.lower())
-    if not match:
-        raise ValueError(f"{limit} is not a throughput; write for example 118.65MiB/s")
     # A bare number is in MiB/s, the unit in which throughput is shown everywhere.
-    scale = {"k": 1 << 10, "m": MIB, "g": 1 << 30, "t": 1 << 40}.get(match[2], MIB)
-    return float(match[1]) * scale
+    return _core.parse_bytes_per_s(f"{limit}MiB" if re.fullmatch(r"[0-9.]+", limit) else limit)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
+from functools import cache
 
 from brickyard.errors import BadInputError
 
@@ -185,15 +186,20 @@ def migrate(connection: sqlite3.Connection, place: str, migrations: Sequence[str
 
 def check_columns(connection: sqlite3.Connection, place: str) -> None:
     """A store of this version may still have other columns, where it was written between two releases."""
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as made:
-        migrate(made, ":memory:")
-        wanted, found = _columns(made), _columns(connection)
+    wanted, found = _own_columns(), _columns(connection)
     for table, columns in wanted.items():
         if found.get(table) != columns:
             raise BadInputError(
                 f"{place}: written by a development version of Brickyard (its table {table} has other columns); "
                 "move it away, or name another store with --store"
             )
+
+
+@cache
+def _own_columns() -> dict[str, list[str]]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as made:
+        migrate(made, ":memory:")
+        return _columns(made)
 
 
 def _columns(connection: sqlite3.Connection) -> dict[str, list[str]]:
@@ -212,6 +218,7 @@ def _version(connection: sqlite3.Connection, place: str) -> int:
     return version
 
 
+@cache
 def _statements(script: str) -> list[str]:
     """Splits a script; `executescript` would commit the transaction that makes a migration all or nothing."""
     statements, pending = [], ""

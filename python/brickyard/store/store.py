@@ -15,7 +15,8 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -27,6 +28,7 @@ from brickyard.store.record import Interval, IntervalCost, Json, Record, RunInfo
 from brickyard.store.schema import check_columns, migrate
 
 LOCKED_WAIT_S = 0.02  # between two tries where SQLite does not wait by itself
+IN_MEMORY = ":memory:"
 BUSY_TIMEOUT_S = 30.0  # how long an append waits for other runs that write to the same store
 
 _RUN_COLUMNS = """
@@ -69,7 +71,8 @@ class Store:
                     f"{self.place}: cannot be used as a store: {self.place.parent} is no directory; make it first"
                 )
             self._db = self._opened(must_exist=must_exist)
-            check_columns(self._db, str(self.place))
+            if str(self.place) != IN_MEMORY:
+                check_columns(self._db, str(self.place))
         except sqlite3.Error as error:
             raise BadInputError(f"{self.place}: cannot be used as a store: {one_line(error)}") from error
         except OSError as error:
@@ -248,11 +251,22 @@ class Store:
         )
 
 
+@cache
+def _blank() -> bytes:
+    """A store without runs: each simulation has one in memory, and making its tables would take half of its time."""
+    with closing(sqlite3.connect(IN_MEMORY, isolation_level=None)) as made:
+        migrate(made, IN_MEMORY)
+        return made.serialize()
+
+
 def _open_for_writing(place: Path) -> sqlite3.Connection:
     db = sqlite3.connect(place, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     try:
-        migrate(db, str(place))  # first, so that a database of somebody else is not touched
-        _write_ahead(db)
+        if str(place) == IN_MEMORY:
+            db.deserialize(_blank())
+        else:
+            migrate(db, str(place))  # first, so that a database of somebody else is not touched
+            _write_ahead(db)
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute("PRAGMA foreign_keys = ON")
     except BaseException:

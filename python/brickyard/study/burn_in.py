@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -93,10 +94,29 @@ class Log:
         self.text, self.lines, self.account = (place / f"{name}.{end}" for end in ("log", "jsonl", "json"))
         # What was written last to every block, so that the next session checks what this one wrote.
         self.generations = place / f"{name}.generations"
+        self._aside = place / f"{name}.generations.old"
+        self._made = False
 
-    def begin_anew(self) -> None:
-        for path in (self.text, self.lines, *self.generations.glob("*/*.generations")):
-            path.unlink(missing_ok=True)
+    def make_room(self, *, anew: bool) -> None:
+        """A place for generations. Those of an earlier burn-in are put aside until the new one has begun."""
+        if anew and self.generations.exists():
+            shutil.rmtree(self._aside, ignore_errors=True)
+            self.generations.rename(self._aside)
+        self._made = not self.generations.exists()
+        self.generations.mkdir(exist_ok=True)
+
+    def begun(self, *, anew: bool) -> None:
+        if anew:
+            for path in (self.text, self.lines):
+                path.unlink(missing_ok=True)
+            shutil.rmtree(self._aside, ignore_errors=True)
+
+    def refused(self) -> None:
+        """As if nobody had asked."""
+        if self._made:
+            shutil.rmtree(self.generations, ignore_errors=True)
+        if self._aside.exists():
+            self._aside.rename(self.generations)
 
     def add(self, told: Json, unix_ns: int) -> None:
         moment = datetime.fromtimestamp(unix_ns / 1e9, UTC)
@@ -187,7 +207,7 @@ class BurnIn:
         for one in self.burning:
             if one.handle is not None:
                 one.account.after = health_of(one.account.device)
-            one.log.save(one.account)
+                one.log.save(one.account)
         return [one.account for one in self.burning]
 
     def _begin(self, one: Burning, plan: str, options: Json) -> None:
@@ -195,13 +215,16 @@ class BurnIn:
         one.burned_before_ns = one.account.burned_ns
         if not one.account.before:
             one.account.before = health_of(device)
+        anew = not one.account.runs
         try:
-            one.log.generations.mkdir(exist_ok=True)
+            one.log.make_room(anew=anew)
             kept = {**options, "verify_keep": str(one.log.generations)}
             one.handle = _core.start(plan, [device], json.dumps(kept))
         except (ValueError, RuntimeError, OSError) as error:
             one.account.refused = one_line(error)
+            one.log.refused()
             return
+        one.log.begun(anew=anew)
         found = facts.collect(device)
         one.run = self.store.add_run(
             profile="burn-in",

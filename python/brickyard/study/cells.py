@@ -19,6 +19,7 @@ from pathlib import Path
 from brickyard import bricks, profiles
 from brickyard.analysis.pivot import Where
 from brickyard.errors import BadInputError, one_line
+from brickyard.reading import parsed_bytes_per_s
 from brickyard.store import Json
 from brickyard.study.design import CONDITIONS, PLACE, Design, Factor, Level, Recipe
 from brickyard.study.fit import own_size
@@ -71,7 +72,7 @@ class StudyCell:
             self.condition,
             self.recipe.neighbour,
             self.recipe.array,
-            rate_bytes_per_s(rate) if rate else None,
+            parsed_bytes_per_s(rate, "rebuild_rate") if rate else None,
         )
 
     @property
@@ -331,7 +332,7 @@ class Specs:
         found = [self._resolved(target, overrides) for target in cell.targets]
         texts = {key: text for item in found for key, text in item["texts"].items()}
         if cell.recipe.rebuild_rate:
-            overrides += bricks.paced(found, rate_bytes_per_s(cell.recipe.rebuild_rate))
+            overrides += bricks.paced(found, parsed_bytes_per_s(cell.recipe.rebuild_rate, "rebuild_rate"))
         return {"bricks": texts, "overrides": list(overrides)}
 
     def _resolved(self, target: str, overrides: tuple[str, ...]) -> Json:
@@ -354,13 +355,3 @@ class Specs:
         model = spec.options if "bricks" in spec.options else None
         what = [named, spec.plan, spec.targets, spec.condition, model]
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def rate_bytes_per_s(text: str) -> int:
-    """`8MiB/s` or `8MiB`."""
-    from brickyard import _core
-
-    try:
-        return _core.parse_bytes(text.removesuffix("/s").strip())
-    except ValueError as error:
-        raise BadInputError(f"rebuild_rate {text}: {one_line(error)}") from error

@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import shutil
 
-from brickyard import _core, facts
-from brickyard.errors import BadInputError, one_line
+from brickyard import facts
+from brickyard.errors import BadInputError
+from brickyard.reading import parsed_bytes
 from brickyard.store import Json
 from brickyard.units import format_size
 
@@ -42,10 +43,7 @@ def sized(plan: Json, size: str | None) -> list[str]:
             raise BadInputError("--size: this load has no large file; its files are set by --set size=4KiB and files=N")
         return []
     if size is not None:
-        try:
-            _core.parse_bytes(size)
-        except ValueError as error:
-            raise BadInputError(f"--size: {one_line(error)}") from error
+        parsed_bytes(size, "--size")
     wanted = size or own_size(plan)
     return [f"size={wanted}"] if wanted else []
 

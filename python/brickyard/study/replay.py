@@ -54,6 +54,10 @@ class ReplaySpec:
     duration_ns: int | None = None
     again: bool = False
     patience_ns: int = 30_000_000_000
+    databases_named: tuple[str, ...] = ()
+    """What records call databases whose address is another each time, so that their runs can be compared."""
+    logs_named: tuple[str, ...] = ()
+    """The same for logs."""
 
     def title(self) -> str:
         """The log's name, or how many there are."""
@@ -190,15 +194,16 @@ def replay(
     """One run: all drivers, one pace, once."""
     known = check(spec)
     start: Json = {}
-    drivers = Drivers(spec.orders(known["first_ns"]), start)
+    drivers = Drivers(spec.orders(known["first_ns"]), start, listener.note)
     try:
         bricks = drivers.ready[0]["bricks"]
-        start.update(_start_event(spec, known, bricks))
+        databases = list(spec.databases_named) or list(known["databases"])
+        start.update(_start_event(spec, databases, bricks))
         plan = replay_plan(spec, known)
         run_spec = RunSpec(
             profile=f"replay-{spec.pace_order()['kind'].replace('_', '-')}",
             plan=json.dumps(plan),
-            targets=known["databases"],
+            targets=databases,
             labels=labels or {},
             places=tuple(place for brick in bricks if (place := local_volume(brick["facts"]))),
             start=lambda: _went(drivers),
@@ -223,7 +228,7 @@ def replay_plan(spec: ReplaySpec, known: Json) -> Json:
         for page in known["pages"]
         for brick in range(bricks)
     ]
-    logs = ["standard input" if log == STDIN else os.path.abspath(log) for log in spec.logs]
+    paths = ["standard input" if log == STDIN else os.path.abspath(log) for log in spec.logs]
     phase: Json = {"name": NAMES[pace["kind"]], "stream": streams}
     if spec.duration_ns:
         phase["duration"] = f"{spec.duration_ns}ns"
@@ -235,7 +240,7 @@ def replay_plan(spec: ReplaySpec, known: Json) -> Json:
         "interval": f"{INTERVAL_NS}ns",
         "replay": {
             "pace": pace,
-            "logs": logs,
+            "logs": list(spec.logs_named) or paths,
             "formats": known["formats"],
             "mapping": spec.mapping_text,
             "mapping_name": spec.mapping_name,
@@ -252,9 +257,9 @@ def replay_plan(spec: ReplaySpec, known: Json) -> Json:
     }
 
 
-def _start_event(spec: ReplaySpec, known: Json, bricks: list[Json]) -> Json:
+def _start_event(spec: ReplaySpec, databases: list[str], bricks: list[Json]) -> Json:
     targets = []
-    for shown, brick in zip(known["databases"], bricks, strict=True):
+    for shown, brick in zip(databases, bricks, strict=True):
         facts = brick["facts"] or {}
         targets.append(
             {

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TextIO
 
@@ -26,13 +26,15 @@ PATIENCE_S = 1.0  # an interval is told so long after the first driver told it, 
 GO_AFTER_NS = 20_000_000  # drivers begin together, this long after the last is ready
 STDIN = "-"  # of the logs, the one that is read once
 QUIT_S = 5.0  # a driver that was abandoned ends at once, or is killed
+DRAIN_S = 5.0  # a database answers in this time what it was asked, or it hangs
+SAY_AFTER_S = 0.5  # an end that needs longer than this is explained
 
 
 class Drivers:
     """Drivers that are connected and wait; then a run under way, with the face of the core's."""
 
-    def __init__(self, orders: list[Json], start: Json) -> None:
-        """Starts a process for each order; what one of them refuses is bad input."""
+    def __init__(self, orders: list[Json], start: Json, say: Callable[[str], None]) -> None:
+        """Starts a process for each order; what one of them refuses is bad input. `say` tells what is waited for."""
         self._told: queue.Queue[tuple[int, str | None]] = queue.Queue()
         self._processes: list[subprocess.Popen[str]] = []
         self._orders: list[TextIO] = []
@@ -46,6 +48,8 @@ class Drivers:
         self._pending: list[str] = []
         self._finished = False
         self._start = start
+        self._say = say
+        self._ending = Ending()
         self.ready: list[Json] = []
         try:
             for number, order in enumerate(orders):
@@ -114,6 +118,7 @@ class Drivers:
         self._pending = [json.dumps(self._start), json.dumps(phase)]
 
     def stop(self) -> None:
+        self._ending.begin()
         for number in range(len(self._processes)):
             self._order(number, "stop")
 
@@ -135,12 +140,28 @@ class Drivers:
                 break
             wait_s = 0.0
             taken += self._heard(number, line)
+        if not self._finished:
+            self._hurry()
         taken += self._whole_intervals()
         if len(self._ended) == len(self._processes) and not self._finished:
             taken += self._closing()
             self._finished = True
             self.close()
         return taken
+
+    def _hurry(self) -> None:
+        """A database that hangs holds nobody: what it has not answered after a while is counted as outstanding."""
+        due = self._ending.due()
+        if due == "say":
+            self._say(
+                f"waiting up to {DRAIN_S:.0f} s for calls that the database has not answered; Ctrl-C again ends at once"
+            )
+        elif due == "abandon":
+            self._say(f"the database has not answered within {DRAIN_S:.0f} s; its calls are counted as outstanding")
+            self.abandon()
+        elif due == "kill":
+            for process in self._processes:
+                process.kill()
 
     def _heard(self, number: int, line: str | None) -> list[str]:
         if line is None:
@@ -223,6 +244,29 @@ class Drivers:
         for process in self._processes:
             if process.stdout is not None:
                 process.stdout.close()
+
+
+class Ending:
+    """What is due, and when, once drivers were told to stop: a word, then no more patience, then force."""
+
+    STEPS = (("say", SAY_AFTER_S), ("abandon", DRAIN_S), ("kill", DRAIN_S + QUIT_S))
+
+    def __init__(self) -> None:
+        self._since_s: float | None = None
+        self._done = 0
+
+    def begin(self) -> None:
+        self._since_s = self._since_s or time.monotonic()
+
+    def due(self) -> str:
+        """The next step, once; empty while nothing is due."""
+        if self._since_s is None or self._done == len(self.STEPS):
+            return ""
+        step, after_s = self.STEPS[self._done]
+        if time.monotonic() - self._since_s < after_s:
+            return ""
+        self._done += 1
+        return step
 
 
 def _shares(parts: dict[int, str]) -> Json:

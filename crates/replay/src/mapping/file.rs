@@ -105,7 +105,7 @@ pub fn read(text: &str, bricks: usize) -> Result<Mapping, MappingError> {
 }
 
 fn read_lines(text: &str, bricks: usize) -> Result<Mapping, String> {
-    let file: File = toml::from_str(text).map_err(|e| toml_words(text, &e))?;
+    let file: File = toml::from_str(text).map_err(|e| plan::reader_words(text, &e))?;
     if file.call.is_empty() {
         return Err("it has no [[call]]; without one no request becomes a call".into());
     }
@@ -249,14 +249,4 @@ fn condition(name: &str, value: &toml::Value) -> Result<Condition, String> {
     };
     let (low, high) = (number(low, f64::NEG_INFINITY)?, number(high, f64::INFINITY)?);
     if low > high { Err(format!("{name}: {text} is empty")) } else { Ok(Condition::Within(low, high)) }
-}
-
-fn toml_words(text: &str, error: &toml::de::Error) -> String {
-    match error.span() {
-        Some(span) => {
-            let before = &text.as_bytes()[..span.start.min(text.len())];
-            format!("line {}: {}", before.iter().filter(|b| **b == b'\n').count() + 1, error.message())
-        }
-        None => error.message().to_string(),
-    }
 }

@@ -36,7 +36,8 @@ impl Brick {
         if self.other_members > n || (self.other_members > 0) != self.other_drive.is_some() {
             return Err(format!("other_members = {}: name other_drive as well, and up to {n}", self.other_members));
         }
-        std::iter::once(&self.drive).chain(&self.other_drive).try_for_each(check_drive)
+        check_drive("drive", &self.drive)?;
+        self.other_drive.iter().try_for_each(|drive| check_drive("other_drive", drive))
     }
 
     fn check_failures(&self) -> Result<(), String> {
@@ -122,42 +123,89 @@ impl Brick {
     }
 }
 
-fn check_drive(drive: &DriveParameters) -> Result<(), String> {
+/// Values of a part by their keys, each held against what a model can be built from.
+struct Checked<'a>(&'a str);
+
+impl Checked<'_> {
+    fn rates(&self, values: &[(&str, f64)]) -> Result<(), String> {
+        match values.iter().find(|(_, value)| !(value.is_finite() && *value > 0.0)) {
+            Some((key, value)) => Err(format!("{}.{key} = {value}; a number above 0 is needed", self.0)),
+            None => Ok(()),
+        }
+    }
+
+    fn counts(&self, values: &[(&str, u64, u64)]) -> Result<(), String> {
+        match values.iter().find(|(_, value, most)| !(1..=*most).contains(value)) {
+            Some((key, value, most)) if *most < u32::MAX.into() => {
+                Err(format!("{}.{key} = {value}; a whole number from 1 to {most} is needed", self.0))
+            }
+            Some((key, value, _)) => Err(format!("{}.{key} = {value}; a whole number from 1 is needed", self.0)),
+            None => Ok(()),
+        }
+    }
+
+    fn sizes(&self, values: &[(&str, u64, u64)]) -> Result<(), String> {
+        match values.iter().find(|(_, value, least)| value < least) {
+            Some((key, value, least)) => Err(format!(
+                "{}.{key} = {}; a size from {} is needed",
+                self.0,
+                plan::format_bytes(*value),
+                plan::format_bytes(*least)
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+fn check_drive(part: &str, drive: &DriveParameters) -> Result<(), String> {
     let capacity_bytes = match drive {
         DriveParameters::Rotating(p) => p.capacity_bytes.0,
         DriveParameters::Ssd(p) => p.capacity_bytes.0,
         DriveParameters::Cloud(p) => p.capacity_bytes.0,
     };
     if !(1 << 20..=MAX_DRIVE_BYTES).contains(&capacity_bytes) {
-        return Err(format!("a drive of {capacity_bytes} bytes; from 1MiB to 256TiB"));
+        let said = plan::format_bytes(capacity_bytes);
+        return Err(format!("{part}.capacity_bytes = {said}; a size from 1MiB to 256TiB is needed"));
     }
+    let checked = Checked(part);
+    let any: u64 = u32::MAX.into();
     match drive {
         DriveParameters::Rotating(p) => {
-            let positive = [p.outer_mb_per_s, p.inner_mb_per_s, p.interface_mb_per_s].iter().all(|v| *v > 0.0);
-            let counted = p.rpm >= 1 && p.heads >= 1 && p.zones >= 1 && p.destage_window >= 1;
-            let counted = counted && p.write_cache_entries >= 1 && p.queue_depth >= 1;
-            let sized = p.capacity_bytes.0 >= 1 << 20 && p.rpm <= 100_000;
-            if positive && counted && sized {
-                return Ok(());
-            }
-            Err("a rotating drive needs rates, rpm, heads, zones, windows and depths above 0 and at least 1 MiB".into())
+            checked.rates(&[
+                ("outer_mb_per_s", p.outer_mb_per_s),
+                ("inner_mb_per_s", p.inner_mb_per_s),
+                ("interface_mb_per_s", p.interface_mb_per_s),
+            ])?;
+            checked.counts(&[
+                ("rpm", p.rpm.into(), 100_000),
+                ("heads", p.heads.into(), any),
+                ("zones", p.zones.into(), any),
+                ("queue_depth", p.queue_depth.into(), any),
+                ("write_cache_entries", p.write_cache_entries.into(), any),
+                ("destage_window", p.destage_window.into(), any),
+            ])
         }
         DriveParameters::Ssd(p) => {
-            let rates = p.channel_mb_per_s > 0.0 && p.interface_mb_per_s > 0.0 && p.over_provision_percent > 0.0;
-            let chips = (1..=256).contains(&p.channels) && (1..=64).contains(&p.dies_per_channel);
-            let counts = chips && p.pages_per_block >= 1 && p.page_bytes.0 >= p.map_bytes.0;
-            if rates && counts && p.page_bytes.0 >= 512 && p.map_bytes.0 >= 512 && p.dram_cache_bytes.0 >= 1 << 20 {
-                return Ok(());
-            }
-            Err("a solid-state drive needs 1 to 256 channels, 1 to 64 dies a channel, pages of 512 bytes or more and no \
-                     smaller than map_bytes, rates, and 1MiB of DRAM"
-                    .into())
+            checked.rates(&[
+                ("channel_mb_per_s", p.channel_mb_per_s),
+                ("interface_mb_per_s", p.interface_mb_per_s),
+                ("over_provision_percent", p.over_provision_percent),
+            ])?;
+            checked.counts(&[
+                ("channels", p.channels.into(), 256),
+                ("dies_per_channel", p.dies_per_channel.into(), 64),
+                ("pages_per_block", p.pages_per_block.into(), any),
+            ])?;
+            checked.sizes(&[
+                ("map_bytes", p.map_bytes.0, 512),
+                ("page_bytes", p.page_bytes.0, p.map_bytes.0.max(512)),
+                ("dram_cache_bytes", p.dram_cache_bytes.0, 1 << 20),
+            ])
         }
         DriveParameters::Cloud(p) => {
-            if p.iops >= 1 && p.mb_per_s > 0.0 && p.io_unit_bytes.0 >= 512 && p.burst_ios >= 1 {
-                return Ok(());
-            }
-            Err("a cloud volume needs iops, mb_per_s, burst_ios and io_unit_bytes above 0".into())
+            checked.rates(&[("mb_per_s", p.mb_per_s)])?;
+            checked.counts(&[("iops", p.iops, u64::MAX), ("burst_ios", p.burst_ios, u64::MAX)])?;
+            checked.sizes(&[("io_unit_bytes", p.io_unit_bytes.0, 512)])
         }
     }
 }

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use plan::{Bytes, Duration};
+use plan::{Bytes, Duration, Fault, NO_SUCH_KEY, near, reader_words};
 use serde::Deserialize;
-use toml::{Table, Value};
+use toml::{Spanned, Table, Value};
 
-use super::{Brick, Condition, ControllerParameters, Failure, Level};
+use super::{
+    Brick, CloudParameters, Condition, ControllerParameters, DriveParameters, Failure, Level, RotatingParameters,
+    SsdParameters,
+};
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -159,20 +162,21 @@ fn text_at<'a>(place: &str, texts: &'a Texts) -> Option<(String, &'a String)> {
 /// The brick that `NAME` or `NAME,key=value,…` speaks of.
 pub fn resolve(spoken: &str, texts: &Texts, overrides: &[String]) -> Result<Brick, String> {
     let (name, file) = file_of(spoken, texts, overrides)?;
-    if let Some(unused) = file.changes.keys().find(|part| !file.has(part)) {
-        return Err(format!("sim:{name}: {unused} has changed keys, and the brick has no such part"));
+    if let Some((unused, keys)) = file.changes.iter().find(|(part, _)| !file.has(part)) {
+        let key = keys.keys().next().map_or_else(|| unused.clone(), |key| format!("{unused}.{key}"));
+        return Err(format!("sim:{name}: {key}: this brick has no {unused}"));
     }
-    let changes = |part: &str| file.changes.get(part);
+    let read = Reading { name, texts, changes: &file.changes };
     let controller = |key: &str, reference: &Option<String>| -> Result<Option<ControllerParameters>, String> {
         let place = reference.as_ref().filter(|r| !r.is_empty()).map(|r| format!("controllers/{r}"));
-        place.map(|place| part(&place, texts, changes(key))).transpose()
+        place.map(|place| read.part(key, &place)).transpose()
     };
     let failures = failures_of(file.fail_at.list(), file.fail_member.list()).map_err(|e| format!("sim:{name}: {e}"))?;
     let other = file.other_drive.as_ref().filter(|d| !d.is_empty());
     let brick = Brick {
         name: name.to_string(),
         title: file.title,
-        drive: part(&format!("drives/{}", file.drive), texts, changes("drive"))?,
+        drive: read.part("drive", &format!("drives/{}", file.drive))?,
         controller: controller("controller", &file.controller)?,
         software: controller("software", &file.software)?,
         controllers: file.controllers,
@@ -187,7 +191,7 @@ pub fn resolve(spoken: &str, texts: &Texts, overrides: &[String]) -> Result<Bric
         rebuild_position: file.rebuild_position,
         failures,
         power_cut_ns: file.power_cut_at.map(|at| at.ns),
-        other_drive: other.map(|d| part(&format!("drives/{d}"), texts, changes("other_drive"))).transpose()?,
+        other_drive: other.map(|d| read.part("other_drive", &format!("drives/{d}"))).transpose()?,
         other_members: file.other_members,
     };
     brick.check().map_err(|e| format!("sim:{name}: {e}"))?;
@@ -219,24 +223,42 @@ pub fn needed(spoken: &str, texts: &Texts, overrides: &[String]) -> Result<Texts
 fn file_of<'a>(spoken: &'a str, texts: &Texts, overrides: &[String]) -> Result<(&'a str, ArrayFile), String> {
     let (name, changes) = spoken.split_once(',').unwrap_or((spoken, ""));
     let name = name.trim();
-    let mut table = array_table(name, texts)?;
+    let (place, text) = array_text(name, texts)?;
+    let mut table: Table = in_file(&place, &text)?;
     check_basis_of_changes(name, &table)?;
-    let mut file = read_array(name, &table)?;
-    for text in overrides.iter().map(String::as_str).chain(changes.split(',').filter(|c| !c.is_empty())) {
+    let mut file: ArrayFile = in_file(&place, &text)?;
+    let wishes = || overrides.iter().map(String::as_str).chain(changes.split(',').filter(|c| !c.is_empty()));
+    for part in wishes().filter_map(|text| text.split('=').next()).map(str::trim).filter(|key| PARTS.contains(key)) {
+        // Another part has values of its own; what the file changes was meant for the one that it names.
+        for of_file in ["changes", "basis"] {
+            table.get_mut(of_file).and_then(Value::as_table_mut).map(|t| t.remove(part));
+        }
+    }
+    for text in wishes() {
         let key = apply(&mut table, text).map_err(|e| format!("sim:{name}: {e}"))?;
         // Each by itself, so that a value that cannot be read is told with its own key.
-        file = read_array(name, &table).map_err(|_| format!("sim:{name}: {text}: {}", needed_value(key)))?;
+        file = table.clone().try_into().map_err(|_: toml::de::Error| needed_value(name, text, key))?;
     }
     Ok((name, file))
 }
 
-fn read_array(name: &str, table: &Table) -> Result<ArrayFile, String> {
-    table.clone().try_into().map_err(|e: toml::de::Error| format!("arrays/{name}: {}", one_line(e.message())))
+/// Reads a file's text; what is wrong with it is told with its line.
+fn in_file<T: for<'de> Deserialize<'de>>(place: &str, text: &str) -> Result<T, String> {
+    toml::from_str(text).map_err(|e: toml::de::Error| format!("{}: {}", file_name(place), reader_words(text, &e)))
+}
+
+/// A file of the user's own by its name, one that ships by its place.
+fn file_name(place: &str) -> String {
+    match place.strip_prefix("files/") {
+        Some(name) if name.ends_with(".toml") => name.to_string(),
+        Some(name) => format!("{name}.toml"),
+        None => place.to_string(),
+    }
 }
 
 /// What an override needs as its value, for whoever wrote another.
-fn needed_value(key: &str) -> &'static str {
-    match key {
+fn needed_value(name: &str, spoken: &str, key: &str) -> String {
+    let needed = match key {
         "drive" | "other_drive" => "the name of a drive is needed; `brickyard advise parts` lists them",
         "controller" | "software" => "the name of a controller is needed; `brickyard advise parts` lists them",
         "level" => "jbod, raid0, raid1, raid5, raid6 or raid10 is needed",
@@ -251,22 +273,31 @@ fn needed_value(key: &str) -> &'static str {
         "rebuild_position" => "a number of per cent from 0 to 100 is needed",
         "fail_at" => "a time after the run's begin is needed, such as 60s, or a list such as [\"60s\", \"90s\"]",
         "fail_member" => "the number of a member is needed, counted from 0, or a list such as [0, 3]",
-        _ => "a whole number of 0 or more is needed",
-    }
+        _ => "a whole number from 0 is needed",
+    };
+    format!("sim:{name}: {spoken}: {needed}")
 }
 
 /// A drive by itself is an array of one.
-fn array_table(name: &str, texts: &Texts) -> Result<Table, String> {
+fn array_text(name: &str, texts: &Texts) -> Result<(String, String), String> {
     if let Some((place, text)) = text_at(&format!("arrays/{name}"), texts) {
-        return toml::from_str(text).map_err(|e: toml::de::Error| format!("{place}: {}", one_line(e.message())));
+        return Ok((place, text.clone()));
     }
     if text_at(&format!("drives/{name}"), texts).is_some() {
         let text = format!("title = \"one {name}\"\ndrive = \"{name}\"\nlevel = \"jbod\"\nmembers = 1\n");
-        return toml::from_str(&text).map_err(|e: toml::de::Error| one_line(e.message()));
+        return Ok((format!("arrays/{name}"), text));
     }
-    let known: Vec<&str> =
-        texts.keys().filter_map(|k| k.strip_prefix("arrays/").or(k.strip_prefix("files/"))).collect();
-    Err(format!("sim:{name}: no such brick; there are the drives and {}", known.join(", ")))
+    if text_at(&format!("controllers/{name}"), texts).is_some() {
+        return Err(format!("sim:{name}: is a controller, which stores nothing; name an array or a drive"));
+    }
+    Err(format!("sim:{name}: no such brick; {}", or_listed(name, texts, &["arrays/", "drives/", "files/"], "bricks")))
+}
+
+/// What was perhaps meant by the name of a file, or where its like are listed.
+fn or_listed(name: &str, texts: &Texts, kinds: &[&str], verb: &str) -> String {
+    let known: Vec<&str> = texts.keys().filter_map(|k| kinds.iter().find_map(|kind| k.strip_prefix(kind))).collect();
+    let meant = near(name, &known).map(|one| format!("did you mean `{one}`?"));
+    meant.unwrap_or_else(|| format!("`brickyard {verb}` lists them"))
 }
 
 fn apply<'a>(table: &mut Table, text: &'a str) -> Result<&'a str, String> {
@@ -286,11 +317,22 @@ fn apply<'a>(table: &mut Table, text: &'a str) -> Result<&'a str, String> {
         return Ok(key);
     }
     if !OVERRIDES.contains(&key) {
-        let (own, parts) = (OVERRIDES.join(", "), PARTS.join(", "));
-        return Err(format!("`{key}` is no key of a brick; there are {own}, and PART.KEY for the parts {parts}"));
+        return Err(format!("{text}: `{key}` is no key of a brick; {}", perhaps(key)));
     }
     table.insert(key.to_string(), parsed);
     Ok(key)
+}
+
+/// What was perhaps meant by a key that a brick does not have.
+fn perhaps(key: &str) -> String {
+    if let Some(one) = near(key, &OVERRIDES) {
+        return format!("did you mean `{one}`?");
+    }
+    let (part, of_part) = key.split_once('.').unwrap_or(("", key));
+    match near(part, &PARTS) {
+        Some(one) => format!("did you mean `{one}.{of_part}`?"),
+        None => format!("write KEY, such as members, or PART.KEY for the parts {}", PARTS.join(", ")),
+    }
 }
 
 /// An array file that changes a value of a part says where its own comes from.
@@ -315,11 +357,58 @@ fn is_basis(text: &str) -> bool {
 const DESCRIPTION: [&str; 4] = ["title", "source", "about", "kind"];
 const BASES: [&str; 7] = ["data sheet", "review", "own report", "measured", "derived", "fitted", "from memory"];
 
-/// Reads a drive or controller: every value has its basis.
-fn part<T: for<'de> Deserialize<'de>>(place: &str, texts: &Texts, changes: Option<&Table>) -> Result<T, String> {
-    let (place, text) = text_at(place, texts).ok_or_else(|| format!("{place}: no such brick file"))?;
-    let mut table: Table =
-        toml::from_str(text).map_err(|e: toml::de::Error| format!("{place}: {}", one_line(e.message())))?;
+/// What the parts of a brick are read from.
+struct Reading<'a> {
+    name: &'a str,
+    texts: &'a Texts,
+    changes: &'a BTreeMap<String, Table>,
+}
+
+impl Reading<'_> {
+    /// Reads a drive or controller, with what an array file or the user changes of it.
+    fn part<T: Part>(&self, part: &str, place: &str) -> Result<T, String> {
+        let (kind, reference) = place.split_once('/').unwrap_or(("", place));
+        let unknown = || {
+            let listed = or_listed(reference, self.texts, &[&format!("{kind}/")], "advise parts");
+            format!("sim:{}: {part}={reference}: no such brick file; {listed}", self.name)
+        };
+        let (place, text) = text_at(place, self.texts).ok_or_else(unknown)?;
+        let mut table = own_values(&place, text)?;
+        let said = |fault: Fault| match key_line(text, &fault.key) {
+            Some(line) => format!("{}: line {line}: {fault}", file_name(&place)),
+            None => format!("{}: {fault}", file_name(&place)),
+        };
+        let own = T::read(&table).map_err(said)?;
+        let Some(changes) = self.changes.get(part).filter(|changes| !changes.is_empty()) else { return Ok(own) };
+        table.extend(changes.iter().map(|(key, value)| (key.clone(), value.clone())));
+        T::read(&table).map_err(|fault| self.changed_words(part, changes, &fault))
+    }
+
+    /// One key of a part that cannot be what it was changed to.
+    fn changed_words(&self, part: &str, changes: &Table, fault: &Fault) -> String {
+        let key = &fault.key;
+        let value = changes.get(key).map(|v| match v {
+            Value::String(text) => format!("={text}"),
+            other => format!("={other}"),
+        });
+        // A list of a part's many keys helps nobody; the texts have them with what they are.
+        let is_bare = fault.words == NO_SUCH_KEY;
+        let listed =
+            if is_bare { format!("; `brickyard bricks show {}` has its keys", self.name) } else { String::new() };
+        let said = format!("{part}.{key}{}: {}{listed}", value.unwrap_or_default(), fault.words);
+        let written = array_text(self.name, self.texts).ok();
+        let line = written.as_ref().and_then(|(_, text)| changed_line(text, part, key, changes.get(key)?));
+        match (written, line) {
+            (Some((place, _)), Some(line)) => format!("{}: line {line}: {said}", file_name(&place)),
+            _ => format!("sim:{}: {said}", self.name),
+        }
+    }
+}
+
+/// Values of a part's file, each of which has its basis.
+fn own_values(place: &str, text: &str) -> Result<Table, String> {
+    let mut table: Table = in_file(place, text)?;
+    let place = file_name(place);
     let basis = match table.remove("basis") {
         Some(Value::Table(basis)) => basis,
         _ => return Err(format!("{place}: has no table [basis] that says where its values come from")),
@@ -336,10 +425,56 @@ fn part<T: for<'de> Deserialize<'de>>(place: &str, texts: &Texts, changes: Optio
     if let Some(key) = basis.keys().find(|k| !table.contains_key(*k)) {
         return Err(format!("{place}: [basis] speaks of {key}, which the file does not have"));
     }
-    table.extend(changes.into_iter().flatten().map(|(key, value)| (key.clone(), value.clone())));
-    table.try_into().map_err(|e: toml::de::Error| format!("{place}: {}", one_line(e.message())))
+    Ok(table)
 }
 
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+/// The line of a file at which a key has its value.
+fn key_line(text: &str, key: &str) -> Option<usize> {
+    let values: BTreeMap<String, Spanned<Value>> = toml::from_str(text).ok()?;
+    values.get(key).map(|value| plan::line_of(text, value.span().start))
+}
+
+/// The line of an array file that changes a part's key to this value.
+fn changed_line(text: &str, part: &str, key: &str, value: &Value) -> Option<usize> {
+    #[derive(Deserialize)]
+    struct Changes {
+        changes: BTreeMap<String, BTreeMap<String, Spanned<Value>>>,
+    }
+    let read: Changes = toml::from_str(text).ok()?;
+    let written = read.changes.get(part)?.get(key)?;
+    (written.get_ref() == value).then(|| plan::line_of(text, written.span().start))
+}
+
+/// What is read out of a drive's or a controller's file.
+trait Part: Sized {
+    fn read(table: &Table) -> Result<Self, Fault>;
+}
+
+/// By way of text, so that a fault can name its key.
+fn values<T: for<'de> Deserialize<'de>>(table: &Table) -> Result<T, Fault> {
+    let text = toml::to_string(table).unwrap_or_default();
+    toml::from_str(&text).map_err(|e| Fault::of(&text, &e))
+}
+
+impl Part for ControllerParameters {
+    fn read(table: &Table) -> Result<ControllerParameters, Fault> {
+        values(table)
+    }
+}
+
+impl Part for DriveParameters {
+    fn read(table: &Table) -> Result<DriveParameters, Fault> {
+        let mut table = table.clone();
+        let kind = table.remove("kind").unwrap_or(Value::Boolean(false));
+        match kind.as_str() {
+            Some("rotating") => values::<RotatingParameters>(&table).map(DriveParameters::Rotating),
+            Some("ssd") => values::<SsdParameters>(&table).map(DriveParameters::Ssd),
+            Some("cloud") => values::<CloudParameters>(&table).map(DriveParameters::Cloud),
+            _ => Err(Fault {
+                key: "kind".into(),
+                given: String::new(),
+                words: "`rotating`, `ssd` or `cloud` is needed".into(),
+            }),
+        }
+    }
 }

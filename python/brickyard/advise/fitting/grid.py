@@ -29,7 +29,7 @@ WRITES = (
 )
 TOML = """title = "{title}"
 source = "a load that `brickyard advise fit` measures"
-interval = "250ms"
+interval = "{interval:.3f}s"
 [[phase]]
 duration = "{seconds:.3f}s"
 {limit}warmup = "{warmup:.3f}s"
@@ -50,6 +50,16 @@ ENOUGH_REQUESTS = 500
 MOST_LONGER = 10.0
 MODELLED_S, MODELLED_REQUESTS = 60.0, 50_000
 """In virtual time a slow brick costs nothing, and a fast one has filled its cache after so many requests."""
+MODELLED_LONG_S, MODELLED_LONG_REQUESTS = 120.0, 250_000
+"""For the caches of controllers: close to 1 GiB of 4 KiB."""
+
+LONG = {
+    "random-writes": ("random", 0, 4 * KIB, 32),
+    "sequential-writes": ("sequential", 0, MIB, 4),
+    "random-reads": ("random", 100, 4 * KIB, 32),
+}
+"""What one long load may be: it fills caches, or spends credits."""
+LONG_INTERVALS = 240
 
 
 def longer(seconds: float, iops: float) -> float:
@@ -65,10 +75,19 @@ def plans(seconds: float, *, writes: bool, requests: int | None = None) -> list[
     return [_plan(*load, seconds, limit) for load in loads]
 
 
-def _plan(address: str, reads: int, size: int, depth: int, sync: str, seconds: float, limit: str) -> str:
+def long_plan(load: str, seconds: float, *, requests: int | None = None) -> str:
+    """Of one load as long as is asked, with intervals that show when its rate falls."""
+    limit = "" if requests is None else f"requests = {requests}\n"
+    return _plan(*LONG[load], "none", seconds, limit, max(0.05, seconds / LONG_INTERVALS))
+
+
+def _plan(
+    address: str, reads: int, size: int, depth: int, sync: str, seconds: float, limit: str, interval_s: float = 0.25
+) -> str:
     title = f"{address} {reads} % reads of {size} B, {depth} in flight"
     text = TOML.format(
         title=title,
+        interval=interval_s,
         seconds=seconds,
         warmup=WARMUP_S,
         limit=limit,

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
+from statistics import fmean
 
-from brickyard import profiles
-from brickyard.analysis.totals import totals
+from brickyard import _core, profiles
+from brickyard.advise.fitting.rates import Course, Step, course, done_in, parts, step
+from brickyard.analysis.totals import Totals, totals
 from brickyard.store import CHAIN, Json, Record
 from brickyard.units import format_size
 
@@ -19,9 +21,12 @@ ENOUGH_REQUESTS = 1_500  # a mean of random service times within about 1 %: thei
 FEWEST_REQUESTS = 16  # of which one more or less is 6 %
 MOST_WRITES = 30_000  # beyond that a cache has shown what it does; the simulation need not go on
 SHORTEST_S, LONGEST_S = 0.02, 60.0
+PARTS = 8  # of a run whose rate changes; each is compared by itself
+UNSTEADY = 1.15  # rate of the first part over that of the second half
+INTERVALS_A_PART, MOST_INTERVALS = 5, 300  # of a simulation, so that it shows a step where there was one
 
 LOAD = """title = "fit"
-interval = "{seconds}s"
+interval = "{interval}s"
 [[phase]]
 duration = "{seconds}s"
 warmup = "{warmup}s"
@@ -52,6 +57,10 @@ class Seen:
     seconds: float
     iops: float
     p90_ns: float
+    p10_ns: float = 0.0
+    parts: tuple[float, ...] = ()
+    """Rates in equal parts of a run that was not steady; `seconds` and `iops` are then those of the whole of it."""
+    step: Step | None = None
 
     @property
     def operation(self) -> str:
@@ -81,15 +90,24 @@ class Seen:
         part = "" if self.region == WHOLE else f", {self.region}"
         return f"{self.address} {kind} {format_size(self.request_bytes)} × {self.in_flight}{durable}{part}"
 
-    @cached_property
-    def plan(self) -> str:
-        """The same load, as long as it needs to be in virtual time."""
+    @cache  # noqa: B019  (a few dozen loads that live as long as the program)
+    def plan(self, most_writes: int) -> str:
+        """The same load, as long as it needs to be in virtual time: what changed in its course, as long as it was."""
+        if self.parts:
+            interval_s = self.seconds / (PARTS * INTERVALS_A_PART)
+            if self.step:
+                interval_s = min(interval_s, max(self.step.after_s / INTERVALS_A_PART, self.seconds / MOST_INTERVALS))
+            return self._text(self.seconds, 0.0, interval_s)
         enough_s = ENOUGH_REQUESTS / self.iops
-        wanted_s = enough_s if self.operation == READ else min(max(enough_s, self.seconds), MOST_WRITES / self.iops)
+        wanted_s = enough_s if self.operation == READ else min(max(enough_s, self.seconds), most_writes / self.iops)
         seconds = min(max(wanted_s, SHORTEST_S), LONGEST_S)
+        return self._text(seconds, seconds / 5, seconds)
+
+    def _text(self, seconds: float, warmup_s: float, interval_s: float) -> str:
         text = LOAD.format(
             seconds=f"{seconds:.4f}",
-            warmup=f"{seconds / 5:.4f}",
+            warmup=f"{warmup_s:.4f}",
+            interval=f"{interval_s:.4f}",
             reads=self.reads,
             writes=100 - self.reads,
             size=self.request_bytes,
@@ -122,6 +140,10 @@ def seen(record: Record) -> Seen | str:
     requests = sum(row.rated_requests for row in rows)
     if requests < FEWEST_REQUESTS:
         return f"run {record.info.id}: {requests} requests tell no rate; measure longer"
+    taken = course(record)
+    changing = unsteady(taken)
+    whole_s = taken[-1][1] - taken[0][0] if taken else 0.0
+    p10_ns, p90_ns = spread(rows)
     return Seen(
         run=record.info.id,
         address=stream["address"]["kind"],
@@ -131,10 +153,29 @@ def seen(record: Record) -> Seen | str:
         depth=int(stream["depth"]),
         region=stream.get("region", WHOLE),
         sync=stream.get("sync", "none"),
-        seconds=rows[0].rated_ns / 1e9,
-        iops=sum(row.iops for row in rows),
-        p90_ns=float(max(row.measures["service"].percentiles["p90"] or 0 for row in rows)),
+        seconds=whole_s if changing else rows[0].rated_ns / 1e9,
+        iops=done_in(taken) / whole_s if changing else sum(row.iops for row in rows),
+        p90_ns=p90_ns,
+        p10_ns=p10_ns,
+        parts=changing,
+        step=step(taken) if changing else None,
     )
+
+
+def unsteady(taken: Course) -> tuple[float, ...]:
+    """The rates in the parts of a run that slowed down, none where it did not or has too few intervals to tell."""
+    if len(taken) < PARTS:
+        return ()
+    found = parts(taken, PARTS)
+    return found if found[0] > UNSTEADY * fmean(found[PARTS // 2 :]) else ()
+
+
+def spread(rows: Sequence[Totals]) -> tuple[float, float]:
+    """The 10th and the 90th percentile of the service time; 0 where they are not known."""
+    found = [row.measures["service"] for row in rows if "service" in row.measures]
+    p90_ns = max((figures.percentiles["p90"] or 0 for figures in found), default=0)
+    p10_ns = min((_core.histogram_percentiles(figures.histogram, [10.0])[0] for figures in found), default=0)
+    return float(p10_ns), float(p90_ns)
 
 
 def _unusable(plan: Json, phase: Json, stream: Json) -> str | None:
@@ -190,6 +231,8 @@ def split(loads: Sequence[Seen]) -> tuple[list[Seen], list[Seen]]:
     fitted += [s for s in loads if s.is_durable and s.address == "sequential" and s.in_flight == 1 and s.reads == 0][:1]
     mixes = [s for s in loads if s.operation == MIXED and s.sync == "none" and s.region == WHOLE]
     fitted += sorted(mixes, key=lambda s: (s.request_bytes, s.in_flight, s.label))[:1]
+    if not any(s.step for s in fitted):
+        fitted += [s for s in loads if s.step][:1]
     chosen = {s.label for s in fitted}
     return fitted, [s for s in loads if s.label not in chosen]
 
