@@ -116,6 +116,10 @@ def test_a_fault_in_a_file_of_ones_own_is_told_with_file_and_line(
         Path("bad.toml").write_text(wrong)
         assert main(["run", "sqlio-random-read-4", "sim:./bad.toml"]) == 2
         assert capsys.readouterr().err.strip().endswith(f"./bad.toml: {said}")
+    Path("load.toml").write_text('[[phase]]\nduration = 1\n[[phase.stream]]\nrequest = "8KiB"\ndepth = -3\n')
+    assert main(["run", "./load.toml", "sim:wd2500jd", "--set", "duration=2s"]) == 2
+    said = "load.toml: line 5: depth: -3 was given; a whole number from 0 is needed"
+    assert capsys.readouterr().err.strip() == f"brickyard: {said}"
 
 
 def test_write_caches_of_modelled_drives_are_a_condition(capsys: pytest.CaptureFixture[str]) -> None:
@@ -163,6 +167,36 @@ def test_a_power_cut_and_idle_options_are_told_as_what_they_are(capsys: pytest.C
     late = answer(capsys, *run, "--set", "power_cut_at=90s")["warnings"]
     assert isinstance(late, list)
     assert any("power that was to fail at 90 s never failed" in item["text"] for item in late)
+
+
+def test_a_power_cut_names_the_writes_that_it_took(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    cut = ["sim:msr-2003-wd-software-mirror", "--set", "duration=5s", "--set", "power_cut_at=2s"]
+    assert main(["run", "sqlio-random-write-4", *cut]) == 0
+    told = capsys.readouterr().out
+    said = " ".join(told.split())
+    found = re.search(
+        r"the power failed at 2 s\. (\d+) acknowledged writes were lost, the oldest ([\d.]+ m?s) after", said
+    )
+    assert found is not None
+    # As many as each drive's cache takes, and perhaps one that the arm was at; every copy lies in both drives.
+    assert 14 <= int(found[1]) <= 36
+    assert "None of them had been flushed or asked to be durable. 4 requests under way failed." in said
+    assert f"Acknowledged writes lost at 2 s (the first 8 of {found[1]})" in said
+    assert main(["report", "-o", str(tmp_path)]) == 0
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert "Power cuts" in page
+    assert "Acknowledged writes lost at 2 s" in page
+    with Store() as store:
+        (event,) = store.record(store.runs()[-1].id).events_of("power_cut")
+    ages = [write["age_ns"] for write in event["oldest_lost"]]
+    assert (event["lost_writes"], event["lost_promised"]) == (int(found[1]), 0)
+    assert ages == sorted(ages, reverse=True)
+    assert 0 < ages[0] < 2_000_000_000
+    assert all(write["bytes"] == 8192 and write["offset_bytes"] % 8192 == 0 for write in event["oldest_lost"])
+    # Without the drives' caches nothing is promised that is not kept.
+    assert main(["run", "sqlio-random-write-4", *cut, "--set", "write_cache=false"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "the power failed at 2 s. No acknowledged write was lost. 4 requests under way failed." in said
 
 
 def test_the_caches_of_a_modelled_brick_are_known(capsys: pytest.CaptureFixture[str]) -> None:

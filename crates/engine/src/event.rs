@@ -43,7 +43,7 @@ pub enum Event {
         condition: &'static str,
     },
     /// The power of a modelled target failed and came back. Bytes are acknowledged writes that are lost, each time that
-    /// they were kept.
+    /// they were kept; writes are those of the host, of which `lost_promised` had been flushed or were asked to be durable.
     PowerCut {
         target: usize,
         at_ns: u64,
@@ -52,6 +52,9 @@ pub enum Event {
         drives: u64,
         controller_bytes: u64,
         failed_requests: u64,
+        lost_writes: u64,
+        lost_promised: u64,
+        oldest_lost: Vec<LostWrite>,
     },
     Steady {
         phase: usize,
@@ -67,6 +70,14 @@ pub enum Event {
         outcome: RunOutcome,
         message: String,
     },
+}
+
+/// A write of the host that had been acknowledged so long before it was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct LostWrite {
+    pub offset_bytes: u64,
+    pub bytes: u64,
+    pub age_ns: u64,
 }
 
 /// How requests reach the targets, and on what clock they are timed.

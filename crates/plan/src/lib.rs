@@ -60,7 +60,7 @@ impl Profile {
         let profile: Profile = if overrides.is_empty() {
             toml::from_str(text).map_err(|e| PlanError(reader_words(text, &e)))?
         } else {
-            Profile::deserialize_value(table, overrides)?
+            Profile::overridden(text, table, overrides)?
         };
         profile.validate()?;
         Ok(profile)
@@ -78,14 +78,18 @@ impl Profile {
         serde_json::to_string(self).expect("a profile holds nothing that JSON cannot carry")
     }
 
-    fn deserialize_value(table: toml::Table, overrides: &[Override]) -> Result<Profile, PlanError> {
+    /// `written` is what the user wrote, `table` what has become of it.
+    fn overridden(written: &str, table: toml::Table, overrides: &[Override]) -> Result<Profile, PlanError> {
         // By way of text, so that a message can name the key; its line means nothing to the user.
         let text = toml::to_string(&table).map_err(|e| PlanError(one_line(&e.to_string())))?;
         toml::from_str(&text).map_err(|e| {
             let fault = Fault::of(&text, &e);
             // The last that names the key is the one whose value stands there.
-            let blamed = overrides.iter().rev().find(|o| o.sets(&fault.key));
-            PlanError(blamed.map_or_else(|| fault.to_string(), |o| format!("--set {o}: {}", fault.words)))
+            if let Some(blamed) = overrides.iter().rev().find(|o| o.sets(&fault.key)) {
+                return PlanError(format!("--set {blamed}: {}", fault.words));
+            }
+            let own = toml::from_str::<Profile>(written).err();
+            PlanError(own.map_or_else(|| fault.to_string(), |e| reader_words(written, &e)))
         })
     }
 }

@@ -202,6 +202,7 @@ fn bad_overrides_are_named_too() {
     let text = with("");
     refused(&text, &["depth=x"], &["--set depth=x: a whole number from 0 is needed"]);
     refused(&text, &["request=8Q"], &["--set request=8Q: ", "8KiB"]);
+    refused(&with("depth = -3"), &["duration=9s"], &["line 9: depth: -3 was given; a whole number from 0 is needed"]);
     refused(&text, &["measure.reads.depth=-1"], &["--set measure.reads.depth=-1: a whole number from 0 is needed"]);
     refused(&text, &["depth=4", "depth=many"], &["--set depth=many: a whole number"]);
     refused(&text, &["engine=fast"], &["--set engine=fast: ", "`psync`"]);

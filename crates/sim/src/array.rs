@@ -5,6 +5,7 @@
 //! Secondary Storage, 1994). Layouts are left-symmetric, parity moving down one member a row.
 
 use crate::brick::{Brick, Condition, Level, MirrorRead};
+use crate::stamps::Stamped;
 
 /// One operation on a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -357,6 +358,28 @@ impl Array {
     }
 
     /// Whether a member gets no commands at all.
+    /// Whether any of these pieces of members has some of these data, or the parity that stands for an absent member.
+    pub fn keeps_on(&self, offset: u64, bytes: u64, pieces: &[(usize, Stamped)]) -> bool {
+        let on = |member: usize, from: u64, bytes: u64| {
+            let touches = |piece: &Stamped| piece.from < from + bytes && from < piece.end;
+            let stands_for = |m: usize| m == member || (self.has_parity() && self.absent[member]);
+            pieces.iter().any(|(m, piece)| stands_for(*m) && touches(piece))
+        };
+        let mut found = false;
+        match self.level {
+            Level::Jbod => self.each_concatenated(offset, bytes, |m, at, n| found |= on(m, at, n)),
+            Level::Raid1 => found = on(0, offset, bytes) || on(1, offset, bytes),
+            _ => self.each_unit(offset, bytes, |array, row, p, unit| {
+                let (at, n) = (row * unit + p.from, p.to - p.from);
+                found |= match array.level {
+                    Level::Raid10 => on(2 * p.data as usize, at, n) || on(2 * p.data as usize + 1, at, n),
+                    _ => on(array.data_member(row, p.data), at, n),
+                };
+            }),
+        }
+        found
+    }
+
     pub fn is_absent(&self, member: usize) -> bool {
         self.absent[member]
     }

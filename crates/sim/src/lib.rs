@@ -18,6 +18,7 @@ pub mod region_log;
 pub mod session;
 mod slab;
 pub mod ssd;
+pub mod stamps;
 pub mod system;
 pub mod write_back;
 

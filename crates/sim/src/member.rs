@@ -1,9 +1,12 @@
 //! What stands behind one port of a controller: a rotating drive, a solid-state drive or a cloud volume, all of them
 //! with the same three calls.
 
+use std::collections::BTreeSet;
+
 use crate::cloud::Cloud;
 use crate::drive::Drive;
 use crate::ssd::Ssd;
+use crate::stamps::Stamped;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -24,6 +27,8 @@ pub struct Command {
     pub durable: bool,
     /// The controller hands it to a drive that takes one command at a time before all that wait for it.
     pub urgent: bool,
+    /// Whose data it writes, for whoever asks after a power cut; 0 where nobody will.
+    pub stamp: u64,
 }
 
 /// A write that a power cut took away after it was acknowledged.
@@ -86,6 +91,19 @@ impl Member {
             Member::Ssd(d) => d.power_cut(now_ns),
             Member::Cloud(d) => d.power_cut(),
         }
+    }
+
+    /// Whose data a power cut would take.
+    pub fn stamped(&self) -> Vec<Stamped> {
+        match self {
+            Member::Rotating(d) => d.stamped(),
+            Member::Ssd(d) => d.stamped(),
+            Member::Cloud(_) => Vec::new(),
+        }
+    }
+
+    pub fn note_stamps(&self, seen: &mut BTreeSet<u64>) {
+        seen.extend(self.stamped().into_iter().map(|piece| piece.stamp));
     }
 
     /// Turns the cache of writes on or off; none leaves it as the drive's description has it. A cloud volume shows none.

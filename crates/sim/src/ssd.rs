@@ -24,6 +24,7 @@ use crate::NEVER;
 use crate::brick::SsdParameters;
 use crate::member::{Command, Kind, Lost};
 use crate::slab::Slab;
+use crate::stamps::{Stamped, Stamps};
 
 /// Streams that the drive follows: writes that continue the one before are no burden to garbage collection, reads that do
 /// are read ahead for. Assumed, since data sheets are silent.
@@ -353,6 +354,21 @@ impl Ssd {
         lost
     }
 
+    /// Whose data a power cut would take.
+    pub fn stamped(&self) -> Vec<Stamped> {
+        if self.p.power_loss_protection {
+            return Vec::new();
+        }
+        let mut written: Vec<&Work> = self.work.iter().filter(|w| w.ended && w.command.stamp > 0).collect();
+        written.sort_by_key(|w| w.command.stamp);
+        let mut stamps = Stamps::default();
+        for Work { command, .. } in written {
+            let (from, end) = (command.offset_bytes, command.offset_bytes + u64::from(command.bytes));
+            stamps.put(Stamped { from, end, stamp: command.stamp });
+        }
+        stamps.pieces().collect()
+    }
+
     #[inline]
     fn plan(&mut self, at_ns: u64, event: Event) {
         self.events.push(Reverse((at_ns, self.sequence, event)));
@@ -415,7 +431,7 @@ mod tests {
         let mut drive = Ssd::new(p);
         for id in 0..count {
             let offset_bytes = u64::from(id) * 4096;
-            drive.submit(0, Command { id, kind, offset_bytes, bytes: 4096, durable: false, urgent: false });
+            drive.submit(0, Command { id, kind, offset_bytes, bytes: 4096, durable: false, urgent: false, stamp: 0 });
         }
         let mut done = Vec::new();
         let mut last_ns = 0;

@@ -7,32 +7,27 @@
 mod background;
 mod caching;
 mod jobs;
+mod ledger;
 mod power;
 mod requests;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::array::{Array, MemberOp, Operations};
+use crate::NEVER;
+use crate::array::{Array, Operations};
 use crate::assembly::{background_of, cache_of, drive_caches, is_rebuilding, links_of, members_of};
-use crate::brick::{Brick, Condition, ControllerParameters};
+use crate::brick::{Brick, Condition};
 use crate::controller::{Controller, Link};
 use crate::gather::{Due, Gather};
 use crate::member::{Kind, Lost, Member};
 use crate::region_log::RegionLog;
 use crate::slab::Slab;
 use crate::write_back::{ReadAhead, WriteBack};
-use crate::{NEVER, SECTOR_BYTES};
-
-/// A volume counts as in use for so long after a request; a rebuild then keeps to its minimum. (Linux md looks back over
-/// a second; controllers do not tell.)
-const IN_USE_NS: u64 = 100_000_000;
-/// Partial rows that are destaged at a time, for each member: enough to keep a queue at each of them.
-const DESTAGES_A_MEMBER: usize = 4;
-
-/// Chunks of a rebuild that are under way at a time while nobody uses the volume. (Linux md keeps 2 MiB of requests under
-/// way, RESYNC_WINDOW; controllers do not tell.)
-const CHUNKS_AT_A_TIME: u32 = 8;
+pub(crate) use background::Background;
+use jobs::{Job, Step};
+use ledger::Ledger;
+pub use ledger::LostWrites;
 
 /// A request to data that are gone is refused after this time: what a system call of nothing but an error takes, so that
 /// a loop that goes on asking goes through time.
@@ -58,53 +53,6 @@ struct Active {
     not_before_ns: u64,
     /// Some of its data are gone.
     failed: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Owner {
-    Request(u32),
-    Destage {
-        controller: u32,
-        row: u64,
-        bytes: u64,
-        whole: bool,
-    },
-    Fetch {
-        controller: u32,
-        chunk: u64,
-    },
-    Record {
-        array: u32,
-    },
-    /// A row that gathered; the number is of those that wait for it.
-    Row {
-        waiting: u32,
-    },
-    /// Work of the background on so many bytes of a member that began in this turn of it.
-    Background {
-        turn: u32,
-        bytes: u64,
-    },
-}
-
-#[derive(Debug)]
-struct Job {
-    owner: Owner,
-    array: u32,
-    /// What it is for; one that writes may have to read before.
-    kind: Kind,
-    operations: Operations,
-    writing: bool,
-    durable: bool,
-    pending: u32,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Step {
-    job: u32,
-    op: MemberOp,
-    kind: Kind,
-    durable: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -159,55 +107,8 @@ pub(crate) struct Cache {
     pub(crate) partial_moving: usize,
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Background {
-    pub(crate) condition: Condition,
-    pub(crate) array: usize,
-    pub(crate) member: usize,
-    /// Begins again when it has come to the end.
-    pub(crate) repeats: bool,
-    /// Grows with each background, so that what an earlier one had planned is known for its.
-    pub(crate) turn: u32,
-    /// Where the next chunk begins.
-    pub(crate) at: u64,
-    pub(crate) in_flight: u32,
-    pub(crate) planned: bool,
-    pub(crate) all_begun: bool,
-    pub(crate) started_ns: u64,
-    pub(crate) ended_ns: u64,
-    pub(crate) chunk_bytes: u64,
-    pub(crate) min_mb_per_s: f64,
-    pub(crate) max_mb_per_s: f64,
-    pub(crate) writing_mb_per_s: f64,
-    pub(crate) share_percent: f64,
-}
-
-impl Background {
-    /// A rebuild from the start of a member, at the pace that its keeper has.
-    pub(crate) fn of(keeper: &ControllerParameters) -> Background {
-        Background {
-            condition: Condition::Rebuilding,
-            array: 0,
-            member: 0,
-            repeats: true,
-            turn: 0,
-            at: 0,
-            in_flight: 0,
-            planned: true,
-            all_begun: false,
-            started_ns: 0,
-            ended_ns: 0,
-            chunk_bytes: keeper.rebuild_chunk_bytes.0 / SECTOR_BYTES * SECTOR_BYTES,
-            min_mb_per_s: keeper.rebuild_min_mb_per_s,
-            max_mb_per_s: keeper.rebuild_max_mb_per_s,
-            writing_mb_per_s: keeper.rebuild_writing_mb_per_s,
-            share_percent: keeper.rebuild_share_percent,
-        }
-    }
-}
-
 /// What happened to a brick at an instant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// From then on it is in this condition: a word of [`Condition`], or `failed` where data are lost.
     Condition { at_ns: u64, condition: &'static str },
@@ -216,14 +117,18 @@ pub enum Change {
     PowerCut { at_ns: u64, lost: Losses },
 }
 
+/// A write that the host was told of, so long before the power failed.
+pub use engine::event::LostWrite;
+
 /// Acknowledged bytes that a power cut took, each time that they were kept: a mirror may lose both of its copies.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Losses {
     pub drive_bytes: u64,
     pub drive_extents: u64,
     pub drives: u64,
     pub controller_bytes: u64,
     pub failed_requests: u64,
+    pub writes: LostWrites,
 }
 
 #[derive(Debug)]
@@ -262,6 +167,8 @@ pub struct System {
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     sequence: u64,
     background: Option<Background>,
+    /// What the host was told, where the power is to fail.
+    ledger: Option<Box<Ledger>>,
     last_request_ns: Option<u64>,
     last_write_ns: Option<u64>,
     ended: Vec<(u32, u64, bool)>,
@@ -327,6 +234,7 @@ impl System {
             events: BinaryHeap::new(),
             sequence: 0,
             background: background_of(brick, keeper, member_bytes),
+            ledger: brick.power_cut_ns.map(|_| Box::default()),
             last_request_ns: None,
             last_write_ns: None,
             ended: Vec::new(),
@@ -392,6 +300,9 @@ impl System {
             self.last_write_ns = Some(now_ns);
         }
         let number = self.active.insert(Active { request, controller: 0, parts: 0, not_before_ns: 0, failed: false });
+        if let Some(ledger) = &mut self.ledger {
+            ledger.asked(number, request.kind);
+        }
         if self.at_work >= self.queue_limit {
             self.waiting.push_back(number);
             return;

@@ -4,7 +4,9 @@
 //! no reads; others only when half of the cache is dirty or a flush asks for them, in C-LOOK order, so that neighbouring
 //! writes meet in the cache.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::stamps::{Stamped, Stamps};
 
 /// Streams that a controller follows.
 const STREAMS: usize = 8;
@@ -26,6 +28,9 @@ pub struct WriteBack {
     moving_bytes: u64,
     /// Extents of the rows that are on their way.
     moving: BTreeMap<u64, Vec<(u64, u64)>>,
+    /// Whose data are in the cache, and whose are on their way, by row.
+    stamps: Stamps,
+    moving_stamps: BTreeMap<u64, Vec<Stamped>>,
     hand: u64,
 }
 
@@ -48,6 +53,8 @@ impl WriteBack {
             dirty_bytes: 0,
             moving_bytes: 0,
             moving: BTreeMap::new(),
+            stamps: Stamps::default(),
+            moving_stamps: BTreeMap::new(),
             hand: 0,
         }
     }
@@ -61,7 +68,8 @@ impl WriteBack {
         self.dirty_bytes + self.moving_bytes == 0
     }
 
-    pub fn add(&mut self, offset: u64, bytes: u64) {
+    pub fn add(&mut self, offset: u64, bytes: u64, stamp: u64) {
+        self.stamps.put(Stamped { from: offset, end: offset + bytes, stamp });
         let (mut at, end) = (offset, offset + bytes);
         while at < end {
             let number = at / self.row_bytes;
@@ -126,12 +134,32 @@ impl WriteBack {
         let start = number * self.row_bytes;
         let extents: Vec<(u64, u64)> = row.extents.iter().map(|(a, b)| (start + a, b - a)).collect();
         self.moving.entry(number).or_default().extend(&extents);
+        let stamps = self.stamps.take(start, start + self.row_bytes);
+        if !stamps.is_empty() {
+            self.moving_stamps.entry(number).or_default().extend(stamps);
+        }
         Destage { row: number, extents, bytes: row.bytes, whole }
     }
 
     pub fn destaged(&mut self, row: u64, bytes: u64) {
         self.moving_bytes -= bytes;
         self.moving.remove(&row);
+        self.moving_stamps.remove(&row);
+    }
+
+    /// Whose data of a row are on their way.
+    pub fn moving_stamps(&self, row: u64) -> &[Stamped] {
+        self.moving_stamps.get(&row).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whose data are not on the drives.
+    pub fn stamped(&self) -> Vec<Stamped> {
+        self.stamps.over(self.moving_stamps.values().flatten().copied())
+    }
+
+    pub fn note_stamps(&self, seen: &mut BTreeSet<u64>) {
+        self.stamps.note(seen);
+        seen.extend(self.moving_stamps.values().flatten().map(|piece| piece.stamp));
     }
 
     /// Everything that is not on the drives, by address.

@@ -127,7 +127,7 @@ fn exponential_service_behind_a_cap_is_an_m_m_c_queue_without_one() {
         let now_ns = number * 10_000_000;
         cloud.submit(
             now_ns,
-            Command { id: 0, kind: Kind::Read, offset_bytes: 0, bytes: 4096, durable: false, urgent: false },
+            Command { id: 0, kind: Kind::Read, offset_bytes: 0, bytes: 4096, durable: false, urgent: false, stamp: 0 },
         );
         total_ns += cloud.next_event() - now_ns;
         cloud.advance(cloud.next_event(), &mut Vec::new());

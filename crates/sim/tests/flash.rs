@@ -62,7 +62,10 @@ fn run(p: &SsdParameters, load: Load, warm: u32, count: u32) -> Seen {
         let place = if load.sequential { *stream % places } else { rng.below(places) };
         let offset_bytes = place * u64::from(load.bytes);
         begun[id as usize] = (now_ns, kind);
-        drive.submit(now_ns, Command { id, kind, offset_bytes, bytes: load.bytes, durable: false, urgent: false });
+        drive.submit(
+            now_ns,
+            Command { id, kind, offset_bytes, bytes: load.bytes, durable: false, urgent: false, stamp: 0 },
+        );
     };
     (0..load.depth).for_each(|id| send(&mut drive, id, 0, &mut begun));
     let (mut ended, mut from_ns, mut now_ns) = (0, 0, 0);
@@ -111,7 +114,7 @@ fn ends(p: &SsdParameters, commands: &[(u64, Command)]) -> Vec<(u64, u32)> {
 }
 
 fn command(id: u32, kind: Kind, offset_bytes: u64, bytes: u32) -> Command {
-    Command { id, kind, offset_bytes, bytes, durable: false, urgent: false }
+    Command { id, kind, offset_bytes, bytes, durable: false, urgent: false, stamp: 0 }
 }
 
 #[test]
@@ -394,7 +397,7 @@ proptest! {
             let kind = match kind { 0 => Kind::Flush, 1 => Kind::Trim, 2..=6 => Kind::Write, _ => Kind::Read };
             let bytes = if kind == Kind::Flush { 0 } else { sectors * 512 };
             let offset_bytes = place % ((p.capacity_bytes.0 - u64::from(bytes)) / 512) * 512;
-            let command = Command { id: id as u32, kind, offset_bytes, bytes, durable: *durable, urgent: false };
+            let command = Command { id: id as u32, kind, offset_bytes, bytes, durable: *durable, urgent: false, stamp: 0 };
             commands.push(command);
             drive.submit(now_ns, command);
         }

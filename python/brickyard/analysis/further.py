@@ -1,4 +1,4 @@
-"""Duty: the tables that only some runs have (targets, frames, ramps), alike for the terminal and the report.
+"""Duty: the tables that only some runs have (targets, frames, ramps, power cuts), for terminal and report alike.
 
 Refusal: no layout.
 """
@@ -23,6 +23,7 @@ def further_tables(record: Record) -> list[FurtherTable]:
         found.append(("Frames", frames.COLUMNS, frames.player_rows(players)))
     for name, steps in ramp.by_phase(ramp.steps(record)).items():
         found.append((f"Ramp of {name} (response times)", ramp.COLUMNS, ramp.step_rows(steps)))
+    found += [(title, power.LOST_COLUMNS, lost) for title, lost in power.lost_tables(record)]
     return found
 
 

@@ -1,9 +1,15 @@
-"""Duty: what a power cut took from a modelled brick, in words. Refusal: no layout, no guess what a host made of it."""
+"""Duty: what a power cut took from a modelled brick: words, and which acknowledged writes are gone.
+
+Refusal: no layout, no guess what a host made of it.
+"""
 
 from __future__ import annotations
 
 from brickyard.store import Json, Record
-from brickyard.units import format_size
+from brickyard.units import format_count, format_ns, format_size
+
+CUT_COLUMNS = ("power cut of", "at", "writes lost", "promised", "oldest", "in drives", "in controllers", "failed")
+LOST_COLUMNS = ("acknowledged", "offset", "size", "age at the cut")
 
 
 def power_words(record: Record) -> list[str]:
@@ -11,8 +17,74 @@ def power_words(record: Record) -> list[str]:
     return [_words(record, event) for event in record.events_of("power_cut")]
 
 
+def cut_rows(record: Record) -> list[list[str]]:
+    """A row for each power cut; records of before lost writes were counted have dashes there."""
+    return [
+        [
+            record.info.targets[int(event["target"])],
+            _seconds(event),
+            *_counted(event),
+            format_size(int(event["drive_bytes"])),
+            format_size(int(event["controller_bytes"])),
+            format_count(int(event["failed_requests"])),
+        ]
+        for event in record.events_of("power_cut")
+    ]
+
+
+def lost_tables(record: Record) -> list[tuple[str, list[list[str]]]]:
+    """For each cut that took something: a title, and the lost writes that had been acknowledged first."""
+    found = []
+    for event in record.events_of("power_cut"):
+        oldest: list[Json] = event.get("oldest_lost") or []
+        if oldest:
+            count = int(event["lost_writes"])
+            which = f"the first {len(oldest)} of {count:,}" if count > len(oldest) else "all of them"
+            title = f"Acknowledged writes lost at {_seconds(event)} ({which})"
+            found.append((title, [_lost_row(int(event["at_ns"]), write) for write in oldest]))
+    return found
+
+
+def _lost_row(cut_ns: int, write: Json) -> list[str]:
+    acknowledged = f"{(cut_ns - write['age_ns']) / 1e9:.3f} s"
+    return [acknowledged, format_count(write["offset_bytes"]), format_size(write["bytes"]), format_ns(write["age_ns"])]
+
+
+def _seconds(event: Json) -> str:
+    return f"{int(event['at_ns']) / 1e9:g} s"
+
+
+def _counted(event: Json) -> list[str]:
+    if "lost_writes" not in event:
+        return ["–", "–", "–"]
+    oldest = event["oldest_lost"]
+    age = format_ns(oldest[0]["age_ns"]) if oldest else "–"
+    return [format_count(event["lost_writes"]), format_count(event["lost_promised"]), age]
+
+
 def _words(record: Record, event: Json) -> str:
     target = record.info.targets[int(event["target"])]
+    return f"{target}: the power failed at {_seconds(event)}. {_lost_words(event)}{_failed_words(event)}"
+
+
+def _lost_words(event: Json) -> str:
+    where = " and ".join(_places(event))
+    if "lost_writes" not in event:
+        return f"Acknowledged writes lost: {where or 'nothing'}. "
+    count, promised = int(event["lost_writes"]), int(event["lost_promised"])
+    if count == 0:
+        rest = f": {where} were parity, or of requests under way" if where else ""
+        return f"No acknowledged write was lost{rest}. "
+    writes = "write was" if count == 1 else "writes were"
+    age = format_ns(event["oldest_lost"][0]["age_ns"])
+    said = f"{count:,} acknowledged {writes} lost, the oldest {age} after its acknowledgement"
+    said += f": {where}. " if where else ". "
+    if promised:
+        return f"{said}{promised:,} of them had been flushed or asked to be durable: this brick breaks its promise. "
+    return f"{said}None of them had been flushed or asked to be durable. "
+
+
+def _places(event: Json) -> list[str]:
     drives, extents = int(event["drives"]), int(event["drive_extents"])
     lost = []
     if drives:
@@ -21,6 +93,9 @@ def _words(record: Record, event: Json) -> str:
         lost.append(f"{format_size(int(event['drive_bytes']))} in {extents:,} {pieces} in the caches of {drives} {of}")
     if event["controller_bytes"]:
         lost.append(f"{format_size(int(event['controller_bytes']))} in the controller's cache")
-    failed = f"{int(event['failed_requests']):,} requests under way failed"
-    what = "; ".join(lost) if lost else "nothing"
-    return f"{target}: the power failed at {int(event['at_ns']) / 1e9:g} s. Acknowledged writes lost: {what}. {failed}."
+    return lost
+
+
+def _failed_words(event: Json) -> str:
+    failed = int(event["failed_requests"])
+    return f"{failed:,} {'request' if failed == 1 else 'requests'} under way failed."

@@ -55,7 +55,8 @@ def validate(profile: ProfileText, overrides: list[str]) -> str:
         # A message may name the override itself; a message about a value alone would leave its key open.
         if at_fault and at_fault.partition("=")[0].strip() not in said:
             said = f"--set {at_fault}: {said}"
-        raise BadInputError(f"{profile.name}: {said}") from error
+        is_own = at_fault is None and profile.name not in names()
+        raise BadInputError(f"{profile.place if is_own and profile.place else profile.name}: {said}") from error
 
 
 def _override_at_fault(profile: ProfileText, overrides: list[str]) -> str | None:

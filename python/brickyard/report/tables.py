@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from brickyard import analysis
-from brickyard.analysis import RankedCell, Totals, cells
+from brickyard.analysis import RankedCell, Totals, cells, power
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.cells import LATENCY_COLUMNS, latency_cells
 from brickyard.analysis.further import further_tables
@@ -154,8 +154,18 @@ def _shares(found: list[tuple[Record, Totals]]) -> list[float | None]:
 
 
 def more_tables(records: list[Record]) -> list[Table]:
-    """Targets, frames and ramps of the runs that have them."""
-    return [
+    """Targets, frames, ramps and power cuts of the runs that have them."""
+    cuts = [
+        Table(
+            title="Power cuts" + (f", run {record.info.id}" if len(records) > 1 else ""),
+            columns=list(power.CUT_COLUMNS),
+            rows=rows,
+            text_columns=1,
+        )
+        for record in records
+        if (rows := power.cut_rows(record))
+    ]
+    return cuts + [
         Table(
             title=title + (f", run {record.info.id}" if len(records) > 1 else ""),
             columns=list(columns),

@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 
 use crate::brick::{RotatingParameters, Scheduler};
 use crate::member::{Command, Kind, Lost};
+use crate::stamps::{Stamped, Stamps};
 use crate::{NEVER, SECTOR_BYTES};
 use geometry::{Geometry, Place};
 use read_ahead::{Ahead, Segment};
@@ -29,6 +30,14 @@ struct Pending {
     sectors: u64,
     place: Place,
     arrived_ns: u64,
+    stamp: u64,
+}
+
+impl Pending {
+    fn piece(&self) -> Stamped {
+        let from = self.sector * SECTOR_BYTES;
+        Stamped { from, end: from + self.sectors * SECTOR_BYTES, stamp: self.stamp }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -67,6 +76,9 @@ pub struct Drive {
     ahead: Option<Ahead>,
     segments: VecDeque<Segment>,
     dirty: WriteCache,
+    /// Whose data are in the cache, and whose the arm is writing over or destaging.
+    stamps: Stamps,
+    moving: Vec<Stamped>,
     /// Cache entries promised to writes that are on the interface.
     promised: usize,
     at: Place,
@@ -96,6 +108,8 @@ impl Drive {
             ahead: None,
             segments: VecDeque::new(),
             dirty: WriteCache::new(p.destage_window as usize),
+            stamps: Stamps::default(),
+            moving: Vec::new(),
             promised: 0,
             at_sector: 0,
             last_end_sector: 0,
@@ -130,6 +144,7 @@ impl Drive {
             sectors,
             place: self.geometry.place(sector),
             arrived_ns: now_ns,
+            stamp: command.stamp,
         };
         if command.urgent {
             self.queue.push_front(pending);
@@ -173,6 +188,7 @@ impl Drive {
         }
         self.busy_ns = self.busy_by_ns(now_ns);
         (self.media, self.ahead, self.promised, self.link_free_ns) = (None, None, 0, 0);
+        (self.stamps, self.moving) = (Stamps::default(), Vec::new());
         self.queue.clear();
         self.front.clear();
         self.segments.clear();
@@ -188,9 +204,21 @@ impl Drive {
     fn keep(&mut self, command: &Pending) {
         self.forget(command.sector, command.sectors);
         self.dirty.keep(command.sector, command.sectors, command.place);
+        self.stamps.put(command.piece());
+    }
+
+    /// What is on the medium when this ends is not volatile any more.
+    fn moves(&mut self, sector: u64, sectors: u64) {
+        self.moving = self.stamps.take(sector * SECTOR_BYTES, (sector + sectors) * SECTOR_BYTES);
+    }
+
+    /// Whose data a power cut would take.
+    pub fn stamped(&self) -> Vec<Stamped> {
+        self.stamps.over(self.moving.iter().copied())
     }
 
     fn end_media(&mut self, media: Media, done: &mut Vec<u32>) {
+        self.moving.clear();
         let (sector, sectors) = match media.work {
             Work::Read(p) => {
                 self.hand_over(media.end_ns, p, done);
@@ -418,6 +446,7 @@ impl Drive {
         let positioning_ns = self.positioning_ns(phase_ns, &command.place, command.sector, write);
         let mut end_ns = begin_ns + positioning_ns + self.geometry.transfer_ns(command.sector, command.sectors);
         if write {
+            self.moves(command.sector, command.sectors);
             self.link_free_ns = self.link_free_ns.max(now_ns) + self.moving_ns(command.sectors);
             end_ns = end_ns.max(self.link_free_ns);
             self.forget(command.sector, command.sectors);
@@ -440,6 +469,7 @@ impl Drive {
         let Some((first, positioning_ns)) = self.dirty.nearest(arm, least_ns, cost_ns) else { return };
         let Some(dirty) = self.dirty.take(first) else { return };
         let end_ns = begin_ns + positioning_ns + self.geometry.transfer_ns(dirty.sector, dirty.sectors);
+        self.moves(dirty.sector, dirty.sectors);
         self.occupy(now_ns, end_ns, Work::Destage(dirty));
     }
 

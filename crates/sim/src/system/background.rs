@@ -4,13 +4,68 @@
 //! short beside the run. A spare takes its place at once, gets every write from then on, and serves reads when it is
 //! whole. A rebuild ends at once where too little is left to rebuild from. Requests to data that are on no member fail.
 
-use super::{Background, CHUNKS_AT_A_TIME, Change, Event, IN_USE_NS, Owner, System};
+use super::jobs::Owner;
+use super::{Change, Event, System};
 use crate::SECTOR_BYTES;
 use crate::assembly::drive_caches;
-use crate::brick::{Brick, Condition};
+use crate::brick::{Brick, Condition, ControllerParameters};
 use crate::controller::Controller;
 use crate::member::Kind;
 use crate::region_log::RegionLog;
+
+/// A volume counts as in use for so long after a request; a rebuild then keeps to its minimum. (Linux md looks back over
+/// a second; controllers do not tell.)
+const IN_USE_NS: u64 = 100_000_000;
+/// Chunks of a rebuild that are under way at a time while nobody uses the volume. (Linux md keeps 2 MiB of requests under
+/// way, RESYNC_WINDOW; controllers do not tell.)
+const CHUNKS_AT_A_TIME: u32 = 8;
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Background {
+    pub(crate) condition: Condition,
+    pub(crate) array: usize,
+    pub(crate) member: usize,
+    /// Begins again when it has come to the end.
+    pub(crate) repeats: bool,
+    /// Grows with each background, so that what an earlier one had planned is known for its.
+    pub(crate) turn: u32,
+    /// Where the next chunk begins.
+    pub(crate) at: u64,
+    pub(crate) in_flight: u32,
+    pub(crate) planned: bool,
+    pub(crate) all_begun: bool,
+    pub(crate) started_ns: u64,
+    pub(crate) ended_ns: u64,
+    pub(crate) chunk_bytes: u64,
+    pub(crate) min_mb_per_s: f64,
+    pub(crate) max_mb_per_s: f64,
+    pub(crate) writing_mb_per_s: f64,
+    pub(crate) share_percent: f64,
+}
+
+impl Background {
+    /// A rebuild from the start of a member, at the pace that its keeper has.
+    pub(crate) fn of(keeper: &ControllerParameters) -> Background {
+        Background {
+            condition: Condition::Rebuilding,
+            array: 0,
+            member: 0,
+            repeats: true,
+            turn: 0,
+            at: 0,
+            in_flight: 0,
+            planned: true,
+            all_begun: false,
+            started_ns: 0,
+            ended_ns: 0,
+            chunk_bytes: keeper.rebuild_chunk_bytes.0 / SECTOR_BYTES * SECTOR_BYTES,
+            min_mb_per_s: keeper.rebuild_min_mb_per_s,
+            max_mb_per_s: keeper.rebuild_max_mb_per_s,
+            writing_mb_per_s: keeper.rebuild_writing_mb_per_s,
+            share_percent: keeper.rebuild_share_percent,
+        }
+    }
+}
 
 impl System {
     pub(super) fn background_chunk(&mut self, now_ns: u64, turn: u32) {

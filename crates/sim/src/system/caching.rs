@@ -1,12 +1,16 @@
 //! What a controller's cache does: writes that wait for room, destaging, flushes, rows that gather, and records of a
 //! region log.
 
-use super::{DESTAGES_A_MEMBER, Event, Job, Owner, REFUSED_NS, Request, Step, System};
+use super::jobs::{Job, Owner, Step};
+use super::{Event, REFUSED_NS, Request, System};
 use crate::array::MemberOp;
 use crate::gather::{Due, Gathered};
 use crate::member::Kind;
 use crate::region_log::RegionLog;
 use crate::write_back::{Destage, WriteBack};
+
+/// Partial rows that are destaged at a time, for each member: enough to keep a queue at each of them.
+const DESTAGES_A_MEMBER: usize = 4;
 
 impl System {
     pub(super) fn write_record(&mut self, now_ns: u64, array: usize) {
@@ -44,23 +48,19 @@ impl System {
                 break;
             }
             self.caches[array].blocked.pop_front();
-            self.keep(array, &request);
+            let stamp = self.ledger.as_ref().map_or(0, |ledger| ledger.stamp_of(number));
+            self.keep(array, &request, stamp);
             self.part_ended(now_ns, number);
         }
         self.destage(now_ns, array);
     }
 
     /// Puts the part of a request that lies in this array into its cache.
-    pub(super) fn keep(&mut self, array: usize, request: &Request) {
-        let (mut at, end) = (request.offset_bytes, request.offset_bytes + u64::from(request.bytes));
-        while at < end {
-            let unit_end = (at / self.stripe_bytes + 1) * self.stripe_bytes;
-            let to = if self.arrays.len() == 1 { end } else { end.min(unit_end) };
-            let (here, offset) = self.locate(at);
+    pub(super) fn keep(&mut self, array: usize, request: &Request, stamp: u64) {
+        for (here, offset, bytes) in self.parts(request.offset_bytes, u64::from(request.bytes)) {
             if let Some(cache) = self.caches[array].write_back.as_mut().filter(|_| here == array) {
-                cache.add(offset, to - at);
+                cache.add(offset, bytes, stamp);
             }
-            at = to;
         }
     }
 
@@ -137,6 +137,7 @@ impl System {
             writing: true,
             durable: false,
             pending,
+            stamp: 0,
         };
         let job = self.jobs.insert(job);
         if targets.is_empty() {
@@ -145,7 +146,7 @@ impl System {
         }
         for member in targets {
             let op = MemberOp { member: (array * here + member) as u32, write: false, offset_bytes: 0, bytes: 0 };
-            let step = self.steps.insert(Step { job, op, kind: Kind::Flush, durable: false });
+            let step = self.steps.insert(Step { job, op, kind: Kind::Flush, durable: false, stamp: 0 });
             self.give_member(now_ns, step);
         }
     }

@@ -1,10 +1,59 @@
 //! Jobs: what requests, caches and the background have members do. A job's reads come before its writes; each operation
 //! goes through the controller, takes its turn there and its place on the link, and comes back.
 
-use super::{Event, Job, Owner, REFUSED_NS, Step, System};
+use super::{Event, REFUSED_NS, System};
 use crate::array::{Array, MemberOp, Operations};
 use crate::controller::Link;
 use crate::member::{Command, Kind};
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Owner {
+    Request(u32),
+    Destage {
+        controller: u32,
+        row: u64,
+        bytes: u64,
+        whole: bool,
+    },
+    Fetch {
+        controller: u32,
+        chunk: u64,
+    },
+    Record {
+        array: u32,
+    },
+    /// A row that gathered; the number is of those that wait for it.
+    Row {
+        waiting: u32,
+    },
+    /// Work of the background on so many bytes of a member that began in this turn of it.
+    Background {
+        turn: u32,
+        bytes: u64,
+    },
+}
+
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) owner: Owner,
+    pub(super) array: u32,
+    /// What it is for; one that writes may have to read before.
+    pub(super) kind: Kind,
+    pub(super) operations: Operations,
+    pub(super) writing: bool,
+    pub(super) durable: bool,
+    pub(super) pending: u32,
+    pub(super) stamp: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Step {
+    pub(super) job: u32,
+    pub(super) op: MemberOp,
+    pub(super) kind: Kind,
+    pub(super) durable: bool,
+    pub(super) stamp: u64,
+}
 
 impl System {
     /// Starts the operations that `find` lists: its reads, or its writes where there are none.
@@ -21,8 +70,9 @@ impl System {
         operations.clear();
         find(&mut self.arrays[array], &mut operations);
         let writing = kind != Kind::Read && operations.reads.is_empty();
+        let stamp = if kind == Kind::Write { self.stamp_of(owner, array) } else { 0 };
         let lost = operations.lost;
-        let job = Job { owner, array: array as u32, kind, operations, writing, durable, pending: 0 };
+        let job = Job { owner, array: array as u32, kind, operations, writing, durable, pending: 0, stamp };
         let job = self.jobs.insert(job);
         if lost {
             return self.plan(now_ns + REFUSED_NS, Event::JobEnded(job));
@@ -32,7 +82,7 @@ impl System {
 
     pub(super) fn start_stage(&mut self, now_ns: u64, number: u32) {
         let job = self.jobs.get(number);
-        let (array, durable) = (job.array as usize, job.durable);
+        let (array, durable, stamp) = (job.array as usize, job.durable, job.stamp);
         let kind = if job.writing { job.kind } else { Kind::Read };
         let list = if job.writing { &mut job.operations.writes } else { &mut job.operations.reads };
         if job.writing {
@@ -52,7 +102,7 @@ impl System {
         for op in &ops {
             self.arrays[array].loads[op.member as usize] += 1;
             let op = MemberOp { member: first + op.member, ..*op };
-            let step = self.steps.insert(Step { job: number, op, kind, durable: durable && op.write });
+            let step = self.steps.insert(Step { job: number, op, kind, durable: durable && op.write, stamp });
             if self.software && !self.controllers.is_empty() {
                 let controller = self.controller_of(op.member);
                 let at_ns = self.controllers[controller].command(now_ns, op.write);
@@ -86,12 +136,13 @@ impl System {
     }
 
     pub(super) fn give_member(&mut self, now_ns: u64, number: u32) {
-        let Step { op, durable, kind, job, .. } = *self.steps.get(number);
+        let Step { op, durable, kind, job, stamp } = *self.steps.get(number);
         // A controller keeps its rebuild's pace however much waits for the drive; a host's queue knows no such turn.
         let urgent = !self.software && matches!(self.jobs.get(job).owner, Owner::Background { .. });
         let member = self.places[op.member as usize] as usize;
         self.issued += 1;
-        let command = Command { id: number, kind, offset_bytes: op.offset_bytes, bytes: op.bytes, durable, urgent };
+        let command =
+            Command { id: number, kind, offset_bytes: op.offset_bytes, bytes: op.bytes, durable, urgent, stamp };
         self.members[member].submit(now_ns, command);
         self.member_next_ns[member] = self.members[member].next_event();
     }
@@ -136,6 +187,9 @@ impl System {
     pub(super) fn job_ended(&mut self, now_ns: u64, number: u32) {
         let job = self.jobs.remove(number);
         let lost = job.operations.lost;
+        if let Some(ledger) = &mut self.ledger {
+            ledger.arrived(job.stamp);
+        }
         self.spare.push(job.operations);
         match job.owner {
             Owner::Request(number) => {

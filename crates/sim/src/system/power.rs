@@ -3,11 +3,12 @@
 
 use std::cmp::Reverse;
 
-use super::{Change, Event, Losses, System};
+use super::{Change, Event, Losses, LostWrites, System};
 use crate::NEVER;
 use crate::assembly::{cache_of, is_rebuilding};
-use crate::member::Lost;
+use crate::member::{Lost, Member};
 use crate::slab::Slab;
+use crate::stamps::Stamped;
 use crate::write_back::WriteBack;
 
 impl System {
@@ -24,7 +25,17 @@ impl System {
         (members, lost.collect())
     }
 
+    /// Which acknowledged writes are about to be lost.
+    fn writes_lost(&mut self, now_ns: u64) -> LostWrites {
+        self.members.iter_mut().for_each(|member| member.advance(now_ns, &mut Vec::new()));
+        let drives: Vec<Vec<Stamped>> = self.members.iter().map(Member::stamped).collect();
+        let volatile = self.caches.iter().filter(|_| !self.battery).filter_map(|cache| cache.write_back.as_ref());
+        let caches: Vec<Vec<Stamped>> = volatile.map(WriteBack::stamped).collect();
+        self.lost_writes(now_ns, &drives, &caches)
+    }
+
     pub(super) fn power_comes_back(&mut self, now_ns: u64) {
+        let writes = self.writes_lost(now_ns);
         let (members, cached) = self.power_fails(now_ns);
         let failed: Vec<u32> = self.active.iter().map(|a| a.request.tag).collect();
         let bytes = |lost: &[Lost]| lost.iter().map(|l| l.bytes).sum::<u64>();
@@ -34,6 +45,7 @@ impl System {
             drives: members.iter().filter(|m| !m.is_empty()).count() as u64,
             controller_bytes: bytes(&cached),
             failed_requests: failed.len() as u64,
+            writes,
         };
         self.changes.push(Change::PowerCut { at_ns: now_ns, lost });
         self.begin_again(now_ns);
@@ -50,7 +62,7 @@ impl System {
             let kept = cache.write_back.take().filter(|_| self.battery);
             *cache = cache_of(self.brick.keeper(), array, is_rebuilding(&self.brick));
             if let (Some(kept), Some(fresh)) = (kept, cache.write_back.as_mut()) {
-                kept.dirty_extents().into_iter().for_each(|(offset, bytes)| fresh.add(offset, bytes));
+                kept.dirty_extents().into_iter().for_each(|(offset, bytes)| fresh.add(offset, bytes, 0));
             }
         }
         if let Some(background) = &mut self.background {

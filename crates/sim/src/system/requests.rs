@@ -1,6 +1,7 @@
 //! The way of a request: from the host to where its redundancy is kept, into a cache or an array's hands, and back.
 
-use super::{Active, Event, Owner, REFUSED_NS, System};
+use super::jobs::Owner;
+use super::{Active, Event, REFUSED_NS, System};
 use crate::gather::PATIENCE_NS;
 use crate::member::Kind;
 use crate::region_log::Held;
@@ -15,6 +16,19 @@ impl System {
         }
         let unit = offset / self.stripe_bytes;
         ((unit % arrays) as usize, unit / arrays * self.stripe_bytes + offset % self.stripe_bytes)
+    }
+
+    /// What of a request lies in which array, and where there.
+    pub(super) fn parts(&self, offset: u64, bytes: u64) -> Vec<(usize, u64, u64)> {
+        let (mut at, end, mut parts) = (offset, offset + bytes, Vec::new());
+        while at < end {
+            let unit_end = (at / self.stripe_bytes + 1) * self.stripe_bytes;
+            let to = if self.arrays.len() == 1 { end } else { end.min(unit_end) };
+            let (array, within) = self.locate(at);
+            parts.push((array, within, to - at));
+            at = to;
+        }
+        parts
     }
 
     pub(super) fn arrived(&mut self, now_ns: u64, number: u32) {
@@ -146,6 +160,7 @@ impl System {
     }
 
     pub(super) fn end(&mut self, now_ns: u64, number: u32) {
+        self.told(now_ns, number);
         let active = self.active.remove(number);
         self.ended.push((active.request.tag, now_ns, active.failed));
         self.last_request_ns = Some(now_ns);
