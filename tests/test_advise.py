@@ -256,6 +256,11 @@ def test_a_brick_carries_less_within_a_tighter_limit_and_while_it_is_rebuilt(
     assert both["rate_per_s"] == loose["rate_per_s"]
     assert both["conditions"][1]["condition"] == "rebuilding"
     assert both["conditions"][1]["rate_per_s"] < loose["rate_per_s"]
+    # A rebuild is at its mildest in the middle of the drives; nobody should buy by that.
+    said = ["--limit", "mean:50ms", "--condition", "rebuilding"]
+    begun, middle = (answer(capsys, *PREDICT, f"{target},rebuild_position={at}", *said)["rate_per_s"] for at in (0, 50))
+    assert both["conditions"][1]["rate_per_s"] == begun
+    assert begun < 0.9 * middle
     assert answer(capsys, *PREDICT, "sim:wd2500jd", "--limit", "mean:1ms", code=1)["rate_per_s"] is None
 
 

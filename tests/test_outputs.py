@@ -34,6 +34,14 @@ def test_files_of_the_user_s_own_stay(tmp_path: Path, capsys: pytest.CaptureFixt
     refused(capsys, folder / "report.html", *STUDY, "-o", str(folder))
     (folder / "report.html").unlink()
     refused(capsys, folder / "cells.csv", *STUDY, "-o", str(folder))
+    pictures = tmp_path / "report" / "pictures"
+    pictures.mkdir(parents=True)
+    refused(capsys, pictures / "latency-over-time.png", "report", "latest", "-o", str(pictures.parent))
+    bought = ["advise", "buy", "sqlio-random-read-4", "--require", "iops>=1", "--parts", "wd2500jd", "3ware-8506-8"]
+    chart = tmp_path / "cost-against-rate.svg"
+    refused(capsys, chart, *bought, "-o", str(tmp_path))
+    chart.unlink()
+    refused(capsys, chart.with_suffix(".png"), *bought, "-o", str(tmp_path))
 
 
 def test_reports_of_ours_are_made_again_in_the_same_place(tmp_path: Path) -> None:

@@ -160,6 +160,7 @@ BAD = [
     ("p99>=5ms", "a time is a limit"),
     ("iops<=5", "a rate must be reached"),
     ("p99<=soon", "not a time span"),
+    ("p99<=20", "20 of what? write 20ms, 20us or 20s"),
     ("iops>=many", "not a number"),
     ("throughput>=5parsec", "not a throughput"),
     ("iops>=0", "above 0"),

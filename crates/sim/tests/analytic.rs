@@ -276,6 +276,26 @@ fn a_cloud_volume_keeps_to_its_caps() {
 }
 
 #[test]
+fn a_stream_over_more_drives_is_no_slower() {
+    let rate = |members: u32| {
+        let brick = brick(&format!("nearline-20tb,software=linux-md,level=raid5,members={members}"));
+        let mut system = System::new(&brick).expect("a brick that can be built");
+        let mut at = 0;
+        closed_loop(&mut system, Kind::Read, 65_536, 4, 20_000, || {
+            at += 65_536;
+            at
+        })
+    };
+    // Up to where four requests in flight end it, each drive adds its own; from there on drives stop reading ahead and
+    // begin again, and that must not be seen.
+    let rates: Vec<f64> = [3, 4, 6, 8, 9, 12, 16].map(rate).to_vec();
+    for pair in rates.windows(2) {
+        assert!(pair[1] > 0.97 * pair[0], "{rates:?} requests/s with more and more drives");
+    }
+    assert!((rates[3] / rates[0] / 3.5 - 1.0).abs() < 0.05, "{rates:?}: seven drives' data against two's");
+}
+
+#[test]
 fn a_rebuild_keeps_to_its_pace() {
     let idle = |condition| {
         let mut brick = brick("msr-2003-wd-hardware-mirror");

@@ -150,7 +150,7 @@ fn bad_input_is_one_line_and_exit_code_2() {
     let scratch = Scratch::new();
     let target = scratch.path("file");
     let cases: [(&str, &[&str], &str); 5] = [
-        ("title = 't'\n", &[], "missing field `phase`"),
+        ("title = 't'\n", &[], "`phase` is missing"),
         (&format!("title = 't'\n{READS}"), &[], "does not exist; check the path"),
         (&format!("title = 't'\n{READS}"), &["--size", "8Q"], "`8Q` is not a size"),
         (&format!("title = 't'\n{READS}"), &["--size", "1MiB", "--set", "depth=x"], "depth"),

@@ -38,9 +38,11 @@ class Step:
     rate_per_s: float
     value_ns: float | None
     holds: bool
+    kept_up: bool = True
+    """Whether all that was due was sent; if not, the queue grows, and response times tell how long the run was."""
 
     def document(self) -> Json:
-        return {"rate_per_s": self.rate_per_s, "value_ns": self.value_ns, "holds": self.holds}
+        return {"rate_per_s": self.rate_per_s, "value_ns": self.value_ns, "holds": self.holds, "kept_up": self.kept_up}
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ def step(record: Record, ruler: Ruler, rate_per_s: float) -> Step:
     unsent = sum(int(end["unsent"]) for end in ends)
     sent = sum(row.requests for row in totals(record) if row.operation not in CHAINS)
     kept_up = unsent <= OVERLOADED_SHARE * max(1, sent + unsent)
-    return Step(rate_per_s, found.decided.value, found.passed and kept_up)
+    return Step(rate_per_s, found.decided.value, found.passed and kept_up, kept_up)
 
 
 def highest(attempt: Callable[[float], Step], first_per_s: float) -> Carried:

@@ -87,6 +87,19 @@ def writes(stream: Json) -> bool:
     return bool(stream["operations"]["write"] > 0 or "write" in stream.get("chain", []))
 
 
+MID_REBUILD = 50.0
+"""Per cent: where a rebuild stands in a brick that says nothing of it."""
+
+
+def dearest(condition: str, brick: Json, asked: Sequence[str] = ()) -> list[str]:
+    """A rebuild at its beginning, where the arm has the longest way between it and what users ask for. In the middle
+    of a drive, where a run's rebuild stands if nobody says otherwise, it is at its mildest, and nobody should buy by
+    that. What a brick says of itself or somebody `asked` for stays."""
+    rebuilds = condition.replace("-", "_") in ("rebuilding", "neighbour_rebuilding")
+    said = any("rebuild_position" in word for word in asked) or brick["rebuild_position"] != MID_REBUILD
+    return ["rebuild_position=0"] if rebuilds and not said else []
+
+
 def simulate(plan: str, brick: Brick, condition: str | None = "normal", overrides: list[str] | None = None) -> Record:
     """Runs to the end of the plan in virtual time. Without a condition the brick keeps its own."""
     from brickyard import _core

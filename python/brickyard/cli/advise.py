@@ -23,7 +23,7 @@ from brickyard.cli import conditioning, options
 from brickyard.cli.judging import sold_capacity
 from brickyard.cli.output import emit, print_line, stderr, stdout, table
 from brickyard.errors import BadInputError
-from brickyard.report.pictures import Picture
+from brickyard.report.pictures import Picture, room_for
 from brickyard.store import Json
 from brickyard.units import format_iops, format_mib_per_s, three_digits
 
@@ -53,7 +53,12 @@ def buy(
     budget: Annotated[float | None, Parameter(help="USD that may be spent.")] = None,
     fastest: Annotated[bool, Parameter(negative="", help="The fastest instead of the cheapest.")] = False,
     level: Annotated[
-        tuple[str, ...], Parameter(negative="", consume_multiple=True, help="RAID levels; else all with redundancy.")
+        tuple[str, ...],
+        Parameter(
+            negative="",
+            consume_multiple=True,
+            help="RAID levels; else all, with redundancy where a condition needs it.",
+        ),
     ] = (),
     members: Annotated[tuple[int, ...], Parameter(negative="", consume_multiple=True, help="Counts of drives.")] = (),
     condition: Annotated[
@@ -68,7 +73,12 @@ def buy(
     duration: Annotated[str, Parameter(help="Virtual time of each simulation.")] = "10s",
     runners_up: Annotated[int, Parameter(help="How many more are looked for.")] = 3,
     most: Annotated[int, Parameter(help="Bricks that are simulated at the most.")] = 120,
-    overrides: options.Overrides = (),
+    overrides: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--set", negative="", help="Change a key of the profile, such as --set depth=8. May be repeated."
+        ),
+    ] = (),
     output: options.Output = None,
     json: options.Json = False,
 ) -> int:
@@ -86,6 +96,10 @@ def buy(
         raise BadInputError(f"--level {wrong[0]}: there are {', '.join(parts_of.LEVELS)}")
     chosen = parts_of.read(parts, price)
     console = stderr()
+    if output is not None:
+        from brickyard.report.advice import PICTURE
+
+        room_for(output, PICTURE)
     unpriced = [] if fastest and budget is None else chosen.unpriced()
     levels = level or buying.default_levels(wanted.conditions)
     among = buying.candidates(chosen, levels, members or buying.MEMBERS, wanted.conditions)
@@ -95,7 +109,7 @@ def buy(
             f"none of {len(among)} bricks has a price, fits the budget and has the capacity; add parts or --price"
         )
     console.print(f"{len(fitting)} bricks can be put together; at most {most} are simulated", markup=False)
-    notes = _idle(fitting, wanted)
+    notes = [*_idle(fitting, wanted), *_summed(wanted)]
     for line in notes:
         print_line(console, line)
     with console.status("modelled bricks") as status:
@@ -179,6 +193,19 @@ def _idle(candidates: Sequence[buying.Candidate], wanted: buying.Wanted) -> list
     return idle_switch_lines((f"{c.drive.name} on {c.keeper.name}", c.resolved["brick"]) for c in candidates)
 
 
+def _summed(wanted: buying.Wanted) -> list[str]:
+    """A rate of several closed loops is a sum in which one that is quick hides one that starves."""
+    plan = jsonlib.loads(wanted.plan)
+    names = [str(s["name"] or n) for phase in plan["phase"] for n, s in enumerate(phase["stream"], 1)]
+    rulers = [r.figure for ruler in wanted.rulers for r in ruler.requirements if r.is_rate and r.stream is None]
+    if len(names) < 2 or not rulers:
+        return []
+    return [
+        f"{rulers[0]} is the sum over {len(names)} streams ({', '.join(names)}); a brick with more of it can be slower"
+        " in one of them: a ruler file asks of each (stream = …, see `brickyard rulers show exchange`)"
+    ]
+
+
 class _Progress:
     """How many bricks are done, and how long the rest takes at the pace so far."""
 
@@ -213,6 +240,10 @@ def _print_found(
         f"rates in {'MiB/s' if wanted.throughput else 'requests/s'}; rebuild: under this load all day; data loss: mean "
         f"time, drives failing after {mttf:,.0f} h, independent of each other, unreadable sectors by the data sheet",
     )
+    if any(len(trial.states) < len(wanted.conditions) for trial in shown):
+        print_line(out, "–: not simulated, since an earlier condition failed")
+    if any(trial.candidate.software for trial in shown):
+        print_line(out, "the ports of a software array are the host's, and in no price")
     if unpriced:
         print_line(out, f"left out, no price: {', '.join(unpriced)}; --price NAME=USD gives one")
     for path in written[:1]:

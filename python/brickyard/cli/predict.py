@@ -14,7 +14,7 @@ from cyclopts import Parameter
 
 from brickyard import bricks, profiles
 from brickyard.advise import predict as predicting
-from brickyard.advise.simulate import Brick, filled, rates, simulate, unverified
+from brickyard.advise.simulate import Brick, dearest, filled, rates, simulate, unverified
 from brickyard.cli import conditioning, options
 from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.cli.progress import Terminal
@@ -93,11 +93,12 @@ def predict(
     for state in conditioning.modelled_words(condition) or ("normal",):
         if modelled:
             resolved = bricks.resolve(target, [*of_brick, bricks.condition_override(state)])
+            changed = [*of_brick, *dearest(state, resolved["brick"], (target, *of_brick))]
             loaded = jsonlib.loads(filled(jsonlib.dumps(plan), resolved["brick"]))
         else:
-            loaded = plan
+            loaded, changed = plan, []
         with (
-            _modelled(target, state, of_brick)
+            _modelled(target, state, changed)
             if modelled
             else _real(profile, target, overwrite, i_know_this_destroys_data, store)
         ) as measure:
@@ -128,7 +129,8 @@ def _predicted(plan: Json, target: str, condition: str, ruler: Ruler, length_s: 
         record = measure(predicting.at_rate(plan, rate, parts, figure, length_s, virtual=bricks.is_modelled(target)))
         step = predicting.step(record, ruler, rate)
         said = f"{condition}, {format_iops(rate)} requests/s: {figure} {format_ns(step.value_ns)}"
-        console.print(said + ("" if step.holds else ", too slow"), markup=False)
+        why = "" if step.holds else ", too slow" if step.kept_up else ", not all that was due was sent"
+        console.print(said + why, markup=False)
         return step
 
     most = rates(unlimited)[0]

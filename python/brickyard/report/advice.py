@@ -14,6 +14,7 @@ from brickyard.report import theme
 from brickyard.report.pictures import Picture, draw
 from brickyard.units import MIB, three_digits
 
+PICTURE = "cost-against-rate"
 NAMED = 4  # the best ones are named; more names would cover each other
 KINDS = ["meets the rulers", "does not"]
 NORMAL = "normal"
@@ -47,7 +48,7 @@ def cost_against_rate(found: Found, *, throughput: bool, required: float | None 
     named = [f"{number}: {trial.candidate.name}" for number, trial in enumerate(found.ranked[:NAMED], 1)]
     title = alt.TitleParams("Cost against delivered rate", subtitle=named or [best], subtitleColor=theme.PALE)
     chart = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=title)
-    return draw("cost-against-rate", f"Price against rate of {len(rows)} modelled bricks; best: {best}", chart)
+    return draw(PICTURE, f"Price against rate of {len(rows)} modelled bricks; best: {best}", chart)
 
 
 def _scales(rows: list[dict[str, Any]], asked: float | None, unit: str) -> tuple[alt.X, dict[str, Any]]:

@@ -6,7 +6,7 @@ Refusal: it simulates nothing and rates nothing; `advise.charts` does. The page 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,13 +75,20 @@ def _render(charts: Charts, shown: list[Shown]) -> str:
     return environment.get_template("charts.html.j2").render(
         title=TITLE,
         version=_core.version(),
-        summary=f"{charts.agree} of {charts.compared} published ratings agree with what the models give, and "
+        summary="Published ratings that agree with what the models give: " + ", ".join(_agreeing(charts)) + ". "
         f"{sum(item.agree for item in pairs)} of {sum(item.pairs for item in pairs)} pairs of RAID levels are ordered "
         "as published, compared at the same usable capacity.",
         shown=shown,
         agrees=AGREES,
         suitability=SUITABILITY,
     )
+
+
+def _agreeing(charts: Charts) -> Iterator[str]:
+    """Chart by chart: some hold a rate against a rate, others a rule against a rule, and a sum would hide which."""
+    for chart in dict.fromkeys(cell.chart for cell in charts.cells):
+        told = [cell.agrees for cell in charts.cells if cell.chart == chart and cell.agrees is not None]
+        yield f"{chart}, {sum(told)} of {len(told)}"
 
 
 def _shown(charts: Charts, chart: str, pictures: tuple[Picture, ...]) -> Shown:

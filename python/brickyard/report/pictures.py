@@ -10,11 +10,22 @@ from typing import Any
 import altair as alt
 import vl_convert
 
-from brickyard.outputs import write_whole
+from brickyard.outputs import new_file, write_whole
 from brickyard.report.theme import dressed
 
 PNG_SCALE = 2.0  # twice the nominal size stays sharp on paper and on phones
 VEGALITE_VERSION = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
+
+
+MARK = "<!-- drawn by Brickyard -->\n"
+
+
+def room_for(directory: Path, name: str) -> None:
+    """Refuses a picture that would take the place of somebody's file. The SVG carries a mark; the PNG goes with it."""
+    svg, png = directory / f"{name}.svg", directory / f"{name}.png"
+    new_file(svg, MARK.strip().encode())
+    if not svg.is_file():
+        new_file(png)
 
 
 @dataclass(frozen=True)
@@ -26,7 +37,9 @@ class Picture:
     svg: str
 
     def write(self, directory: Path) -> None:
-        write_whole(directory / f"{self.name}.svg", self.svg)
+        """As SVG and PNG; files of these names that are not pictures of ours are refused."""
+        room_for(directory, self.name)
+        write_whole(directory / f"{self.name}.svg", MARK + self.svg)
         write_whole(directory / f"{self.name}.png", vl_convert.svg_to_png(self.svg, scale=PNG_SCALE))
 
     def inline(self) -> str:

@@ -85,13 +85,21 @@ impl Drive {
         (self.p.cache_bytes.0 / u64::from(self.p.read_segments.max(1)) / SECTOR_BYTES).max(1)
     }
 
-    /// What was read ahead is asked for: heads that have not stopped yet go on for as much again.
+    /// What was read ahead is asked for, so there is room again: heads that have not stopped yet go on for as much
+    /// again, and those that have begin when the sector after what they read comes round.
     pub(super) fn read_further(&mut self, now_ns: u64, end: u64) {
         let Some(ahead) = self.ahead.filter(|a| self.media.is_none() && a.first < end) else { return };
-        if self.ahead_position(&ahead, now_ns) < ahead.limit {
-            let limit = (end + self.p.read_ahead_bytes.0 / SECTOR_BYTES).min(self.geometry.sectors);
-            self.ahead = Some(Ahead { limit: limit.max(ahead.limit), ..ahead });
+        let limit = (end + self.p.read_ahead_bytes.0 / SECTOR_BYTES).min(self.geometry.sectors);
+        if limit <= ahead.limit {
+            return;
         }
+        self.ahead = Some(if self.ahead_position(&ahead, now_ns) < ahead.limit {
+            Ahead { limit, ..ahead }
+        } else {
+            let (angle_ns, revolution_ns) = (self.geometry.place(ahead.limit).angle_ns, self.geometry.revolution_ns);
+            let wait_ns = (angle_ns + revolution_ns - now_ns % revolution_ns) % revolution_ns;
+            Ahead { from: ahead.limit, from_ns: now_ns + wait_ns, limit, ..ahead }
+        });
     }
 
     pub(super) fn is_cached(&self, command: &Pending, now_ns: u64) -> bool {
