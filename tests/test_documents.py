@@ -52,7 +52,9 @@ def test_every_command_of_the_manual_is_one(page: str, command: str, whole: bool
     own = {name.removeprefix("files/").removeprefix("arrays/").removeprefix("drives/") for name in bricks.texts()}
     for word in words:
         if bricks.is_modelled(word) and not word.endswith(".toml") and word != "sim:NAME":
-            assert word.removeprefix(bricks.MODELLED).split(",")[0] in own | {"my-disk", "my-array"}, f"{page}: {command}"
+            assert word.removeprefix(bricks.MODELLED).split(",")[0] in own | {"my-disk", "my-array"}, (
+                f"{page}: {command}"
+            )
     if words[0] in ("run", "load-curve", "crosscheck") and not words[1].endswith(".toml"):
         assert words[1] in profiles.names(), f"{page}: {command}"
     if words[0] == "study" and len(words) > 1 and words[1] not in ("show", "reference", "mine.toml"):
