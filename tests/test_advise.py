@@ -206,6 +206,7 @@ def test_when_nothing_is_enough_the_nearest_are_shown(capsys: pytest.CaptureFixt
         (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--level", "raid7"], "raid7"),
         (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--condition", "sleepy"], "sleepy"),
         (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--capacity", "900PB"], "capacity"),
+        (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--capacity", "500"], "of what? write 500GB"),
         (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--parts", "io2", "--parts", "linux-md"], "--price"),
     ],
 )

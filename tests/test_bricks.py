@@ -14,6 +14,7 @@ import sys
 import termios
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -318,8 +319,15 @@ def test_a_member_fails_during_a_run_and_the_table_shows_before_rebuilding_and_a
     assert during < 0.7 * before
     assert after == pytest.approx(before, rel=0.05)
     assert spans[1]["mean_response_ns"] > 1.4 * spans[0]["mean_response_ns"]
+    background: Any = document["background"]
+    (done,) = background
+    assert done["done_bytes"] == done["whole_bytes"]
+    assert done["spent_ns"] == spans[1]["end_ns"] - spans[1]["start_ns"]
+    assert done["whole_s"] == pytest.approx(done["spent_ns"] / 1e9)
     assert main(["show"]) == 0
-    assert "normal again" in capsys.readouterr().out
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "normal again" in shown
+    assert "the rebuild did 100 % of a member in" in shown
     # Both arms gone: whatever is asked for from then on fails, and is counted as that.
     lost = answer(capsys, *target, "--set", 'fail_at=["20s","30s"]')
     failed = lost["conditions"]

@@ -42,6 +42,16 @@ pub enum Event {
         at_ns: u64,
         condition: &'static str,
     },
+    /// What a rebuild, initialization or scrub of a modelled target had done by the run's end, and in how much time. A
+    /// member has `whole_bytes`.
+    BrickBackground {
+        target: usize,
+        at_ns: u64,
+        condition: &'static str,
+        done_bytes: u64,
+        spent_ns: u64,
+        whole_bytes: u64,
+    },
     /// The power of a modelled target failed and came back. Bytes are acknowledged writes that are lost, each time that
     /// they were kept; writes are those of the host, of which `lost_promised` had been flushed or were asked to be durable.
     PowerCut {

@@ -8,7 +8,7 @@ use plan::SyncMode;
 
 use crate::NEVER;
 use crate::member::Kind;
-use crate::system::{Change, Request, System};
+use crate::system::{Change, Progress, Request, System};
 
 /// All bricks of a run and their common clock. They live from phase to phase.
 #[derive(Debug)]
@@ -31,6 +31,13 @@ impl Bricks {
 
     pub fn changes(&self) -> Changes {
         self.changes.clone()
+    }
+
+    /// What the backgrounds of these bricks have done so far; of a brick that a loop has at the moment, nothing.
+    pub fn progress(&self) -> Vec<(usize, Progress)> {
+        let now_ns = self.now_ns.load(Ordering::Relaxed);
+        let systems = self.systems.lock().unwrap_or_else(PoisonError::into_inner);
+        systems.iter().enumerate().filter_map(|(n, system)| Some((n, system.background_by(now_ns)?))).collect()
     }
 }
 

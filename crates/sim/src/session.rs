@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::SECTOR_BYTES;
 use crate::brick::{Condition, Texts, resolve};
 use crate::device::Bricks;
-use crate::system::{Change, System};
+use crate::system::{Change, Progress, System};
 
 /// What the user wishes, beside the profile.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -163,14 +163,23 @@ fn told_of(target: usize, change: Change) -> Event {
     }
 }
 
+fn background_of(target: usize, at_ns: u64, done: Progress) -> Event {
+    let Progress { done_bytes, spent_ns, whole_bytes, .. } = done;
+    Event::BrickBackground { target, at_ns, condition: word(done.condition), done_bytes, spent_ns, whole_bytes }
+}
+
 impl Session {
     /// Runs to the end. Events go to `emit`; the last one is [`Event::End`].
     pub fn run(self, control: &RunControl, emit: &mut dyn FnMut(Event)) {
         emit(Event::Start(Box::new(self.start)));
         let changes = self.bricks.changes();
+        let bricks = self.bricks.clone();
         conductor::run(&self.profile, &self.areas, self.bricks, Verifiers::new(0), control, &mut |event| {
             let told = std::mem::take(&mut *changes.lock().unwrap_or_else(PoisonError::into_inner));
             told.into_iter().for_each(|(target, change)| emit(told_of(target, change)));
+            if let Event::End { end_ns, .. } = &event {
+                bricks.progress().into_iter().for_each(|(target, done)| emit(background_of(target, *end_ns, done)));
+            }
             emit(event);
         });
     }

@@ -25,6 +25,7 @@ use crate::region_log::RegionLog;
 use crate::slab::Slab;
 use crate::write_back::{ReadAhead, WriteBack};
 pub(crate) use background::Background;
+pub use background::Progress;
 use jobs::{Job, Step};
 use ledger::Ledger;
 pub use ledger::LostWrites;
@@ -167,6 +168,10 @@ pub struct System {
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     sequence: u64,
     background: Option<Background>,
+    /// Since when it goes on, and how long others did before it.
+    background_since_ns: u64,
+    background_spent_ns: u64,
+    background_condition: Condition,
     /// What the host was told, where the power is to fail.
     ledger: Option<Box<Ledger>>,
     last_request_ns: Option<u64>,
@@ -234,6 +239,9 @@ impl System {
             events: BinaryHeap::new(),
             sequence: 0,
             background: background_of(brick, keeper, member_bytes),
+            background_since_ns: 0,
+            background_spent_ns: 0,
+            background_condition: brick.condition,
             ledger: brick.power_cut_ns.map(|_| Box::default()),
             last_request_ns: None,
             last_write_ns: None,

@@ -5,7 +5,7 @@ Refusal: no layout.
 
 from __future__ import annotations
 
-from brickyard.analysis import frames, power, ramp, targets
+from brickyard.analysis import background, frames, power, ramp, targets
 from brickyard.store import Json, Record
 
 FurtherTable = tuple[str, tuple[str, ...], list[list[str]]]
@@ -29,7 +29,12 @@ def further_tables(record: Record) -> list[FurtherTable]:
 
 def further_words(record: Record) -> list[str]:
     """What follows from these tables, one line each."""
-    return [*frames.frame_words(record), *ramp.found_words(record), *power.power_words(record)]
+    return [
+        *frames.frame_words(record),
+        *ramp.found_words(record),
+        *background.background_words(record),
+        *power.power_words(record),
+    ]
 
 
 def further_document(record: Record) -> Json:
@@ -38,6 +43,7 @@ def further_document(record: Record) -> Json:
         "frames": [player.document() for player in frames.players(record)],
         "dropped_frames": record.events_of("drop"),
         "ramp": [ramp.step_document(step) for step in ramp.steps(record)],
+        "background": background.background_documents(record),
         "power_cuts": record.events_of("power_cut"),
         "ramp_found": list(record.events_of("ramp_end")),
     }

@@ -160,6 +160,8 @@ def _wanted(
         raise BadInputError("--require: at least one ruler, such as --require 'p99<=50ms'")
     if not 0 < mttf < float("inf") or (budget is not None and not 0 <= budget < float("inf")):
         raise BadInputError("--mttf must be above 0 hours, and --budget 0 USD or more")
+    if capacity is not None and capacity.strip().isdigit() and int(capacity) > 0:
+        raise BadInputError(f"--capacity {capacity}: of what? write {capacity}GB or {capacity}TB")
     conditions = conditioning.modelled_words(conditions)
     changes = [*unverified(profile), *changes]
     plan = profiles.validate(profiles.read(profile), changes)

@@ -117,8 +117,6 @@ def judging(
 def sold_capacity(text: str | None) -> int | None:
     if text is None:
         return None
-    if text.strip().isdigit() and int(text) > 0:
-        raise BadInputError(f"--capacity {text}: of what? write {text}GB or {text}TB")
     capacity_bytes = parsed_bytes(text, "--capacity")
     if capacity_bytes == 0:
         raise BadInputError(f"--capacity {text}: must be above 0")

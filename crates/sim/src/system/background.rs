@@ -67,6 +67,15 @@ impl Background {
     }
 }
 
+/// How far a rebuild, an initialization or a scrub has come, and in how much time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    pub condition: Condition,
+    pub done_bytes: u64,
+    pub spent_ns: u64,
+    pub whole_bytes: u64,
+}
+
 impl System {
     pub(super) fn background_chunk(&mut self, now_ns: u64, turn: u32) {
         let Some(background) = self.background.as_mut().filter(|b| b.turn == turn) else { return };
@@ -148,6 +157,18 @@ impl System {
         self.plan(due_ns.max(now_ns + 1), Event::Background { turn });
     }
 
+    /// What the background has done by an instant; none where there was none.
+    pub fn background_by(&self, now_ns: u64) -> Option<Progress> {
+        let own_ns = self.background.as_ref().map_or(0, |_| now_ns.saturating_sub(self.background_since_ns));
+        let spent_ns = self.background_spent_ns + own_ns;
+        (self.background_bytes > 0).then(|| Progress {
+            condition: self.background_condition,
+            done_bytes: self.background_bytes,
+            spent_ns,
+            whole_bytes: self.arrays[0].member_bytes() / SECTOR_BYTES * SECTOR_BYTES,
+        })
+    }
+
     /// The drive in this place is gone.
     pub(super) fn member_fails(&mut self, now_ns: u64, place: u32) {
         let here = self.places.len() / self.arrays.len();
@@ -155,7 +176,7 @@ impl System {
         self.arrays[array].fail(member);
         let its_own = |b: &Background| b.array == array && b.member == member;
         if self.background.as_ref().is_some_and(|b| its_own(b) || !self.arrays[b.array].is_whole()) {
-            self.end_rebuild();
+            self.end_rebuild(now_ns);
         }
         self.take_spare(now_ns);
         self.note_condition(now_ns);
@@ -174,6 +195,7 @@ impl System {
         let rebuild =
             Background { array, member, repeats: false, turn, at: 0, started_ns: now_ns, ..Background::of(keeper) };
         self.background = Some(rebuild);
+        (self.background_since_ns, self.background_condition) = (now_ns, Condition::Rebuilding);
         let log_bytes = keeper.region_log_bytes.0;
         let here = self.places.len() / self.arrays.len();
         self.places[array * here + member] = self.brick.members + self.spares_used;
@@ -188,13 +210,14 @@ impl System {
 
     fn rebuilt(&mut self, now_ns: u64, background: Background) {
         self.arrays[background.array].restore(background.member);
-        self.end_rebuild();
+        self.end_rebuild(now_ns);
         self.take_spare(now_ns);
         self.note_condition(now_ns);
     }
 
-    fn end_rebuild(&mut self) {
+    fn end_rebuild(&mut self, now_ns: u64) {
         self.background = None;
+        self.background_spent_ns += now_ns - self.background_since_ns;
         self.set_drive_caches(Condition::Normal);
         (0..self.caches.len()).for_each(|array| self.drop_idle_log(array));
     }
