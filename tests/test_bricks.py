@@ -328,6 +328,10 @@ def test_a_member_fails_during_a_run_and_the_table_shows_before_rebuilding_and_a
     shown = " ".join(capsys.readouterr().out.split())
     assert "normal again" in shown
     assert "the rebuild did 100 % of a member in" in shown
+    assert main(["report", "-o", str(tmp_path / "page")]) == 0
+    page = (tmp_path / "page" / "report.html").read_text("utf-8")
+    assert "Rebuilds and the like" in page
+    assert "a whole member takes" in page
     # Both arms gone: whatever is asked for from then on fails, and is counted as that.
     lost = answer(capsys, *target, "--set", 'fail_at=["20s","30s"]')
     failed = lost["conditions"]

@@ -1,4 +1,4 @@
-"""Duty: how far a modelled rebuild, initialization or scrub came beside the load, and when it would have ended.
+"""Duty: how far a modelled rebuild, initialization or scrub came, and how long a whole member takes at that pace.
 
 Refusal: no guess at another load: the pace is that of this run.
 """
@@ -10,6 +10,7 @@ from brickyard.units import format_seconds, three_digits
 
 WORDS = {"initializing": "initialization", "scrubbing": "check"}
 MB = 1e6
+COLUMNS = ("work of", "what", "of a member", "in", "MB/s", "a whole member takes")
 
 
 def background_words(record: Record) -> list[str]:
@@ -37,15 +38,27 @@ def _rate(event: Json) -> float:
     return float(event["done_bytes"]) * 1e9 / event["spent_ns"] if event["spent_ns"] else 0.0
 
 
-def _words(record: Record, event: Json) -> str:
-    what = WORDS.get(str(event["condition"]), "rebuild")
+def background_rows(record: Record) -> list[list[str]]:
+    """The same as rows, for COLUMNS."""
+    return [_row(record, event) for event in record.events_of("brick_background")]
+
+
+def _row(record: Record, event: Json) -> list[str]:
     rate, whole = _rate(event), float(event["whole_bytes"])
-    share = f"{three_digits(event['done_bytes'] / whole * 100)} %"
-    ends = f"; at this pace a whole member takes {_span(whole / rate)}" if rate else ""
-    return (
-        f"{record.info.targets[int(event['target'])]}: the {what} did {share} of a member in"
-        f" {_span(event['spent_ns'] / 1e9)}, {three_digits(rate / MB)} MB/s{ends}"
-    )
+    return [
+        record.info.targets[int(event["target"])],
+        WORDS.get(str(event["condition"]), "rebuild"),
+        f"{three_digits(event['done_bytes'] / whole * 100)} %",
+        _span(event["spent_ns"] / 1e9),
+        three_digits(rate / MB),
+        _span(whole / rate) if rate else "–",
+    ]
+
+
+def _words(record: Record, event: Json) -> str:
+    target, what, share, spent, rate, whole = _row(record, event)
+    pace = f"{rate} MB/s; at this pace a whole member takes {whole}"
+    return f"{target}: the {what} did {share} of a member in {spent}, {pace}"
 
 
 def _span(seconds: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from brickyard import analysis
-from brickyard.analysis import RankedCell, Totals, cells, power
+from brickyard.analysis import RankedCell, Totals, background, cells, power
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.cells import LATENCY_COLUMNS, latency_cells
 from brickyard.analysis.further import further_tables
@@ -154,18 +154,24 @@ def _shares(found: list[tuple[Record, Totals]]) -> list[float | None]:
 
 
 def more_tables(records: list[Record]) -> list[Table]:
-    """Targets, frames, ramps and power cuts of the runs that have them."""
-    cuts = [
+    """Rebuilds, power cuts, targets, frames and ramps of the runs that have them."""
+    # The terminal says these in lines of words.
+    of_models = (
+        ("Rebuilds and the like", background.COLUMNS, background.background_rows),
+        ("Power cuts", power.CUT_COLUMNS, power.cut_rows),
+    )
+    found = [
         Table(
-            title="Power cuts" + (f", run {record.info.id}" if len(records) > 1 else ""),
-            columns=list(power.CUT_COLUMNS),
+            title=title + (f", run {record.info.id}" if len(records) > 1 else ""),
+            columns=list(columns),
             rows=rows,
             text_columns=1,
         )
         for record in records
-        if (rows := power.cut_rows(record))
+        for title, columns, rows_of in of_models
+        if (rows := rows_of(record))
     ]
-    return cuts + [
+    return found + [
         Table(
             title=title + (f", run {record.info.id}" if len(records) > 1 else ""),
             columns=list(columns),
