@@ -42,6 +42,12 @@ pub enum Event {
         at_ns: u64,
         condition: &'static str,
     },
+    /// What each member of a modelled brick did in the run, in the order of their numbers.
+    BrickMembers {
+        target: usize,
+        at_ns: u64,
+        members: Vec<MemberWork>,
+    },
     /// What a rebuild, initialization or scrub of a modelled target had done by the run's end, and in how much time. A
     /// member has `whole_bytes`.
     BrickBackground {
@@ -527,4 +533,15 @@ impl Note {
             }
         }
     }
+}
+
+/// Commands that a member of a modelled brick has ended, and their bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct MemberWork {
+    pub reads: u64,
+    pub read_bytes: u64,
+    pub writes: u64,
+    pub written_bytes: u64,
+    /// Flushes and trims.
+    pub others: u64,
 }
