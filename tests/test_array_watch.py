@@ -20,9 +20,10 @@ import pytest
 
 from brickyard.arrays import Member, Sheet, State, notify
 from brickyard.arrays.guarding import Guard
+from brickyard.arrays.health import Notice
 from brickyard.arrays.looking import Drive, FileSystem, Seen
 from brickyard.arrays.metrics import exposition
-from brickyard.arrays.watching import Notice, Watcher
+from brickyard.arrays.watching import Watcher
 from brickyard.cli import main
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.store import Json

@@ -46,7 +46,7 @@ def test_a_condition_that_held_throughout_is_valid() -> None:
         ("normal", ["normal", "rebuilding"], "the array was rebuilding, not normal 1.0 s after"),
         ("degraded", ["degraded", "failed"], "the array was failed, not degraded"),
         ("neighbour_rebuilding", ["rebuilding", "target_degraded"], "turned target degraded"),
-        ("checking", ["checking", "normal", "normal"], "the check ended 1.0 s before"),
+        ("scrubbing", ["scrubbing", "normal", "normal"], "the check ended 1.0 s before"),
     ],
 )
 def test_what_did_not_hold_is_said_with_its_time(condition: str, states: list[str], reason: str) -> None:
@@ -154,7 +154,7 @@ def md_tree(tmp_path: Path, **files: str) -> Md:
         ({"sync_action": "recover", "degraded": "1", "sync_completed": "50 / 200"}, "rebuilding", 0.25),
         ({"sync_action": "recover", "degraded": "1", "sync_completed": "delayed"}, "delayed", 0.0),
         ({"sync_action": "resync", "sync_completed": "0 / 200"}, "initializing", 0.0),
-        ({"sync_action": "check", "sync_completed": "10 / 200"}, "checking", 0.05),
+        ({"sync_action": "check", "sync_completed": "10 / 200"}, "scrubbing", 0.05),
         ({"sync_action": "reshape", "sync_completed": "10 / 200"}, "reshaping", 0.05),
         ({"sync_action": "frozen", "degraded": "1"}, "degraded", None),
     ],

@@ -151,7 +151,7 @@ def test_a_watch_tells_of_each_event_once_and_checks_what_is_due(tmp_path: Path)
     array = create(1, 2, "--size=12288")
     told: list[str] = []
     schedule = Schedule(
-        3600.0, lambda name: conditions.hold(name, "checking", manage=True, rate_bytes_per_s=4 << 20, array=name)
+        3600.0, lambda name: conditions.hold(name, "scrubbing", manage=True, rate_bytes_per_s=4 << 20, array=name)
     )
     guard = Guard(Watcher(), [], told.append, tmp_path / "watch.json", schedule=schedule)
 
@@ -163,7 +163,7 @@ def test_a_watch_tells_of_each_event_once_and_checks_what_is_due(tmp_path: Path)
             time.sleep(0.2)
 
     look_until("/dev/md0: the scheduled check has begun")
-    assert array.state().name == "checking"
+    assert array.state().name == "scrubbing"
     look_until("/dev/md0: the scheduled check is over")
     assert Path(array.at("sync_speed_max")).read_text().endswith("(system)\n"), "its rate is the system's again"
     told.clear()

@@ -16,11 +16,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Protocol
 
+from brickyard.arrays.health import Notice
 from brickyard.arrays.host import Host
 from brickyard.arrays.looking import Seen, look
 from brickyard.arrays.metrics import exposition
 from brickyard.arrays.notify import Channel
-from brickyard.arrays.watching import Notice, Watcher
+from brickyard.arrays.watching import Watcher
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.store import Json
 
@@ -49,7 +50,7 @@ class Schedule:
         if self.running is not None:
             name = self.running[0]
             sheet = next((sheet for sheet in seen.arrays if sheet.name == name), None)
-            if sheet is not None and sheet.state.name == "checking":
+            if sheet is not None and sheet.state.name == "scrubbing":
                 return
             self.stop()
             say(f"{name}: the scheduled check is over")

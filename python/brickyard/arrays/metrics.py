@@ -19,11 +19,11 @@ MD_STATE_OF = {
     "delayed": "recovering",
     "initializing": "resync",
     "reshaping": "resync",
-    "checking": "check",
+    "scrubbing": "check",
     "inactive": "inactive",
     "failed": "inactive",
 }
-ARRAY_STATES = ("normal", "degraded", "rebuilding", "delayed", "checking", "initializing", "reshaping", "failed")
+ARRAY_STATES = ("normal", "degraded", "rebuilding", "delayed", "scrubbing", "initializing", "reshaping", "failed")
 BLOCK_BYTES = 1024  # /proc/mdstat, whose figures node_exporter passes on, counts in KiB
 
 Row = tuple[dict[str, str], float]

@@ -301,12 +301,12 @@ def scrub(
 ) -> int:
     array = _managed(address, manage)
     if stop:
-        array.stop_check()
+        array.stop_scrub()
     elif rate or wait:
         if not wait:
             raise BadInputError("--rate: the limit is taken back at the end, which has to be waited for; add --wait")
-        conditions.check_through(array, parse_rate(rate, "--rate"), _say)
+        conditions.scrub_through(array, parse_rate(rate, "--rate"), _say)
     else:
         array.prepare_work()
-        array.start_check()
+        array.start_scrub()
     return _ended(array, False, json)

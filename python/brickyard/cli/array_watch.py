@@ -19,7 +19,7 @@ from brickyard.arrays.watching import Watcher
 from brickyard.cli import options
 from brickyard.cli.conditioning import parse_rate
 from brickyard.cli.output import emit, stderr
-from brickyard.conditions.journal import journal_home
+from brickyard.conditions import journal
 from brickyard.errors import DONE, BadInputError
 
 SPAN_S = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -75,9 +75,9 @@ def watch(
         rate = parse_rate(scrub_rate, "--scrub-rate")
         schedule = Schedule(
             span_s("--scrub-every", scrub_every),
-            lambda name: conditions.hold(name, "checking", manage=True, rate_bytes_per_s=rate, array=name, say=say),
+            lambda name: conditions.hold(name, "scrubbing", manage=True, rate_bytes_per_s=rate, array=name, say=say),
         )
-    place = state or journal_home().parent / "watch.json"
+    place = state or journal.user_home().parent / "watch.json"
     guard = Guard(Watcher(full / 100), channels, say, place, schedule=schedule)
     guard.load()
     looks = _look_until_stopped(guard, span_s("--every", every), once, listen)

@@ -27,7 +27,6 @@ CONDITIONS = (
     "degraded",
     "rebuilding",
     "neighbour_rebuilding",
-    "checking",
     "initializing",
     "scrubbing",
     "write_cache_on",

@@ -147,6 +147,6 @@ def invalid_condition(condition: str, reason: str) -> Json:
         "reason": reason,
         "text": f"This run does not show the condition {condition.replace('_', ' ')}: {reason}.",
         "remedy": "Measure for a shorter time, or let the work go slower with --rebuild-rate."
-        if condition in ("rebuilding", "neighbour_rebuilding", "checking", "initializing")
+        if condition in ("rebuilding", "neighbour_rebuilding", "scrubbing", "initializing")
         else "Wait until the array is at rest (`brickyard array show`), and measure again.",
     }
