@@ -26,6 +26,7 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_DATA_HOME", str(home / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+    monkeypatch.setenv("BRICKYARD_STATE_HOME", str(home / "state"))
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.delenv("BRICKYARD_DEBUG", raising=False)
 

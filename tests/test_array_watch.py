@@ -55,7 +55,7 @@ def test_an_array_is_told_of_when_it_degrades_rebuilds_and_is_whole() -> None:
         ["/dev/md0: a rebuild has begun"],
         [],
         [],
-        ["/dev/md0 has all its members again", "/dev/md0: the rebuild is over"],
+        ["/dev/md0: the rebuild is over", "/dev/md0 has all its members again"],
         [],
     ]
 
@@ -310,6 +310,7 @@ def test_options_that_make_no_sense(capsys: pytest.CaptureFixture[str], tmp_path
         (["--every", "soon"], "write a span"),
         (["--full", "0"], "between 1 and 100"),
         (["--scrub-every", "30d"], "needs --manage"),
+        (["--scrub-every", "30d", "--manage"], "outlasts one look"),
         (["--scrub-rate", "1MiB"], "belongs to --scrub-every"),
         (["--webhook", "file:///etc/passwd"], "write http://"),
         (["--listen", "nowhere"], "write HOST:PORT"),

@@ -150,8 +150,9 @@ class Btrfs(Array):
         if filters:
             self.host.must("btrfs", "balance", "start", *filters, self.place, timeout_s=3600)
 
-    def replace(self, old: str, new: str) -> None:
+    def replace(self, old: str, new: str) -> str:
         self.host.must("btrfs", "replace", "start", old, new, self.place)
+        return f"{old} is copied to {new}, and what it cannot read is taken from its other copies"
 
     def add(self, device: str) -> None:
         self.host.must("btrfs", "device", "add", device, self.place)

@@ -306,13 +306,14 @@ def _work_ended(memory: ArrayMemory, sheet: Sheet) -> Notice:
 def _members(memory: ArrayMemory, sheet: Sheet) -> list[Notice]:
     told = []
     states = {member.name: member.state for member in sheet.members if member.name != "–"}
+    works = sheet.state.name not in ("unknown", "failed")
     for name, state in states.items():
         if state == "faulty" and memory.members.get(name) is not MemberHealth.FAULTY:
             memory.members[name] = MemberHealth.FAULTY
             words = f"{name}, a member of {sheet.name}, is faulty"
             told.append(Notice(f"member {name}", "begins", "error", words))
     for name, known in list(memory.members.items()):
-        looks = memory.active_looks.pop(name, 0) + 1 if states.get(name) == "active" else 0
+        looks = memory.active_looks.pop(name, 0) + 1 if works and states.get(name) == "active" else 0
         if looks >= LOOKS_TO_END:
             del memory.members[name]
             told.append(Notice(f"member {name}", "ends", "note", f"{name} is an active member of {sheet.name} again"))

@@ -51,6 +51,7 @@ class Md(Array):
 
     def state(self) -> State:
         held = text(self.at("array_state")) or "clear"
+        action = text(self.at("sync_action")) or "idle"  # before `degraded`: a rebuild may end in between
         missing = number(self.at("degraded")) or 0
         if held in ("clear", "inactive", "suspended"):
             return State("inactive", detail=held, missing=missing)
@@ -59,7 +60,6 @@ class Md(Array):
             return State(
                 "failed", detail=f"{missing} {'member is' if missing == 1 else 'members are'} missing", missing=missing
             )
-        action = text(self.at("sync_action")) or "idle"
         done = text(self.at("sync_completed")) or "none"
         # md says `recover` for a moment where a rebuild is needed and no spare is there (admin-guide/md.rst).
         empty = action == "recover" and not any(member.state == "rebuilding" for member in members)
@@ -101,15 +101,11 @@ class Md(Array):
 
         md_do_sync() in drivers/md/md.c sets sync_min back to 0 at the end of a scrub, and leaves it where one stopped.
         """
-        if (text(self.at("last_sync_action")) or "") != "check" or text(self.at("sync_action")) != "idle":
-            mended = (
-                text(self.at("last_sync_action")) in ("repair", "resync") and text(self.at("sync_action")) == "idle"
-            )
-            return Scrub(mismatches=0, complete=self._from_the_start()) if mended else Scrub()
-        return Scrub(mismatches=number(self.at("mismatch_cnt")), complete=self._from_the_start())
-
-    def _from_the_start(self) -> bool:
-        return (text(self.at("sync_min")) or "0") == "0"
+        last = text(self.at("last_sync_action")) if text(self.at("sync_action")) == "idle" else None
+        if last not in ("check", "repair", "resync"):
+            return Scrub()
+        whole = (text(self.at("sync_min")) or "0") == "0"
+        return Scrub(number(self.at("mismatch_cnt")) if last == "check" else 0, whole)
 
     def frozen(self) -> str:
         """`sync_max` lets a rebuild or scrub wait at a sector; `frozen` lets none begin."""
@@ -117,7 +113,8 @@ class Md(Array):
             return f"no rebuild or scrub begins (frozen); `echo idle > {self.at('sync_action')}` lets it"
         limit = text(self.at("sync_max")) or "max"
         if limit != "max":
-            return f"rebuilds and scrubs wait at sector {limit} (sync_max); `echo max > {self.at('sync_max')}` lets them go on"
+            lets = f"`echo max > {self.at('sync_max')}` lets them go on"
+            return f"rebuilds and scrubs wait at sector {limit} (sync_max); {lets}"
         return ""
 
     def has_data(self, members: list[Member]) -> bool:

@@ -44,7 +44,7 @@ def watch(
         tuple[str, ...], Parameter(negative="", help="A command for each notice, which is on its standard input.")
     ] = (),
     listen: Annotated[str | None, Parameter(help="Serve Prometheus metrics at HOST:PORT/metrics.")] = None,
-    scrub_every: Annotated[str | None, Parameter(help="Check each array after such a span, as 30d; --manage.")] = None,
+    scrub_every: Annotated[str | None, Parameter(help="Scrub each array after such a span, as 30d; --manage.")] = None,
     scrub_rate: Annotated[str | None, Parameter(help="At most so much a second, such as 20MiB.")] = None,
     manage: options.Manage = False,
     state: Annotated[Path | None, Parameter(help="Where it is kept what was told already.")] = None,
@@ -57,7 +57,9 @@ def watch(
     if not 1 <= full <= 100:
         raise BadInputError(f"--full {full:g}: a share between 1 and 100 per cent")
     if scrub_every and not manage:
-        raise BadInputError("--scrub-every: checks arrays, which needs --manage")
+        raise BadInputError("--scrub-every: scrubs arrays, which needs --manage")
+    if scrub_every and once:
+        raise BadInputError("--scrub-every: a scrub outlasts one look; leave --once away")
     if scrub_rate and not scrub_every:
         raise BadInputError("--scrub-rate: belongs to --scrub-every")
     channels: list[notify.Channel] = []
@@ -78,12 +80,17 @@ def watch(
             lambda name: conditions.hold(name, "scrubbing", manage=True, rate_bytes_per_s=rate, array=name, say=say),
         )
     place = state or journal.user_home().parent / "watch.json"
-    guard = Guard(Watcher(full / 100), channels, say, place, schedule=schedule)
+    guard = Guard(Watcher(full / 100), channels, say, place, schedule=schedule, left=_left)
     guard.load()
     looks = _look_until_stopped(guard, span_s("--every", every), once, listen)
     if json:
         emit({"looks": looks, "notices": [notice.document() for notice in guard.told]})
     return DONE
+
+
+def _left() -> dict[str, str]:
+    known = {identity for entry in conditions.leftovers() for identity in entry.identities}
+    return {identity: conditions.left_of(identity) for identity in known}
 
 
 def _look_until_stopped(guard: Guard, every_s: float, once: bool, listen: str | None) -> int:

@@ -7,7 +7,7 @@ what must be undone is journaled before it is done.
 from __future__ import annotations
 
 from brickyard.conditions.hold import NAMES, Held, check, hold, scrub_through, spoken, wait_for_normal
-from brickyard.conditions.journal import leftovers
+from brickyard.conditions.journal import left_of, leftovers
 from brickyard.conditions.undo import restore
 from brickyard.conditions.verdict import Sample, Validity
 
@@ -18,6 +18,7 @@ __all__ = [
     "Validity",
     "check",
     "hold",
+    "left_of",
     "leftovers",
     "restore",
     "scrub_through",

@@ -146,6 +146,11 @@ def leftovers() -> list[Entry]:
     return sorted(found, key=lambda entry: _changed_ns(entry.path), reverse=True)
 
 
+def left_of(identity: str) -> str:
+    """What killed runs have left of one array; empty where nothing was."""
+    return "; ".join(entry.words for entry in leftovers() if identity in entry.identities)
+
+
 def _changed_ns(path: Path) -> int:
     try:
         return path.stat().st_mtime_ns
