@@ -179,7 +179,7 @@ def test_no_array_loses_more_than_it_can(run: Run) -> None:
     assert document["condition_check"]["valid"] is False, "who did not ask for a condition meant normal"
 
 
-def test_checking_and_initializing_end_with_the_run(run: Run) -> None:
+def test_scrubbing_and_initializing_end_with_the_run(run: Run) -> None:
     array = create(6, 4)
     for condition in ("scrubbing", "initializing"):
         code, document = run("/dev/md0", 3, "--condition", condition, "--manage", "--rebuild-rate", "2MiB")

@@ -43,7 +43,6 @@ class Watch:
             self.guard.look()
         return [line for line in self.told if "errors of" not in line]
 
-    @property
     def health(self) -> Health:
         return self.guard.watcher.healths()["/dev/md0"]
 
@@ -74,12 +73,12 @@ def test_an_array_that_dies_is_never_called_well(tmp_path: Path) -> None:
     array.give_back(first)
     wait_until(lambda: array.state().name == "rebuilding", "the rebuild")
     assert any("`echo max > " in line for line in watch.look())
-    assert watch.health is Health.LEFT
+    assert watch.health() is Health.LEFT
     array.host.write(array.at("sync_speed_max"), "1000")
     array.host.write(array.at("sync_max"), "max")
     assert array.state().name == "rebuilding"
     watch.look(1)
-    assert watch.health is Health.REBUILDING
+    assert watch.health() is Health.REBUILDING
     shell("mdadm", "--manage", "/dev/md0", "--fail", second)
     wait_until(lambda: array.state().name == "failed", "the failure")
     told = watch.look(4)
@@ -88,11 +87,11 @@ def test_an_array_that_dies_is_never_called_well(tmp_path: Path) -> None:
     shell("mdadm", "--stop", "/dev/md0")
     told = watch.look(4)
     assert [line.split(":")[1] for line in told] == [" /dev/md0 is gone"], told
-    assert watch.health is Health.GONE
+    assert watch.health() is Health.GONE
     shell("mdadm", "--assemble", "--force", "--run", "/dev/md0", *DISKS[:3])
     wait_until(lambda: Path(array.at("array_state")).exists(), "the array")
     told = watch.look(4)
-    assert watch.health in (Health.DEGRADED, Health.REBUILDING), told
+    assert watch.health() in (Health.DEGRADED, Health.REBUILDING), told
     assert not any("all its members" in line for line in told), told
     if Md("md0").state().name == "degraded":
         lacking = next(disk for disk in DISKS[:3] if disk not in {m.name for m in Md("md0").members()})
@@ -207,7 +206,7 @@ def test_what_kill_9_leaves_is_named_and_undone_from_another_home(
         assert array.state().missing == 1
         os.kill(holder.pid, signal.SIGKILL)
     assert any("`brickyard array restore` undoes it" in line for line in watch.look())
-    assert watch.health is Health.LEFT
+    assert watch.health() is Health.LEFT
     for words in (["array", "list"], ["array", "show", "/dev/md0"], ["doctor"]):
         out, error = brickyard(*words, home="/run/tmp/other").communicate(timeout=120)
         named = out.replace("\n", " ")
