@@ -396,6 +396,29 @@ def test_text_of_btrfs() -> None:
     assert btrfs.parse_show(show) == {1: "/dev/loop0", 2: None}
 
 
+def test_what_other_kinds_report_of_their_last_scrub() -> None:
+    def of_btrfs(status: str, summary: str) -> tuple[int | None, bool | None]:
+        found = btrfs.parse_scrub(f"Status:           {status}\nError summary:    {summary}\n")
+        return found.mismatches, found.complete
+
+    assert of_btrfs("finished", "no errors found") == (0, True)
+    assert of_btrfs("finished", "csum=2 verify=1") == (3, True)
+    assert of_btrfs("aborted", "no errors found") == (0, False)
+    assert of_btrfs("running", "no errors found") == (None, None)
+    assert btrfs.parse_scrub("\tno stats available\n").complete is None
+
+    def of_zfs(**scan: object) -> tuple[int | None, bool | None]:
+        found = zfs.scrub_of({"scan_stats": scan})
+        return found.mismatches, found.complete
+
+    assert of_zfs(function="SCRUB", state="FINISHED", errors=0) == (0, True)
+    assert of_zfs(function="SCRUB", state="FINISHED", errors=4) == (4, True)
+    assert of_zfs(function="SCRUB", state="CANCELED", errors=0) == (0, False)
+    assert of_zfs(function="RESILVER", state="FINISHED", errors=0) == (None, None)
+    assert lvm.scrub_of({"raid_mismatch_count": "128", "raid_sync_action": "idle"}).mismatches == 128
+    assert lvm.scrub_of({"raid_mismatch_count": "0", "raid_sync_action": "idle"}).complete is None
+
+
 KEYS = ["Controllers", "Command Status", "Response Data", "report", "lv", "pools", "vdevs", "state"]
 ANY_JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=12),

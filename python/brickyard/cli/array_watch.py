@@ -77,7 +77,9 @@ def watch(
         rate = parse_rate(scrub_rate, "--scrub-rate")
         schedule = Schedule(
             span_s("--scrub-every", scrub_every),
-            lambda name: conditions.hold(name, "scrubbing", manage=True, rate_bytes_per_s=rate, array=name, say=say),
+            lambda name: conditions.hold(
+                name, "scrubbing", manage=True, rate_bytes_per_s=rate, array=name, say=say, verb="array watch"
+            ),
         )
     place = state or journal.user_home().parent / "watch.json"
     guard = Guard(Watcher(full / 100), channels, say, place, schedule=schedule, left=_left)

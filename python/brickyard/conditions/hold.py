@@ -107,8 +107,11 @@ def hold(
     say: Say = silent,
     stopped: Callable[[], bool] | None = None,
     host: Host | None = None,
+    verb: str = "",
 ) -> Iterator[Held]:
     """The target in a condition. `array` names one that the kernel does not tell, such as `storcli:/c0/v1`.
+
+    `verb` is the command that others are told of who find the array locked.
 
     Where `stopped` says so, a rebuild that is left at the end is not waited for.
     """
@@ -131,7 +134,7 @@ def hold(
     finish_leftovers(place, say, changed.name)
     taken = int(STATE_OF[name] in ("degraded", "rebuilding"))
     keys = [array.identity() for array in (own, other) if array is not None]
-    with lock.held(keys, f"run --condition {name.replace('_', '-')}", changed.name, taken):
+    with lock.held(keys, verb or f"run --condition {name.replace('_', '-')}", changed.name, taken):
         about = {"target": target, "array": changed.name, "identity": changed.identity(), "condition": name}
         entry = journal.begin(about)
         try:
@@ -373,7 +376,13 @@ def scrub_through(array: Array, rate_bytes_per_s: int | None, say: Say) -> Sheet
     Ctrl-C stops the scrub. Returns how the array stands then, with what the scrub found.
     """
     with hold(
-        array.name, "scrubbing", manage=True, rate_bytes_per_s=rate_bytes_per_s, array=array.name, say=say
+        array.name,
+        "scrubbing",
+        manage=True,
+        rate_bytes_per_s=rate_bytes_per_s,
+        array=array.name,
+        say=say,
+        verb="array scrub",
     ) as held:
         held.begin()
         told, look = time.monotonic(), Pace()
