@@ -10,13 +10,14 @@ from typing import Annotated
 from cyclopts import App, Parameter
 from rich.console import Console
 
+from brickyard import outputs
 from brickyard.analysis.comparison import COMPARED, Change, Comparison, loads_differ
 from brickyard.analysis.comparison import compare as compared
 from brickyard.analysis.conclusions import ONCE
 from brickyard.analysis.differing import Differing, differing_between, runs_words
 from brickyard.analysis.figures import FIGURES
 from brickyard.cli import options
-from brickyard.cli.output import emit, stdout, table
+from brickyard.cli.output import emit, print_text, stdout, table
 from brickyard.cli.selection import open_store, select
 from brickyard.errors import DONE, FAILED, BadInputError
 from brickyard.report.matrix_tables import difference_text
@@ -45,7 +46,7 @@ def compare(
     figure: Annotated[
         tuple[str, ...], Parameter(negative="", help="iops, mib_per_s, response_p99 … May be repeated.")
     ] = (),
-    output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="Folder for the pictures.")] = None,
+    output: options.Pictures = None,
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
@@ -190,7 +191,7 @@ def _draw(found: Comparison, folder: Path) -> list[str]:
 
 def write_pictures(pictures: list[Picture | None], folder: Path) -> list[str]:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        outputs.folder(folder)
         for picture in pictures:
             if picture is not None:
                 picture.write(folder)
@@ -249,7 +250,11 @@ def save_baseline(name: str, /, *runs: str, store: options.StorePlace = None, js
     if json:
         emit({"baseline": name, "runs": good, "replaced": replaced[1] if replaced else None})
     else:
-        print(f"baseline {name}: {runs_words(good)}" + (f", instead of {runs_words(replaced[1])}" if replaced else ""))
+        print_text(
+            f"baseline {name}: {runs_words(good)}"
+            + (f", instead of {runs_words(replaced[1])}" if replaced else "")
+            + "\n"
+        )
     return 0
 
 

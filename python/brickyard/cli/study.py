@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +12,7 @@ from brickyard.analysis.conclusions import conclusions
 from brickyard.analysis.differing import differing_in_study
 from brickyard.analysis.observe import Observed
 from brickyard.cli import options
-from brickyard.cli.output import emit, print_line, stderr, stdout, table
+from brickyard.cli.output import emit, print_line, print_text, stderr, stdout, table
 from brickyard.cli.progress import Terminal
 from brickyard.cli.target import parse_size
 from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError
@@ -243,7 +242,7 @@ def show_study(name: str, /, *, json: options.Json = False) -> int:
     if json:
         emit({"study": text.name, "title": design.title, "text": text.text})
     else:
-        sys.stdout.write(text.text)
+        print_text(text.text)
     return 0
 
 

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from brickyard import bricks, facts
+from brickyard import bricks, facts, outputs
 from brickyard.cli.options import Placing
 from brickyard.errors import BadInputError
 from brickyard.reading import parsed_bytes
@@ -64,11 +64,13 @@ def missing_targets(targets: Sequence[str], size_bytes: int | None) -> list[str]
     """Those that are to be made; what can be no target is refused."""
     missing = [path for path in targets if ":" not in path and not os.path.lexists(path)]
     if missing and size_bytes is None:
-        raise BadInputError(f"{missing[0]}: no such file or device; --size 2GiB makes a file of that size")
+        raise BadInputError(f"{missing[0]}: no such file or device; {_remedy(missing[0])}")
     for path in missing:
         parent = os.path.dirname(path) or "."
         if not os.path.isdir(parent):
             raise BadInputError(f"{path}: the directory {parent} does not exist; make it first")
+        if not outputs.may_hold_files(Path(parent)):
+            raise BadInputError(f"{path}: no such device; {_remedy(path)}")
     for path in targets:
         if os.path.isdir(path):
             raise BadInputError(f"{path}: is a directory; name a file in it, or use --scratch {path}")
@@ -81,6 +83,13 @@ def missing_targets(targets: Sequence[str], size_bytes: int | None) -> list[str]
             if not stat.S_ISREG(mode) and not stat.S_ISBLK(mode):
                 raise BadInputError(f"{path}: neither a file nor a block device; name one of these")
     return missing
+
+
+def _remedy(path: str) -> str:
+    """No file is made among devices, so no size helps there."""
+    home = Path(os.path.dirname(path) or ".")
+    is_files = not home.is_dir() or outputs.may_hold_files(home)
+    return "--size 2GiB makes a file of that size" if is_files else "check the name, `lsblk` lists the devices"
 
 
 def _size_notes(targets: Sequence[str], missing: list[str], size_bytes: int | None) -> tuple[str, ...]:
@@ -121,10 +130,7 @@ def aim_directories(wanted: int, targets: tuple[str, ...], placing: Placing) -> 
             raise BadInputError(f"{path}: {said}")
     home = scratch or cache_home()
     if not targets and scratch is None:
-        try:
-            home.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise BadInputError(f"{home}: cannot be made: {error.strerror}; name a directory") from error
+        outputs.folder(home)
     yield Aim(list(targets) or [str(home)], {}, (), is_scratch=not targets)
 
 
@@ -157,7 +163,7 @@ def aim(
     home = scratch or cache_home()
     with scratch_file(scratch, size_bytes, keep=keep, quick=quick, cache_bytes=facts.cache_bytes(str(home))) as made:
         notes = (*made.notes, f"the scratch file is kept: {made.path}") if keep else made.notes
-        yield Aim([str(made.path)], {**options, "create_bytes": made.size_bytes}, notes, is_scratch=True)
+        yield Aim([str(made.path)], {**options, "create_bytes": None}, notes, is_scratch=True)
 
 
 def aim_at(targets: tuple[str, ...], placing: Placing, *, quick: bool = False) -> AbstractContextManager[Aim]:

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, Literal
 from brickyard.analysis.summary import run_document
 from brickyard.analysis.totals import phase_name, stream_name
 from brickyard.errors import BadInputError
+from brickyard.printable import csv_cell, json_text
 from brickyard.store import Interval, Record
 
 COLUMNS: dict[str, type] = {
@@ -82,15 +83,16 @@ def write_export(records: list[Record], form: Literal["csv", "json", "parquet"],
     """Writes to an open file and gives back the number of rows (of runs, for JSON)."""
     if form == "json":
         found = documents(records)
-        file.write(json.dumps({"runs": found}, ensure_ascii=False, allow_nan=False, indent=1).encode() + b"\n")
+        text = json.dumps({"runs": found}, ensure_ascii=False, allow_nan=False, indent=1)
+        file.write(json_text(text).encode() + b"\n")
         return len(found)
     table = list(rows(records))
     if form == "csv":
-        text = io.StringIO(newline="")
-        writer = csv.DictWriter(text, list(COLUMNS), lineterminator="\n")
+        lines = io.StringIO(newline="")
+        writer = csv.DictWriter(lines, list(COLUMNS), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(table)
-        file.write(text.getvalue().encode())
+        writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in table)
+        file.write(lines.getvalue().encode())
     else:
         _write_parquet(table, file)
     return len(table)

@@ -11,6 +11,7 @@ from contextlib import closing
 from functools import cache
 
 from brickyard.errors import BadInputError
+from brickyard.outputs import in_memory
 
 APPLICATION_ID = 0x42524B59  # "BRKY", so that `file` and we ourselves know a store from another SQLite file
 
@@ -197,7 +198,7 @@ def check_columns(connection: sqlite3.Connection, place: str) -> None:
 
 @cache
 def _own_columns() -> dict[str, list[str]]:
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as made:
+    with closing(in_memory()) as made:
         migrate(made, ":memory:")
         return _columns(made)
 
