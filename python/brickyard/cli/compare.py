@@ -250,11 +250,8 @@ def save_baseline(name: str, /, *runs: str, store: options.StorePlace = None, js
     if json:
         emit({"baseline": name, "runs": good, "replaced": replaced[1] if replaced else None})
     else:
-        print_text(
-            f"baseline {name}: {runs_words(good)}"
-            + (f", instead of {runs_words(replaced[1])}" if replaced else "")
-            + "\n"
-        )
+        instead = f", instead of {runs_words(replaced[1])}" if replaced else ""
+        print_text(f"baseline {name}: {runs_words(good)}{instead}\n")
     return 0
 
 

@@ -37,7 +37,7 @@ class Read:
 
 
 def _check_store(path: Path) -> None:
-    if str(path) != IN_MEMORY and not path.is_dir():  # of a directory, the store has more to say
+    if str(path) != IN_MEMORY and path.parent.is_dir() and not path.is_dir():  # the store has more to say of these
         outputs.check_database(path, APPLICATION_ID)
 
 

@@ -17,7 +17,8 @@ from brickyard.cli.options import Placing
 from brickyard.errors import BadInputError
 from brickyard.reading import parsed_bytes
 from brickyard.store import Json
-from brickyard.study.scratch import cache_home, scratch_file
+from brickyard.study.check import nearest_folder
+from brickyard.study.scratch import cache_home, check_scratch, scratch_file
 from brickyard.study.sizes import size_of
 from brickyard.units import format_size
 
@@ -115,8 +116,11 @@ def parse_size(text: str | None) -> int | None:
 
 
 @contextmanager
-def aim_directories(wanted: int, targets: tuple[str, ...], placing: Placing) -> Iterator[Aim]:
-    """Directories for programs, which make one of their own in each; the cache directory where none is named."""
+def aim_directories(wanted: int, targets: tuple[str, ...], placing: Placing, *, makes: bool = True) -> Iterator[Aim]:
+    """Directories for programs, which make one of their own in each; the cache directory where none is named.
+
+    Unless it `makes` that one, the nearest directory above it stands for it.
+    """
     scratch = placing.scratch
     if placing.keep or placing.overwrite:
         raise BadInputError("--keep and --overwrite: a program works in a directory of its own, removed at the end")
@@ -130,8 +134,21 @@ def aim_directories(wanted: int, targets: tuple[str, ...], placing: Placing) -> 
             raise BadInputError(f"{path}: {said}")
     home = scratch or cache_home()
     if not targets and scratch is None:
-        outputs.folder(home)
+        if makes:
+            outputs.folder(home)
+        else:
+            home = nearest_folder(outputs.check_folder(home))
     yield Aim(list(targets) or [str(home)], {}, (), is_scratch=not targets)
+
+
+def check_unnamed(placing: Placing) -> tuple[Path, int]:
+    """Refuses what `aim` would refuse where no target is named; nothing is made. A name for the file, and its size."""
+    for path in placing.overwrite:
+        raise BadInputError(f"--overwrite {path}: not among the targets; name it as a target as well")
+    if placing.scratch is not None and not placing.scratch.is_dir():
+        raise BadInputError(f"--scratch {placing.scratch}: no such directory")
+    home = placing.scratch or cache_home()
+    return check_scratch(placing.scratch, parse_size(placing.size), facts.cache_bytes(str(home)))
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from brickyard import outputs
 from brickyard.errors import BadInputError, BrickyardError
 
 HEAD = b"brickyard recorder 1\n"
-MARK = re.compile(rb"\A" + re.escape(HEAD))
+MARK = re.compile(rb"\A(?:brickyard recorder 1\n|brickyard[recod 1]*\Z)")  # a head may be torn
 LINE_BYTES_MAX = 256  # the longest line has 136 bytes; whatever is longer is not ours
 _RUN = re.compile(r"r ([0-9a-f]{16}) ([0-9a-f]{32}) (\d{1,4}) (\d{1,9}) (\d{1,9})")
 _WRITE = re.compile(r"a ([0-9a-f]{16}) (\d{1,4}) (\d{1,18})")

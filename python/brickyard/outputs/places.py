@@ -53,7 +53,7 @@ def place_of(path: Path) -> Iterator[Place]:
     try:
         directory = os.open(real.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError as error:
-        raise refuse(path, "its directory does not exist", "make it first") from error
+        raise refuse(path, "cannot be written: its directory does not exist", "make it first") from error
     except OSError as error:
         raise cannot(path, error) from error
     try:

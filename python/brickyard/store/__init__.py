@@ -15,7 +15,7 @@ from brickyard.store.record import (
     StudyInfo,
 )
 from brickyard.store.schema import APPLICATION_ID
-from brickyard.store.store import IN_MEMORY, Store, default_place
+from brickyard.store.store import IN_MEMORY, Store, check_place, default_place
 
 __all__ = [
     "APPLICATION_ID",
@@ -33,5 +33,6 @@ __all__ = [
     "RunInfo",
     "Store",
     "StudyInfo",
+    "check_place",
     "default_place",
 ]

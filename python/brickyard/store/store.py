@@ -25,7 +25,7 @@ from brickyard import outputs
 from brickyard.errors import BadInputError, one_line
 from brickyard.store.process import is_alive
 from brickyard.store.record import Interval, IntervalCost, Json, Record, RunInfo, StudyInfo
-from brickyard.store.schema import APPLICATION_ID, check_columns, migrate
+from brickyard.store.schema import APPLICATION_ID, check_columns, check_version, migrate
 
 LOCKED_WAIT_S = 0.02  # between two tries where SQLite does not wait by itself
 IN_MEMORY = ":memory:"
@@ -49,6 +49,37 @@ def default_place() -> Path:
     return base / "brickyard" / "runs.db"
 
 
+def check_place(place: Path | None) -> None:
+    """Refuses what a store for writing would refuse; nothing is made, and a store that is there is only read."""
+    path = place or default_place()
+    if str(path) == IN_MEMORY:
+        return
+    if place is None:
+        outputs.check_folder(path.parent)
+        if not path.parent.is_dir():
+            return
+    else:
+        _refuse_folders(path)
+    if not outputs.check_database(path, APPLICATION_ID):
+        return
+    if not os.access(path, os.W_OK) or not os.access(path.parent, os.W_OK):
+        raise BadInputError(f"{path}: cannot be used as a store: it may not be written; name another with --store")
+    try:
+        with closing(outputs.connect_for_reading(path, APPLICATION_ID, BUSY_TIMEOUT_S, immutable=False)) as db:
+            check_version(db, str(path))
+    except sqlite3.Error as error:
+        raise BadInputError(f"{path}: cannot be used as a store: {one_line(error)}") from error
+
+
+def _refuse_folders(place: Path) -> None:
+    if place.is_dir():
+        raise BadInputError(
+            f"{place}: cannot be used as a store: it is a directory; name a file in it, such as {place / 'runs.db'}"
+        )
+    if not place.parent.is_dir():
+        raise BadInputError(f"{place}: cannot be used as a store: {place.parent} is no directory; make it first")
+
+
 class Store:
     """An open store; safe to use beside other processes that have it open."""
 
@@ -61,15 +92,8 @@ class Store:
                 )
             if place is None:
                 outputs.folder(self.place.parent)
-            elif self.place.is_dir():
-                raise BadInputError(
-                    f"{self.place}: cannot be used as a store: it is a directory; name a file in it, such as"
-                    f" {self.place / 'runs.db'}"
-                )
-            elif not self.place.parent.is_dir():
-                raise BadInputError(
-                    f"{self.place}: cannot be used as a store: {self.place.parent} is no directory; make it first"
-                )
+            else:
+                _refuse_folders(self.place)
             if str(self.place) != IN_MEMORY and not outputs.check_database(self.place, APPLICATION_ID):
                 outputs.make_database(self.place, _blank())
             self._db = self._opened(must_exist=must_exist)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from brickyard import _core, outputs
 from brickyard.errors import BadInputError, one_line
+from brickyard.study.check import nearest_folder
 from brickyard.units import format_size
 
 MAX_DEFAULT_BYTES = 2 << 30  # filled within seconds on most disks; larger only when the user says so
@@ -110,18 +111,18 @@ def scratch_file(
         os.close(held)
 
 
-def check_scratch(directory: Path | None, asked_bytes: int | None, cache_bytes: int | None) -> int:
-    """Refuses what `scratch_file` would refuse, and gives the size of the file; nothing is made."""
+def check_scratch(directory: Path | None, asked_bytes: int | None, cache_bytes: int | None) -> tuple[Path, int]:
+    """Refuses what `scratch_file` would refuse; nothing is made. Gives a name for the file, and its size."""
     home = directory or cache_home()
     outputs.check_folder(home)
-    existing = next(path for path in (home, *home.parents) if path.is_dir())
+    existing = nearest_folder(home)
     size, _ = plan_size(existing, asked_bytes, cache_bytes)
-    if home.is_dir():
-        try:
-            _core.could_make_target(str(_free_name(home, "scratch")), size)
-        except ValueError as error:
-            raise BadInputError(one_line(error)) from error
-    return size
+    path = _free_name(existing, f"scratch-{os.getpid()}")
+    try:
+        _core.could_make_target(str(path), size)
+    except ValueError as error:
+        raise BadInputError(one_line(error)) from error
+    return path, size
 
 
 def _free_name(home: Path, stem: str) -> Path:
