@@ -53,6 +53,7 @@ def run_document(record: Record) -> Json:
         "watch": info.watch,
         "warnings": info.warnings,
         "totals": [totals_document(row) for row in totals(record)],
+        "totals_with_transient": [totals_document(row) for row in with_transient(record)],
         **tool_document(record),
         **further_document(record),
         "verified": verified(record),
@@ -81,8 +82,14 @@ def totals_document(row: Totals) -> Json:
         "iops": row.iops if row.is_rated else None,
         "bytes_per_s": row.bytes_per_s if row.is_rated else None,
         "variation": row.variation,
+        "steady": row.steady.document() if row.steady else None,
         "measures": {name: latency_document(figures) for name, figures in row.measures.items()},
     }
+
+
+def with_transient(record: Record) -> list[Totals]:
+    """The rows of phases whose figures are of the steady state, over the whole of these phases."""
+    return [row for row in totals(record, with_transient=True) if row.steady and row.steady.from_ns is not None]
 
 
 def latency_document(figures: Latency) -> Json:
@@ -138,7 +145,8 @@ def slowest(record: Record) -> list[Json]:
 
 def cpu_per_request_ns(record: Record) -> tuple[float, float] | None:
     """User and system CPU that the generator used for one request, warm-up left out."""
-    requests = sum(row.requests + row.errors for row in totals(record) if row.operation not in CHAINS)
+    rows = totals(record, with_transient=True)
+    requests = sum(row.requests + row.errors for row in rows if row.operation not in CHAINS)
     spans = [cost for cost in record.costs if not cost.warmup]
     if not requests or not spans:
         return None
