@@ -22,6 +22,18 @@ def mib_per_s(row: Totals) -> str:
     return format_mib_per_s(row.bytes_per_s) if row.is_rated and row.operation not in CHAINS | METADATA else DASH
 
 
+WHOLE = "all, with the transient"
+
+
+def over_columns(rows: Iterable[Totals]) -> list[str]:
+    """The heading of a column that says of what part of its phase a figure is; none where none was to be steady."""
+    return ["over"] if any(row.steady for row in rows) else []
+
+
+def over(row: Totals) -> str:
+    return row.steady.words if row.steady else "all"
+
+
 def variation(value: float | None) -> str:
     """Of `analysis.totals.variation`, alike wherever it is shown."""
     return DASH if value is None else f"{three_digits(value * 100)} %"

@@ -17,7 +17,7 @@ from enum import Enum
 from statistics import median
 
 from brickyard.analysis.comparison import Change
-from brickyard.analysis.samples import CONFIDENCE, Welch, adjusted_p, repetitions_for
+from brickyard.analysis.samples import CONFIDENCE, Welch, adjusted_p, family, repetitions_for
 
 
 class Finding(Enum):
@@ -50,13 +50,14 @@ class Gate:
 
 def gate(changes: Sequence[Change], tolerance: float, confidence: float = CONFIDENCE) -> Gate:
     level = 1 - confidence
-    tests = [change.difference.test for change in changes]
-    known = [(change, test) for change, test in zip(changes, tests, strict=True) if test is not None]
-    adjusted = iter(adjusted_p([_p_worse(change, test, tolerance) for change, test in known]))
-    judged = [
-        Judged(change, Finding.ONCE if test is None else _finding(change, test, tolerance, level, next(adjusted)))
-        for change, test in zip(changes, tests, strict=True)
-    ]
+    tested = [change for change in changes if change.difference.test is not None]
+    tests = family([change.difference.test for change in tested if change.difference.test is not None])
+    known = list(zip(tested, tests, strict=True))
+    adjusted = adjusted_p([_p_worse(change, test, tolerance) for change, test in known])
+    findings = iter(
+        _finding(change, test, tolerance, level, p) for (change, test), p in zip(known, adjusted, strict=True)
+    )
+    judged = [Judged(change, Finding.ONCE if change.difference.test is None else next(findings)) for change in changes]
     open_ = [item.change for item in judged if item.finding is Finding.INCONCLUSIVE]
     return Gate(
         judged=judged,
@@ -69,7 +70,8 @@ def gate(changes: Sequence[Change], tolerance: float, confidence: float = CONFID
 def _finding(change: Change, test: Welch, tolerance: float, level: float, p_worse: float) -> Finding:
     if p_worse < level and change.worse_by > tolerance:
         return Finding.WORSE
-    return Finding.HELD if _p_held(change, test, tolerance) < level else Finding.INCONCLUSIVE
+    own = change.difference.test or test
+    return Finding.HELD if _p_held(change, own, tolerance) < level else Finding.INCONCLUSIVE
 
 
 def _p_worse(change: Change, test: Welch, tolerance: float) -> float:

@@ -61,6 +61,14 @@ class Welch:
     blur: float
     """How far apart two equal figures may be read."""
     is_log: bool
+    least_free: float
+    """The fewest degrees of freedom that the noise of the two sides can leave: those of the smaller side."""
+
+    @property
+    def wary(self) -> Welch:
+        """The test for a family. Satterthwaite's degrees of freedom are right at a level of 5 %; far out, where one of
+        many is decided, they are too many for unequal noise, and only the fewest never say too much."""
+        return replace(self, free=min(self.free, self.least_free))
 
     @property
     def p(self) -> float:
@@ -81,8 +89,13 @@ class Welch:
         return self._share(self.apart - reach), self._share(self.apart + reach)
 
     def sees(self, level: float) -> float:
-        """The smallest change, as a share, that a two-sided test at this level finds in `POWER` of all cases."""
-        return self._share(detectable(self.free, level) * self.error + self.blur)
+        """The smallest change, as a share, that a two-sided test at this level finds in `POWER` of all cases.
+
+        The spread of a few values is below the true one more often than above: it is divided by the square root of the
+        median of chi squared over its degrees of freedom (Wilson and Hilferty 1931).
+        """
+        error = self.error / (1 - 2 / (9 * self.free)) ** 1.5
+        return self._share(detectable(self.free, level) * error + self.blur)
 
     def _at(self, share: float) -> float:
         return math.log1p(share) if self.is_log else share
@@ -95,8 +108,8 @@ class Welch:
 class Difference:
     """`share` is value / base - 1, `low` and `high` its interval.
 
-    `seen` is None where noise is unknown because both sides were measured once; `level` is the one at which a lone change
-    would have to be found, smaller in a family.
+    `seen` is None where noise is unknown because both sides were measured once; `level` is the one at which a lone
+    change would have to be found, smaller in a family.
     """
 
     share: float
@@ -151,15 +164,23 @@ def difference(
 
 def in_family(found: Sequence[Difference | None], confidence: float = CONFIDENCE) -> list[Difference | None]:
     """The same differences, with `seen` decided for all of them together."""
-    tests = [item.test for item in found if item is not None and item.test is not None]
-    adjusted = iter(adjusted_p([test.p for test in tests]))
+    tests = family([item.test for item in found if item is not None and item.test is not None])
+    adjusted = iter(zip(tests, adjusted_p([test.p for test in tests]), strict=True))
     level = (1 - confidence) / max(1, len(tests))
-    return [
-        item
-        if item is None or item.test is None
-        else replace(item, seen=next(adjusted) < 1 - confidence and _agrees(item.share, item.test), level=level)
-        for item in found
-    ]
+    judged = []
+    for item in found:
+        if item is None or item.test is None:
+            judged.append(item)
+            continue
+        test, p = next(adjusted)
+        seen = p < 1 - confidence and _agrees(item.share, test)
+        judged.append(replace(item, seen=seen, test=test, level=level))
+    return judged
+
+
+def family(tests: Sequence[Welch]) -> list[Welch]:
+    """Tests as they are to be judged together; a lone one stays as it is."""
+    return [test.wary for test in tests] if len(tests) > 1 else list(tests)
 
 
 def _agrees(share: float, test: Welch) -> bool:
@@ -175,6 +196,7 @@ def welch(one: Sequence[float], other: Sequence[float], *, resolution: float = 0
     (a prediction interval): that takes the noise of both to be the same.
     """
     least, most = sorted((len(one), len(other)))
+    least_free = float(least - 1 if least > 1 else most - 1)
     if most < 2:
         return None
     is_log = min(*one, *other) > 0
@@ -189,13 +211,14 @@ def welch(one: Sequence[float], other: Sequence[float], *, resolution: float = 0
     if least > 2:
         free = sum(parts) ** 2 / sum(part**2 / (len(side) - 1) for part, side in zip(parts, sides, strict=True))
     else:
-        free = float(least - 1 if least > 1 else most - 1)
+        free = least_free
     return Welch(
         apart=fmean(sides[0]) - fmean(sides[1]),
         error=math.sqrt(sum(parts)),
         free=free,
         blur=math.log1p(resolution),
         is_log=is_log,
+        least_free=least_free,
     )
 
 

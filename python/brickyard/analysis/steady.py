@@ -50,9 +50,6 @@ class Steady:
         return {"state": self.state.value, "from_ns": self.from_ns, "changed_ns": self.changed_ns}
 
 
-WHOLE = "all, with the transient"
-
-
 def steady(record: Record, phase: int) -> Steady | None:
     """None where the phase was not to reach one."""
     phases = record.info.plan.get("phase", [])

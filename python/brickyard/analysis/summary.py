@@ -88,8 +88,18 @@ def totals_document(row: Totals) -> Json:
 
 
 def with_transient(record: Record) -> list[Totals]:
-    """The rows of phases whose figures are of the steady state, over the whole of these phases."""
-    return [row for row in totals(record, with_transient=True) if row.steady and row.steady.from_ns is not None]
+    """The rows of phases whose figures are of the steady state, over the whole of these phases; none for those that
+    were steady from their beginning."""
+    begins: dict[int, int] = {}
+    for cost in record.costs:
+        if not cost.warmup:
+            begins[cost.phase] = min(begins.get(cost.phase, cost.start_ns), cost.start_ns)
+
+    def had_transient(row: Totals) -> bool:
+        from_ns = row.steady.from_ns if row.steady else None
+        return from_ns is not None and from_ns > begins.get(row.phase, 0)
+
+    return [row for row in totals(record, with_transient=True) if had_transient(row)]
 
 
 def latency_document(figures: Latency) -> Json:
