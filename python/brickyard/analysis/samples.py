@@ -157,6 +157,8 @@ def difference(
     test = welch(value.values, base.values, resolution=resolution)
     if test is None:
         return Difference(share, None, None, None)
+    if not test.is_log:
+        share = test.apart  # of means, where a side's centre may be a geometric one
     low, high = test.interval(confidence)
     seen = test.p < 1 - confidence and _agrees(share, test)
     return Difference(share, min(low, share), max(high, share), seen, test, 1 - confidence)

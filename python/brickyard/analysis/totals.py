@@ -134,14 +134,14 @@ def full_intervals(record: Record, phase: int, *, with_transient: bool = False) 
     return [cost for cost in rated if cost.end_ns - cost.start_ns >= full_ns]
 
 
-def rates(record: Record, phase: int, intervals: Iterable[Interval]) -> list[float]:
+def rates(record: Record, phase: int, intervals: Iterable[Interval], *, with_transient: bool = False) -> list[float]:
     """Requests a second in each full interval of a phase, zero where nothing completed."""
     done: Counter[int] = Counter()
     for interval in intervals:
         done[interval.start_ns] += interval.requests
     return [
         done[span.start_ns] / (span.end_ns - span.start_ns) * 1e9
-        for span in full_intervals(record, phase)
+        for span in full_intervals(record, phase, with_transient=with_transient)
         if span.end_ns > span.start_ns
     ]
 
@@ -189,7 +189,7 @@ def _totals(
         rated_requests=sum(item.requests for item in rated),
         rated_bytes=sum(item.bytes for item in rated),
         depth_max=max((item.depth_max for item in once), default=0),
-        variation=variation(rates(record, phase, once)),
+        variation=variation(rates(record, phase, once, with_transient=with_transient)),
         measures={measure: figures for measure, figures in found.items() if figures is not None},
         steady=steady(record, phase),
     )
