@@ -180,7 +180,7 @@ def unseen_words(unseen: Sequence[Difference], is_known: bool) -> str:
 def sees_words(share: float) -> str:
     """A change that so many repetitions see: by 12 % or more."""
     if share >= SEES_MAX:
-        return "only a change of more than tenfold"
+        return "more than tenfold"
     return f"{three_digits(share * 100)} % or more"
 
 
