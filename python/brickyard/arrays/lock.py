@@ -10,15 +10,19 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from brickyard import outputs
 from brickyard.errors import BrickyardError
 from brickyard.store.process import is_alive, own_process
 
+MARK = re.compile(rb"\Abrickyard lock\n")
+HOLDER_MARK = re.compile(rb'\A{"pid": ')
 OVERRIDE = "BRICKYARD_STATE_HOME"
 """Names a directory for locks and journals instead of the system's, such as one that containers share."""
 
@@ -82,7 +86,8 @@ def _one(key: str, holder: Holder, what: str) -> Iterator[None]:
     place = _place(key)
     try:
         _make_home(place.parent)
-        handle = os.open(place.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        handle = outputs.open_journal(place.with_suffix(".lock"), MARK, b"brickyard lock\n")
+        os.fchmod(handle, 0o600)  # whoever can open it could hold it
     except OSError as error:
         raise BrickyardError(
             f"{place.parent}: {what} cannot be locked against other managers ({error.strerror}), so nothing was"
@@ -101,7 +106,7 @@ def _one(key: str, holder: Holder, what: str) -> Iterator[None]:
             yield
         finally:
             with suppress(OSError):
-                place.with_suffix(".holder").unlink(missing_ok=True)
+                outputs.remove_ours(place.with_suffix(".holder"), HOLDER_MARK)
     finally:
         os.close(handle)  # the lock file stays: to remove it would let two processes lock two files of one name
 
@@ -112,23 +117,18 @@ def _refusal(what: str, other: Holder | None) -> LockedError:
 
 
 def _make_home(place: Path) -> None:
-    place.mkdir(parents=True, exist_ok=True, mode=0o755)
+    outputs.folder(place)
     found = os.lstat(place)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o002:
         raise OSError(0, "it belongs to somebody else, or others can write to it")
 
 
 def _write(place: Path, holder: Holder) -> None:
-    temporary = place.with_suffix(f".{holder.pid}.new")
+    path = place.with_suffix(".holder")
     try:
-        with suppress(FileNotFoundError):
-            temporary.unlink()
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(asdict(holder), file)
-        os.replace(temporary, place.with_suffix(".holder"))
+        outputs.write_whole(path, json.dumps(asdict(holder)), HOLDER_MARK, mode=0o644)
     except OSError as error:
-        raise BrickyardError(f"{temporary}: cannot be written: {error.strerror}; nothing was changed") from error
+        raise BrickyardError(f"{path}: cannot be written: {error.strerror}; nothing was changed") from error
 
 
 def _read(place: Path) -> Holder | None:

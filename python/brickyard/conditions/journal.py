@@ -9,17 +9,19 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import re
 import stat
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from brickyard import outputs
 from brickyard.arrays.lock import OVERRIDE
 from brickyard.errors import BrickyardError
 from brickyard.store import Json
 from brickyard.store.process import is_alive, own_process
 
+MARK = re.compile(rb'\A{"process": ')
 SYSTEM_HOMES = (Path("/var/lib/brickyard/undo"), Path("/run/brickyard/undo"))
 
 
@@ -58,10 +60,7 @@ class Entry:
     def note(self, step: Json) -> None:
         """Call before the change: it returns once the step is on the medium."""
         try:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(step) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
+            outputs.append_to(self.path, (json.dumps(step) + "\n").encode(), MARK)
         except OSError as error:
             raise BrickyardError(
                 f"{self.path}: what would have to be undone cannot be noted ({error.strerror}), so nothing was changed"
@@ -70,7 +69,7 @@ class Entry:
 
     def close(self) -> None:
         """Everything is undone."""
-        self.path.unlink(missing_ok=True)
+        outputs.remove_ours(self.path, MARK)
 
     @property
     def is_left_over(self) -> bool:
@@ -113,25 +112,18 @@ def begin(about: Json) -> Entry:
     refused = []
     for home in homes():
         try:
-            return Entry(_made(home, process, about), process, about, [])
+            first = json.dumps({"process": process, "about": about}) + "\n"
+            path = outputs.fresh_file(outputs.folder(home), f"{process['pid']}-", ".jsonl", first.encode())
         except OSError as error:
-            refused.append(f"{home} ({error.strerror})")
+            refused.append(f"{home}: {error.strerror}")
+        except BrickyardError as error:
+            refused.append(str(error))
+        else:
+            return Entry(path, process, about, [])
     raise BrickyardError(
-        f"what would have to be undone cannot be noted in {', '.join(refused)}; name a place that can be written in"
+        f"what would have to be undone cannot be noted ({'; '.join(refused)}); name a place that can be written in"
         f" {OVERRIDE}"
     )
-
-
-def _made(home: Path, process: Json, about: Json) -> Path:
-    home.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=home, prefix=f"{process['pid']}-", suffix=".jsonl")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        os.fchmod(file.fileno(), 0o644)  # anybody may see what was left; nobody else may write it
-        file.write(json.dumps({"process": process, "about": about}) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    _sync_directory(home)
-    return Path(name)
 
 
 def leftovers() -> list[Entry]:
@@ -182,13 +174,5 @@ def _trusted_text(path: Path) -> str:
         return ""
     with os.fdopen(handle, encoding="utf-8", errors="replace") as file:
         told = os.fstat(file.fileno())
-        ours = told.st_uid in (os.geteuid(), 0) and not told.st_mode & 0o022
+        ours = told.st_uid in (os.geteuid(), 0) and not told.st_mode & 0o002
         return file.read() if stat.S_ISREG(told.st_mode) and ours else ""
-
-
-def _sync_directory(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
