@@ -295,6 +295,8 @@ def test_two_managers_of_one_array_are_told_of_each_other() -> None:
             lock.held(["md 0", "md 1"], "array spare", "/dev/md0"),
         ):
             pass
+        with pytest.raises(lock.LockedError, match=f"pid {other.pid}"):
+            lock.check_free("md 1", "/dev/md0")
         with lock.held(["md 0"], "array spare", "/dev/md9"):
             pass
         other.kill()

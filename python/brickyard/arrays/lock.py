@@ -139,6 +139,13 @@ def _read(place: Path) -> Holder | None:
         return None
 
 
+def check_free(key: str, what: str) -> None:
+    """Refuses what `held` would refuse, and holds nothing."""
+    other = current(key)
+    if other is not None:
+        raise _refusal(what, other)
+
+
 def current(key: str) -> Holder | None:
     """Who holds it now; None where nobody does. Anybody may ask, and sees what root holds as well."""
     for base in dict.fromkeys([home(), *([] if OVERRIDE in os.environ else [SYSTEM_HOME])]):

@@ -164,6 +164,9 @@ def check(
     elif name != "normal":
         own, other = _arrays(target, name, neighbour, array, place)
         if manage:
+            for found in (own, other):
+                if found is not None:
+                    lock.check_free(found.identity(), found.name)
             _check_possible(name, other or own, rate_bytes_per_s)
         else:
             _check_already(name, other or own)
