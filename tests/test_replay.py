@@ -455,7 +455,7 @@ def test_a_brick_that_ends_early_is_rated_over_its_own_time(
     try:
         fill(slow_dsn)
         document, _ = replayed(
-            capsys, log, "--map", mapping, "--to", f"{slow_dsn},{shop}", "--pace", "fire-hose", "--sessions", "1",
+            capsys, log, "--map", mapping, "--to", f"{slow_dsn},{shop}", "--pace", "fire-hose", "--sessions", "2",
             store=tmp_path / "s.db",
         )  # fmt: skip
     finally:
@@ -961,7 +961,7 @@ def test_what_spoils_a_replay_is_said(tmp_path: Path, changes: Json, megabytes: 
     with Store(tmp_path / "s.db") as store:
         record = store.record(support.add_run(store, events, plan_=plan))
     record = replace(record, info=replace(record.info, engine=support.start_event(targets=[target])))
-    texts = [warning["text"] for warning in replay_warnings.replay_warnings(record)]
+    texts = [warning["text"] for warning in replay_warnings.replay_warnings(record, [])]
     assert len(texts) == (said is not None)
     assert said is None or said in texts[0]
 

@@ -29,15 +29,19 @@ fn replay_explain(py: Python<'_>, spec_json: &str, bricks: usize) -> PyResult<St
         .name("brickyard-explain".into())
         .spawn(move || {
             let sort = |look: &Look| spec.sort.after(look);
-            ::replay::explain::explain(&spec.mapping, bricks, options, &sort, &theirs)
+            let (document, look) = ::replay::explain::explain(&spec.mapping, bricks, options, &sort, &theirs)?;
+            Ok::<_, String>((document, sort(&look), look))
         })
         .map_err(|e| PyRuntimeError::new_err(format!("no thread could be started: {e}")))?;
     let interrupted = watched(py, &reading, &stop);
     match reading.join() {
-        Ok(Ok((document, look))) => {
-            let told = serde_json::json!({ "interrupted": interrupted, "document": document, "look": look });
-            Ok(told.to_string())
-        }
+        Ok(Ok((document, sort, look))) => Ok(serde_json::json!({
+            "interrupted": interrupted,
+            "document": document,
+            "sort": sort,
+            "look": look,
+        })
+        .to_string()),
         Ok(Err(message)) => Err(PyValueError::new_err(message)),
         Err(_) => Err(PyRuntimeError::new_err("the core stopped unexpectedly; please report this")),
     }

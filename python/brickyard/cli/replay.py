@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from brickyard import _core
 from brickyard.analysis import replay as replays
-from brickyard.analysis import replay_runs
+from brickyard.analysis import replay_runs, replay_warnings
 from brickyard.analysis.summary import run_document
+from brickyard.cli import judging as judges
 from brickyard.cli import options
 from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.load_curve import parse_limit
-from brickyard.cli.output import emit, stderr, stdout
+from brickyard.cli.output import emit, print_line, stderr, stdout
 from brickyard.cli.progress import CALLS, Terminal
 from brickyard.cli.replay_tables import print_explained, print_replay
 from brickyard.cli.tables import print_circumstances, print_warnings
 from brickyard.databases.connect import split_dsns
-from brickyard.errors import BAD_INPUT, INTERRUPTED, BadInputError, one_line
-from brickyard.store import Json, Store
+from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError, one_line
+from brickyard.reading import parsed_share
+from brickyard.store import Json, Record, Store
 from brickyard.study.interrupt import Interrupt
-from brickyard.study.replay import ReplaySpec, check, why_no_call, with_pace
+from brickyard.study.replay import ReplaySpec, why_no_call, with_pace
+from brickyard.study.replay import check as checked
 from brickyard.study.replay import explain as explained
 from brickyard.study.replay import replay as replay_once
 from brickyard.study.replay_drivers import STDIN
 from brickyard.study.runner import RunResult
+from brickyard.units import format_percent
 
 
 def replay(
@@ -45,7 +49,9 @@ def replay(
     drivers: Annotated[
         int, Parameter(help="Processes that drive: a log or more each, or a share of the sessions.")
     ] = 1,
-    sessions: Annotated[int, Parameter(help="Of each driver with each database: calls in flight at the most.")] = 20,
+    sessions: Annotated[
+        int, Parameter(help="Of each driver: calls in flight at the most; several databases share them evenly.")
+    ] = 20,
     duration: Annotated[str | None, Parameter(help="End after this time, such as 60s.")] = None,
     repeat: Annotated[int, Parameter(help="How often each pace is run.")] = 1,
     limit: Annotated[
@@ -62,6 +68,27 @@ def replay(
         tuple[str, ...], Parameter(negative="", help="Name a JSON key or W3C field, such as --field time=ts. Repeat.")
     ] = (),
     window: Annotated[str, Parameter(help="How far out of order lines may be.")] = "10s",
+    sort: Annotated[
+        Literal["auto", "always", "never"],
+        Parameter(help="Sort all calls first, on disk where they are many: auto does where --window is too short."),
+    ] = "auto",
+    keep_outliers: Annotated[
+        bool, Parameter(negative="", help="Replay requests whose stamps are far from all others, too.")
+    ] = False,
+    drop_caches: Annotated[
+        bool, Parameter(negative="", help="Drop the page cache of the servers' files before each run; needs --manage.")
+    ] = False,
+    manage: Annotated[bool, Parameter(negative="", help="Allow what changes the state of this host.")] = False,
+    max_errors: Annotated[str, Parameter(help="Share of calls that may fail; beyond it the exit code is 1.")] = "1%",
+    ruler: judges.Rulers = (),
+    check: Annotated[
+        bool,
+        Parameter(
+            name="--check",
+            negative="",
+            help="Exit with 1 when calls were not sent as the log has them, or a ruler is not met.",
+        ),
+    ] = False,
     since: Annotated[
         str | None, Parameter(name="--from", help="Only requests from then on, 2003-06-02T10:00:00Z.")
     ] = None,
@@ -80,6 +107,13 @@ def replay(
     """
     logs = tuple(STDIN if log == "/dev/stdin" else log for log in logs)
     databases = split_dsns(*to)
+    judge = judges.judging(ruler, check and bool(ruler))
+    try:
+        most_errors = parsed_share(max_errors)
+    except ValueError as error:
+        raise BadInputError(f"--max-errors: {error}") from None
+    if drop_caches and not manage:
+        raise BadInputError("--drop-caches: what else this host has cached of these files goes, too; add --manage")
     spec = ReplaySpec(
         logs=list(logs),
         mapping_text=_read(mapping),
@@ -92,6 +126,9 @@ def replay(
         format=format,
         fields=field,
         window_s=_ns("--window", window) // 1_000_000_000,
+        sort=sort,
+        keep_outliers=keep_outliers,
+        drop_caches=drop_caches,
         seed=seed,
         from_time=since,
         until_time=until,
@@ -108,14 +145,17 @@ def replay(
     if len(specs) * repeat > 1 and STDIN in logs:
         raise BadInputError("standard input can be read once; a pace that runs several times needs files")
     for one in specs:
-        one.orders(None)
-        check(one)
+        one.orders()
+    known = [checked(specs[0])]
+    known += [checked(one, known[0]) for one in specs[1:]]
     with Store(store) as kept, Interrupt() as interrupt, Terminal(words=CALLS) as terminal:
-        results = _run(kept, terminal, interrupt, [one for one in specs for _ in range(repeat)])
+        asked_for = [pair for pair in zip(specs, known, strict=True) for _ in range(repeat)]
+        results = _run(kept, terminal, interrupt, asked_for)
         records = [kept.record(result.run) for result in results]
+    failed = why_failed(records, most_errors, check=check)
     if json:
-        documents = [run_document(record) for record in records]
-        emit({"runs": documents, "replay": replays.replay_document(records, asked)})
+        documents = [{**run_document(record), **judge.document(record)} for record in records]
+        emit({"runs": documents, "replay": replays.replay_document(records, asked), "failed": failed})
     else:
         console = stdout()
         for result in results:
@@ -126,11 +166,33 @@ def replay(
         print_circumstances(console, records)
         console.print()
         print_replay(console, records, asked)
-    return EXIT_CODES.get(results[-1].outcome, BAD_INPUT)
+        for record in records:
+            judge.print(console, record)
+        for line in failed:
+            print_line(console, f"Failed: {line}", "bold red")
+    if results[-1].outcome != "done":
+        return EXIT_CODES.get(results[-1].outcome, BAD_INPUT)
+    return judge.exit_code(records, FAILED if failed else DONE)
 
 
-def _run(store: Store, terminal: Terminal, interrupt: Interrupt, specs: list[ReplaySpec]) -> list[RunResult]:
+def why_failed(records: list[Record], most_errors: float, *, check: bool) -> list[str]:
+    """What makes the exit code 1: too many failed calls; with --check also calls that were not sent as logged."""
+    said = []
+    for record in records:
+        share = replay_runs.error_share([record])
+        if share is not None and share > most_errors:
+            limit = f"--max-errors {format_percent(most_errors)}"
+            said.append(f"{format_percent(share)} of the calls of run {record.info.id} failed, more than {limit}")
+        if check and (words := replay_warnings.distorted(record)):
+            said.append(f"run {record.info.id}: {words}")
+    return said
+
+
+def _run(
+    store: Store, terminal: Terminal, interrupt: Interrupt, asked: list[tuple[ReplaySpec, Json]]
+) -> list[RunResult]:
     """One run after the other; more than one make a study."""
+    specs = [spec for spec, _ in asked]
     terminal.expect(len(specs))
     study: int | None = None
     if len(specs) > 1:
@@ -138,12 +200,12 @@ def _run(store: Store, terminal: Terminal, interrupt: Interrupt, specs: list[Rep
         study = store.add_study(f"Replay of {specs[0].title()}", about)
     results: list[RunResult] = []
     try:
-        for number, spec in enumerate(specs):
+        for number, (spec, known) in enumerate(asked):
             same = [s for s in specs[:number] if s == spec]
             labels: Json = {"pace": spec.pace}
             if specs.count(spec) > 1:
                 labels["repetition"] = len(same) + 1
-            results.append(replay_once(store, terminal, interrupt, spec, labels if study else None, study))
+            results.append(replay_once(store, terminal, interrupt, spec, labels if study else None, study, known))
             if results[-1].outcome != "done":
                 break
             if results[-1].outcome == "done" and not replay_runs.issued_calls(store.record(results[-1].run)):
@@ -161,7 +223,7 @@ def _explain(spec: ReplaySpec, *, as_json: bool) -> int:
     if as_json:
         emit(told)
     else:
-        print_explained(stdout(), told["document"])
+        print_explained(stdout(), told["document"], told["look"], is_sorted=told["sort"])
     return INTERRUPTED if told["interrupted"] else 0
 
 

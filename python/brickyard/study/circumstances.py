@@ -132,7 +132,7 @@ def warnings(store: Store, record: Record, watched: list[Json]) -> list[Json]:
         # A log's load is not meant to be steady, and what the server's cache takes off its disks is the server's merit.
         found = [item for item in found if item["id"] not in NOT_OF_REPLAYS]
         return sorted(
-            [*replay_warnings.replay_warnings(record), *found], key=lambda item: item["severity"] != "warning"
+            [*replay_warnings.replay_warnings(record, watched), *found], key=lambda item: item["severity"] != "warning"
         )
     if info.plan.get("kind") in DATABASE_KINDS:
         return [item for item in found if item["id"] not in NOT_OF_DATABASES]
