@@ -212,8 +212,8 @@ def _lacks(point: CurvePoint, limit: Limit) -> bool:
 
 
 def factor_words(factor: float) -> str:
-    """As the study put it, "400 % of"; beyond a hundred times per cent are hard to read."""
-    return f"{format_percent(factor)} of" if factor < 100 else f"{factor:,.0f} times"
+    """As the study put it, "400 % of"; beyond twenty times per cent are hard to read."""
+    return f"{format_percent(factor)} of" if factor < 20 else f"{factor:,.0f} times"
 
 
 def verdict_lines(records: list[Record], limit: Limit | None = None) -> list[str]:

@@ -29,6 +29,9 @@ class Served:
     database_bytes: int | None
     memory_bytes: int | None
     memory_set_by: str = ""
+    by_run: tuple[float, ...] = ()
+    """Disk reads for each call of every repetition, where several are told together."""
+    calls: int = 0
 
     @property
     def is_from_memory(self) -> bool | None:
@@ -39,6 +42,7 @@ class Served:
         return {
             "from": words[self.is_from_memory],
             "disk_reads_per_call": self.reads_per_call,
+            "disk_reads_per_call_by_run": list(self.by_run),
             "disk_writes_per_call": self.writes_per_call,
             "database_bytes": self.database_bytes,
             "memory_bytes": self.memory_bytes,
@@ -68,7 +72,14 @@ def served(records: list[Record], watch: list[Json] | None = None) -> Served:
         sum(int(target.get("size_bytes") or 0) for target in targets) or None,
         int(least["bytes"]) if least else None,
         str(least["set_by"]) if least else "",
+        _by_run(records) if is_told and watch is None else (),
+        calls,
     )
+
+
+def _by_run(records: list[Record]) -> tuple[float, ...]:
+    found = [served([record]).reads_per_call for record in records] if len(records) > 1 else []
+    return tuple(reads for reads in found if reads is not None)
 
 
 def _servers_share(watch: list[Json]) -> float:
@@ -86,11 +97,16 @@ def per_hundred(per_call: float) -> str:
 
 def served_words(found: Served) -> str:
     """What a rate is a rate of; no capital and no full stop."""
+    if not found.calls:
+        return "nothing: no call was answered"
     if found.reads_per_call is None or found.writes_per_call is None:
         return (
             f"not known whether from memory or from disks: the servers' devices are not seen from here{_sizes(found)}"
         )
     reads = f"{per_hundred(found.reads_per_call)} disk reads per 100 calls"
+    if found.by_run and max(found.by_run) >= max(READS_JUDGED, COLD_FACTOR * min(found.by_run)):
+        # A mean of cold and warm is neither.
+        reads += f", by run {', '.join(map(per_hundred, found.by_run))}"
     if not found.is_from_memory:
         return f"served from the disks: {reads}{_sizes(found)}"
     writes = f" and {per_hundred(found.writes_per_call)} writes" if found.writes_per_call >= READS_JUDGED else ""

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from brickyard import _core
 from brickyard.analysis import replay as replays
 from brickyard.analysis import replay_runs, replay_warnings
+from brickyard.analysis.load_curve import Limit
 from brickyard.analysis.summary import run_document
 from brickyard.cli import judging as judges
 from brickyard.cli import options
@@ -31,6 +32,8 @@ from brickyard.study.replay import replay as replay_once
 from brickyard.study.replay_drivers import STDIN
 from brickyard.study.runner import RunResult
 from brickyard.units import format_percent
+
+MAX_ERRORS = 0.01  # as of the unsent: beyond it another load was served than the log's
 
 
 def replay(
@@ -79,7 +82,9 @@ def replay(
         bool, Parameter(negative="", help="Drop the page cache of the servers' files before each run; needs --manage.")
     ] = False,
     manage: Annotated[bool, Parameter(negative="", help="Allow what changes the state of this host.")] = False,
-    max_errors: Annotated[str, Parameter(help="Share of calls that may fail; beyond it the exit code is 1.")] = "1%",
+    max_errors: Annotated[
+        str, Parameter(help="Share of calls that may fail; beyond it the exit code is 1.")
+    ] = f"{MAX_ERRORS:.0%}",
     ruler: judges.Rulers = (),
     check: Annotated[
         bool,
@@ -108,12 +113,9 @@ def replay(
     logs = tuple(STDIN if log == "/dev/stdin" else log for log in logs)
     databases = split_dsns(*to)
     judge = judges.judging(ruler, check and bool(ruler))
-    try:
-        most_errors = parsed_share(max_errors)
-    except ValueError as error:
-        raise BadInputError(f"--max-errors: {error}") from None
+    most_errors = _most_errors(max_errors)
     if drop_caches and not manage:
-        raise BadInputError("--drop-caches: what else this host has cached of these files goes, too; add --manage")
+        raise BadInputError("--drop-caches: changes what this host has cached, for others too; add --manage")
     spec = ReplaySpec(
         logs=list(logs),
         mapping_text=_read(mapping),
@@ -138,41 +140,57 @@ def replay(
     )
     if explain:
         return _explain(spec, as_json=json)
-    if repeat < 1:
-        raise BadInputError(f"--repeat {repeat}: at least 1")
     asked = parse_limit(limit)
-    specs = with_pace(spec, pace)
-    if len(specs) * repeat > 1 and STDIN in logs:
-        raise BadInputError("standard input can be read once; a pace that runs several times needs files")
-    for one in specs:
-        one.orders()
-    known = [checked(specs[0])]
-    known += [checked(one, known[0]) for one in specs[1:]]
+    runs = _runs(spec, pace, repeat)
     with Store(store) as kept, Interrupt() as interrupt, Terminal(words=CALLS) as terminal:
-        asked_for = [pair for pair in zip(specs, known, strict=True) for _ in range(repeat)]
-        results = _run(kept, terminal, interrupt, asked_for)
+        results = _run(kept, terminal, interrupt, runs)
         records = [kept.record(result.run) for result in results]
     failed = why_failed(records, most_errors, check=check)
     if json:
         documents = [{**run_document(record), **judge.document(record)} for record in records]
         emit({"runs": documents, "replay": replays.replay_document(records, asked), "failed": failed})
     else:
-        console = stdout()
-        for result in results:
-            if result.outcome != "done":
-                console.print(f"Run {result.run} {result.outcome}: {result.message}", markup=False, soft_wrap=True)
-        print_warnings(console, records)
-        console.print()
-        print_circumstances(console, records)
-        console.print()
-        print_replay(console, records, asked)
-        for record in records:
-            judge.print(console, record)
+        _show(results, records, asked, judge)
         for line in failed:
-            print_line(console, f"Failed: {line}", "bold red")
+            print_line(stdout(), f"Failed: {line}", "bold red")
     if results[-1].outcome != "done":
         return EXIT_CODES.get(results[-1].outcome, BAD_INPUT)
     return judge.exit_code(records, FAILED if failed else DONE)
+
+
+def _runs(spec: ReplaySpec, pace: str, repeat: int) -> list[tuple[ReplaySpec, Json]]:
+    """What is run one after the other, each with what is known of its logs, which are read once for all."""
+    if repeat < 1:
+        raise BadInputError(f"--repeat {repeat}: at least 1")
+    specs = with_pace(spec, pace)
+    if len(specs) * repeat > 1 and STDIN in spec.logs:
+        raise BadInputError("standard input can be read once; a pace that runs several times needs files")
+    for one in specs:
+        one.orders()
+    known = [checked(specs[0])]
+    known += [checked(one, known[0]) for one in specs[1:]]
+    return [pair for pair in zip(specs, known, strict=True) for _ in range(repeat)]
+
+
+def _most_errors(text: str) -> float:
+    try:
+        return parsed_share(text)
+    except ValueError as error:
+        raise BadInputError(f"--max-errors: {error}") from None
+
+
+def _show(results: list[RunResult], records: list[Record], limit: Limit | None, judge: judges.Judging) -> None:
+    console = stdout()
+    for result in results:
+        if result.outcome != "done":
+            console.print(f"Run {result.run} {result.outcome}: {result.message}", markup=False, soft_wrap=True)
+    print_warnings(console, records)
+    console.print()
+    print_circumstances(console, records)
+    console.print()
+    print_replay(console, records, limit)
+    for record in records:
+        judge.print(console, record)
 
 
 def why_failed(records: list[Record], most_errors: float, *, check: bool) -> list[str]:

@@ -16,12 +16,13 @@ from brickyard.cli import options
 from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, print_line, stderr, stdout, table
 from brickyard.cli.progress import CALLS, Terminal
+from brickyard.cli.replay import MAX_ERRORS, why_failed
 from brickyard.cli.tables import print_warnings
 from brickyard.cli.terraserver import LoadProgress, Seed
 from brickyard.databases import terraserver
 from brickyard.databases.connect import split_dsns
 from brickyard.databases.demo import SERVERS, Demo, demonstrate
-from brickyard.errors import BAD_INPUT, BadInputError
+from brickyard.errors import BAD_INPUT, FAILED, BadInputError
 from brickyard.reading import parsed_bytes
 from brickyard.store import Record, Store
 from brickyard.study.interrupt import Interrupt
@@ -81,12 +82,15 @@ def demo(
                 watch_load=lambda: LoadProgress(console),
             )
         records = [kept.record(result.run) for result in shown.results]
+    failed = why_failed(records, MAX_ERRORS, check=False)
     if json:
         documents = [run_document(record) for record in records]
-        emit({"runs": documents, "replay": replays.replay_document(records), "server": shown.server})
+        emit({"runs": documents, "replay": replays.replay_document(records), "server": shown.server, "failed": failed})
     else:
         _print(shown, records)
-    return EXIT_CODES.get(shown.results[-1].outcome, BAD_INPUT)
+        for line in failed:
+            print_line(stdout(), f"Failed: {line}", "bold red")
+    return FAILED if failed else EXIT_CODES.get(shown.results[-1].outcome, BAD_INPUT)
 
 
 def _print(shown: Demo, records: list[Record]) -> None:

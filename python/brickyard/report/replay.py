@@ -81,10 +81,11 @@ def _panels(record: Record) -> list[Panel]:
         for at in (s.start_s, s.start_s + s.length_s)
     ]
     disks = replay_disks.disk_course(record)
-    made: list[Panel] = [
-        partial(_lines, rates, "calls/s", end_s, HEIGHT, last=False),
-        partial(_response, record, end_s, last=not disks),
-    ]
+    # Where all calls failed there is no response time, and no scale for one.
+    has_response = bool(_response_rows(record))
+    made: list[Panel] = [partial(_lines, rates, "calls/s", end_s, HEIGHT, last=not disks and not has_response)]
+    if has_response:
+        made.append(partial(_response, record, end_s, last=not disks))
     for title, rows in _disk_rows(disks) if disks else []:
         is_last = title == SERVICE
         made.append(partial(_lines, rows, title, end_s, PANEL, last=is_last, is_time=is_last))
