@@ -158,6 +158,23 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
         {"phase_ends.0.generator_bound": True, "phase_ends.0.generator_bound_reason": "cpu"},
         "the kernel's work on behalf of the storage included",
     ),
+    *(
+        (
+            "generator_bound",
+            "warning",
+            {
+                "plan.kind": kind,
+                "phase_ends.0.generator_bound": True,
+                "phase_ends.0.generator_bound_reason": reason,
+            },
+            said,
+        )
+        for kind, reason, said in (
+            ("replay", BoundReason.CPU, "a driver used a whole core"),
+            ("replay", BoundReason.OWN, "a driver waited for its log"),
+            ("load", BoundReason.CPU, "the loader was the limit, not the database"),
+        )
+    ),
     (
         "not_steady",
         "warning",
