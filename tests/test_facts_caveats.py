@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard import facts
+from brickyard.bound import BoundReason
 
 GIB = 1 << 30
 SECOND = 10**9
