@@ -38,7 +38,10 @@ MAX_ERRORS = 0.01  # as of the unsent: beyond it another load was served than th
 
 def replay(
     *logs: str,
-    mapping: Annotated[Path, Parameter(name=["--map", "-m"], help="The mapping of requests to calls, a TOML file.")],
+    mapping: Annotated[
+        Path,
+        Parameter(name=["--map", "-m"], validator=options.READ, help="The mapping of requests to calls, a TOML file."),
+    ],
     to: Annotated[
         tuple[str, ...],
         Parameter(name="--to", negative="", help="Connection string; several, by comma or repeated, share the calls."),

@@ -41,7 +41,10 @@ def demo(
         str | None,
         Parameter(help="Of our own server, its page cache included, or `all`; by default a third of --size."),
     ] = None,
-    place: Annotated[Path | None, Parameter(help="Directory on the volume on which the database shall lie.")] = None,
+    place: Annotated[
+        Path | None,
+        Parameter(validator=options.FOLDER, help="Directory on the volume on which the database shall lie."),
+    ] = None,
     to: Annotated[str | None, Parameter(help="A database of yours instead of an own server.")] = None,
     settings: Annotated[
         tuple[str, ...],

@@ -6,12 +6,12 @@ Refusal: no figures. The server and the logs are gone afterwards; the runs stay 
 from __future__ import annotations
 
 import datetime
-import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+from brickyard import outputs
 from brickyard.databases import terraserver
 from brickyard.databases.ephemeral import Server, ephemeral_postgres
 from brickyard.databases.layout import Layout
@@ -78,10 +78,7 @@ def demonstrate(
         if dsn is None:
             within = group if isinstance(group, MemoryGroup) else None
             own = ephemeral_postgres(place, settings={**SETTINGS, **settings}, group=within)
-        server, folder = (
-            undo.enter_context(own),
-            undo.enter_context(tempfile.TemporaryDirectory(prefix="brickyard-logs-")),
-        )
+        server, folder = undo.enter_context(own), undo.enter_context(outputs.temporary_folder("brickyard-logs-"))
         to = server.dsn if server is not None else str(dsn)
         for note in server.notes if server is not None else []:
             listener.note(note)
@@ -95,7 +92,7 @@ def demonstrate(
         if server is not None and memory_bytes is not None:
             _confine(server, group, memory_bytes, listener)
         listener.note(f"{loaded.tiles:,} tiles of {layout.cities} cities loaded; writing the logs of {SERVERS} servers")
-        logs, requests = _write_logs(Path(folder), layout, seed, seconds * FASTEST_PER_S // SERVERS, interrupt)
+        logs, requests = _write_logs(folder, layout, seed, seconds * FASTEST_PER_S // SERVERS, interrupt)
         about = server.facts() if server is not None else {}
         study = store.add_study("TerraServer", {"verb": "terraserver demo", "size_bytes": size_bytes, "server": about})
         results: list[RunResult] = []
@@ -159,10 +156,10 @@ def _write_logs(folder: Path, layout: Layout, seed: int, enough: int, interrupt:
     made, requests = [], 0
     for name, server, day in traffic.logs():
         path = folder / name
-        with path.open("w", encoding="ascii", newline="\n") as file:
+        with outputs.whole_file(path) as file:
             lines = 0
             for piece in write_log(traffic, spots, weights, server, day):
-                file.write(piece)
+                file.write(piece.encode("ascii"))
                 lines += piece.count("\n")
                 if interrupt.requested:
                     raise KeyboardInterrupt
