@@ -54,7 +54,7 @@ def demo(
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
-    """Start a PostgreSQL, load a small TerraServer, and replay a Monday's busiest hour in both paces.
+    """Start a PostgreSQL, load a TerraServer that its memory cannot hold, replay a Monday's busiest hour in both paces.
 
     Prints tables 7 and 8 with those of the study beside, and the head room. The server is gone afterwards; with
     --to, what was loaded stays.
