@@ -1,6 +1,7 @@
 """Duty: records as CSV, JSON or Parquet. Refusal: no figure is rounded or left out.
 
-CSV and Parquet have one row for each interval, stream, operation and measure; JSON has the whole record.
+CSV and Parquet have one row for each interval, stream, operation and measure; JSON has the whole record. `headline`
+says whether the figures of the phase are made of the interval: not of a warm-up, nor of what went before steady state.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Literal
 
+from brickyard.analysis.steady import headline_from_ns
 from brickyard.analysis.summary import run_document
 from brickyard.analysis.totals import phase_name, stream_name
 from brickyard.errors import BadInputError
@@ -31,6 +33,7 @@ COLUMNS: dict[str, type] = {
     "operation": str,
     "measure": str,
     "warmup": bool,
+    "headline": bool,
     "start_ns": int,
     "end_ns": int,
     "requests": int,
@@ -59,11 +62,13 @@ def rows(records: list[Record]) -> Iterator[dict[str, Any]]:
             "target": ",".join(info.targets),
             "start_unix_ns": info.start_unix_ns,
         }
+        from_ns = {phase: headline_from_ns(record, phase) for phase in {item.phase for item in record.intervals}}
         for item in record.intervals:
             yield {
                 **circumstances,
                 "phase": phase_name(record, item.phase),
                 "stream": stream_name(record, item.phase, item.stream),
+                "headline": not item.warmup and item.start_ns >= from_ns[item.phase],
                 **{name: getattr(item, name) for name in _OF_INTERVAL},
             }
 
