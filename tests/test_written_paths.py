@@ -92,6 +92,11 @@ def paths_of(function: Any) -> Iterator[tuple[str, Parameter | None]]:
 OPTIONS = [(verb, name, mark) for verb, function in verbs() for name, mark in paths_of(function)]
 
 
+def checks_of(mark: Parameter | None) -> tuple[Any, ...]:
+    found: Any = mark.validator if mark is not None else None
+    return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+
+
 def spoken(name: str, mark: Parameter) -> str:
     names = mark.name or ()
     return next((word for word in ((names,) if isinstance(names, str) else names)), f"--{name.replace('_', '-')}")
@@ -100,15 +105,16 @@ def spoken(name: str, mark: Parameter) -> str:
 WRITTEN = [
     (verb, spoken(name, mark))
     for verb, name, mark in OPTIONS
-    if mark is not None and any(isinstance(check, Written) for check in mark.validator)
+    if mark is not None and any(isinstance(check, Written) for check in checks_of(mark))
 ]
 
 
 def test_every_path_that_an_option_names_is_guarded_or_only_read() -> None:
     assert len(WRITTEN) > 30
     for verb, name, mark in OPTIONS:
-        checks = mark.validator if mark is not None else ()
-        assert any(isinstance(check, Written) or check is READ for check in checks), f"{verb}: {name} has no guard"
+        assert any(isinstance(check, Written) or check is READ for check in checks_of(mark)), (
+            f"{verb}: {name} has no guard"
+        )
 
 
 def digest(path: Path) -> str:
