@@ -68,7 +68,7 @@ def verbs(parent: App = app, name: str = "") -> Iterator[tuple[str, Any]]:
         yield from verbs(child, whole)
 
 
-def annotations(function: Any) -> Iterator[tuple[str, Any]]:
+def hinted(function: Any) -> Iterator[tuple[str, Any]]:
     hints = typing.get_type_hints(function, include_extras=True)
     for name in inspect.signature(function).parameters:
         yield name, hints[name]
@@ -76,7 +76,7 @@ def annotations(function: Any) -> Iterator[tuple[str, Any]]:
 
 def paths_of(function: Any) -> Iterator[tuple[str, Parameter | None]]:
     """Parameters that are paths, also those of a group of options."""
-    for name, hint in annotations(function):
+    for name, hint in hinted(function):
         bare = typing.get_args(hint)[0] if hasattr(hint, "__metadata__") else hint
         if is_dataclass(bare):
             inner = typing.get_type_hints(bare, include_extras=True)
@@ -98,8 +98,8 @@ def checks_of(mark: Parameter | None) -> tuple[Any, ...]:
 
 
 def spoken(name: str, mark: Parameter) -> str:
-    names = mark.name or ()
-    return next((word for word in ((names,) if isinstance(names, str) else names)), f"--{name.replace('_', '-')}")
+    names = (mark.name,) if isinstance(mark.name, str) else tuple(mark.name or ())
+    return str(names[0]) if names else f"--{name.replace('_', '-')}"
 
 
 WRITTEN = [
