@@ -344,8 +344,8 @@ impl Session {
         progress(0);
         let result = conductor::fill(&profile, &[area], Arc::new(storage), filling, control, &mut progress);
         // Requests are issued in order and all that were issued have ended, so without a failure what was done is a
-        // prefix.
-        if result.is_ok() || control.state() != State::Run {
+        // prefix. What is abandoned has ended in no order, on storage that may answer nothing any more.
+        if result.is_ok() || control.state() == State::Drain {
             target.guarded.file.sync_data().map_err(|e| format!("{}: {e}", target.path.display()))?;
             record_filled(target, before_bytes + done_bytes)?;
         }
