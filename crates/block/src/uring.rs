@@ -13,6 +13,7 @@ use crate::memory::Buffers;
 use crate::punctual::Punctual;
 use crate::watched::RingWatch;
 
+const WAIT_NS_MAX: u64 = 999_999_999;
 /// While looking, the kernel is asked to post completions at most so often.
 const LOOK_NS: u64 = 1_000;
 /// How often a submission is made by a call of its own, to see which of its requests end in that call: it costs a system
@@ -207,7 +208,8 @@ impl Uring {
                 // SAFETY: no argument but numbers.
                 unsafe { self.ring.submitter().enter::<libc::sigset_t>(queued, 0, flags, None) }
             } else {
-                let time = Timespec::new().sec(wait_ns / 1_000_000_000).nsec((wait_ns % 1_000_000_000) as u32);
+                // A loop looks at its control more often than once a second anyway, and this needs no division.
+                let time = Timespec::new().nsec(wait_ns.min(WAIT_NS_MAX) as u32);
                 self.ring.submitter().submit_with_args(want.max(1) as usize, &SubmitArgs::new().timespec(&time))
             };
             match result.map_err(|e| e.raw_os_error().unwrap_or(0)) {

@@ -10,7 +10,9 @@ use record::CellSet;
 
 use crate::control::{Control, Knobs, State};
 use crate::device::{Blocked, Device, Devices, Setup, Submissions};
-use crate::event::{Cpu, DepthReached, Event, FramesEnd, Interval, PhaseEnd, RunOutcome, SlowEvent, errno_name};
+use crate::event::{
+    Cpu, DepthReached, ErrorEvent, Event, FramesEnd, Interval, PhaseEnd, RunOutcome, SlowEvent, errno_name,
+};
 use crate::lane::LaneSpec;
 use crate::measuring::{Loop, LoopSpec, Outcome, Report, Sink, cells_of, needs};
 use crate::note::{FailureCounts, Note};
@@ -116,6 +118,13 @@ pub fn run_with<D: Devices>(
     emit(Event::End { end_ns, outcome, message });
 }
 
+/// What is told of a filling.
+pub enum Filled {
+    /// So many so far.
+    Bytes(u64),
+    Failed(Box<ErrorEvent>),
+}
+
 /// Runs one phase quietly, telling only how many bytes are done: how a target is filled.
 pub fn fill<D: Devices>(
     profile: &Profile,
@@ -123,7 +132,7 @@ pub fn fill<D: Devices>(
     devices: Arc<D>,
     verifiers: Verifiers,
     control: &RunControl,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(Filled),
 ) -> Result<(), String> {
     let mut done_bytes = 0;
     let mut failed = None;
@@ -131,9 +140,13 @@ pub fn fill<D: Devices>(
     let mut listen = |event: Event| match event {
         Event::Interval(interval) => {
             done_bytes += interval.cells.iter().map(|c| c.bytes).sum::<u64>();
-            progress(done_bytes);
+            progress(Filled::Bytes(done_bytes));
         }
-        Event::Error(error) => failed = failed.take().or(Some(error.text)),
+        Event::Error(error) => {
+            let words = || format!("{} at offset {}, {} bytes", error.text, error.offset_bytes, error.request_bytes);
+            failed.get_or_insert_with(words);
+            progress(Filled::Failed(error));
+        }
         Event::PhaseEnd(end) => interrupted = end.reason == "interrupted",
         Event::End { outcome: RunOutcome::Failed, message, .. } => failed = failed.take().or(Some(message)),
         _ => {}

@@ -110,6 +110,18 @@ def _number(value: object) -> int | None:
     return value if isinstance(value, int) else None
 
 
+@dataclass(frozen=True)
+class _Key:
+    """The primary key of a row, and the run that it is of, where that is known without reading the row."""
+
+    values: dict[str, int]
+    run: int | None
+
+    @property
+    def number(self) -> int:
+        return list(self.values.values())[-1]
+
+
 def _rows(db: sqlite3.Connection, table: str) -> Iterator[tuple[dict[str, object], int | Loss]]:
     """Each row by its columns, with its key or with what is wrong with it."""
     columns = [str(row[1]) for row in db.execute(f"PRAGMA table_info({table})")]
@@ -117,34 +129,32 @@ def _rows(db: sqlite3.Connection, table: str) -> Iterator[tuple[dict[str, object
         if isinstance(key, Loss):
             yield {}, key
             continue
-        where = " AND ".join(f"{name} = ?" for name in key)
-        number = next(reversed(key.values()))
+        where = " AND ".join(f"{name} = ?" for name in key.values)
         try:
-            found = db.execute(f"SELECT * FROM {table} WHERE {where}", list(key.values())).fetchone()  # noqa: S608
+            found = db.execute(f"SELECT * FROM {table} WHERE {where}", list(key.values.values())).fetchone()  # noqa: S608
         except sqlite3.DatabaseError as error:
             if not is_damage(error):
                 raise
-            yield {}, Loss(table, number, _run_of(table, key), one_line(error))
+            yield {}, Loss(table, key.number, key.run, one_line(error))
             continue
         if found is None:
-            yield {}, Loss(table, number, _run_of(table, key), "the row is gone")
+            yield {}, Loss(table, key.number, key.run, "the row is gone")
             continue
         row = dict(zip(columns, found, strict=True))
         cause = _trouble(row)
-        run = number if table == "run" else _number(row.get("run"))
-        yield row, Loss(table, number, run, cause) if cause else number
+        yield row, Loss(table, key.number, key.run, cause) if cause else key.number
 
 
-def _run_of(table: str, key: dict[str, int]) -> int | None:
-    return key.get("run", key.get("id") if table == "run" else None)
+def _keys(db: sqlite3.Connection, table: str, columns: list[str]) -> Iterator[_Key | Loss]:
+    """Primary keys of a table. Where it cannot be walked through, its rows are tried one after the other.
 
-
-def _keys(db: sqlite3.Connection, table: str, columns: list[str]) -> Iterator[dict[str, int] | Loss]:
-    """Primary keys of a table. Where it cannot be walked through, its rows are tried one after the other."""
+    The run of a row stands in an index as well, which SQLite reads here instead of the table.
+    """
     names = ["study", "run"] if table == "study_run" else [columns[0]]
+    run = "id" if table == "run" else "run" if "run" in columns else "NULL"
     listed = ", ".join(names)
     try:
-        found = db.execute(f"SELECT {listed} FROM {table} ORDER BY {listed}").fetchall()  # noqa: S608
+        found = db.execute(f"SELECT {run}, {listed} FROM {table}").fetchall()  # noqa: S608
     except sqlite3.DatabaseError as error:
         if not is_damage(error):
             raise
@@ -152,9 +162,11 @@ def _keys(db: sqlite3.Connection, table: str, columns: list[str]) -> Iterator[di
             yield Loss(table, None, None, one_line(error))
             return
         last = _last_key(db, table, names[0])
-        yield from ({names[0]: number} for number in range(1, last + 1) if _may_be_there(db, table, names[0], number))
+        for number in range(1, last + 1):
+            if _may_be_there(db, table, names[0], number):
+                yield _Key({names[0]: number}, number if names[0] == "run" or table == "run" else None)
         return
-    yield from (dict(zip(names, row, strict=True)) for row in found)
+    yield from (_Key(dict(zip(names, key, strict=True)), of) for of, *key in sorted(found, key=lambda row: row[1:]))
 
 
 def _last_key(db: sqlite3.Connection, table: str, name: str) -> int:
