@@ -6,6 +6,7 @@ marked: a stall that held up all 64 requests in flight is one event, and 64 samp
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,6 +17,8 @@ PERCENTILES = (50.0, 90.0, 99.0, 99.9, 99.99)
 MIN_SAMPLES_BEYOND = 10  # with fewer, the figure is the luck of a few requests
 MIN_EVENTS_BEYOND = 3
 """With fewer, one event more or less changes how often such latencies are by a half or more."""
+BUCKET_ERROR = 0.008
+"""A value that comes out of a histogram of two digits is at most this far from that of the request."""
 MERGED_AT_ONCE = 64
 """Histogram texts held in memory while many are merged; each takes a few KiB."""
 FEW_EVENTS = "*"
@@ -37,15 +40,16 @@ class Peak:
 
 
 def events_beyond(peaks: Iterable[Peak], value_ns: int) -> int:
-    """Events that independent requests slower than `value_ns` come from, counted by the intervals that they ended in.
+    """Events that requests of `value_ns` or more come from, counted by the intervals that they ended in.
 
     All that ended in one interval counts as one event, and so do neighbouring intervals where the slowest request of
     the later one began before the former one ended: a stall that outlasts an interval. Two events in one interval are
     counted as one, so this is a lower bound. (Runs declustering of exceedances: Coles, An Introduction to Statistical
     Modeling of Extreme Values, 2001, 5.3.2.)
     """
-    events, until_ns = 0, -1
-    for peak in sorted((p for p in peaks if p.max_ns > value_ns), key=lambda p: p.start_ns):
+    events, until_ns = 0, -math.inf
+    least_ns = value_ns * (1 - BUCKET_ERROR)
+    for peak in sorted((p for p in peaks if p.max_ns >= least_ns), key=lambda p: p.start_ns):
         outlasts = peak.max_ns >= peak.end_ns - peak.start_ns
         began_ns = peak.start_ns - peak.max_ns if outlasts else peak.start_ns
         events += began_ns >= until_ns

@@ -5,7 +5,9 @@ Refusal: nothing is repaired; `salvage` copies what can be read into another sto
 
 from __future__ import annotations
 
+import base64
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -37,11 +39,16 @@ def is_damage(error: sqlite3.Error) -> bool:
     return code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
-def check_histogram(text: str) -> None:
-    """Raises ValueError where the text is no histogram."""
-    from brickyard import _core
+HISTOGRAM_HEAD_BYTES = 8
+"""Cookie and length; what follows is a zlib stream, which ends with a check sum of its contents (HdrHistogram V2)."""
 
-    _core.histogram_stats(text)
+
+def check_histogram(text: str) -> None:
+    """Raises ValueError where the text is not as it was written: by its check sum, a tenth of the cost of decoding."""
+    try:
+        zlib.decompress(base64.b64decode(text, validate=True)[HISTOGRAM_HEAD_BYTES:])
+    except zlib.error as error:
+        raise ValueError(f"not a histogram: {error}") from error
 
 
 def judged(row: Row, made: Callable[[Row], RunInfo]) -> RunInfo:
