@@ -6,21 +6,22 @@ Refusal: the old store is never written.
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from brickyard import outputs
 from brickyard.errors import BadInputError, one_line
 from brickyard.store.damage import check_histogram, is_damage, run_ids
-from brickyard.store.schema import APPEND_ONLY, migrate
+from brickyard.store.schema import APPEND_ONLY, APPLICATION_ID, migrate
 
 JSON_COLUMNS = frozenset(
     {"plan", "targets", "options", "facts", "engine", "watch", "warnings"}
     | {"knob", "body", "about", "labels", "notes", "runs"}
 )
+BUSY_TIMEOUT_S = 30.0
 NAMES_SHOWN = 20  # of what SQLite says of its file
 
 
@@ -55,10 +56,11 @@ def salvage(db: sqlite3.Connection, place: Path) -> list[Loss]:
 
     A run whose own row is lost leaves its intervals behind as well: nothing would say what they are.
     """
-    try:
-        os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
-    except FileExistsError as error:
-        raise BadInputError(f"{place}: exists; name a new file with -o") from error
+    if outputs.check_database(place, APPLICATION_ID):
+        raise BadInputError(f"{place}: exists; name a new file with -o")
+    with closing(outputs.in_memory()) as blank:
+        migrate(blank, str(place))
+        outputs.make_database(place, blank.serialize())
     try:
         return _copy(db, place)
     except BaseException:
@@ -68,8 +70,7 @@ def salvage(db: sqlite3.Connection, place: Path) -> list[Loss]:
 
 def _copy(db: sqlite3.Connection, place: Path) -> list[Loss]:
     lost: list[Loss] = []
-    with closing(sqlite3.connect(place, isolation_level=None)) as new:
-        migrate(new, str(place))
+    with closing(outputs.connect(place, APPLICATION_ID, BUSY_TIMEOUT_S)) as new:
         new.execute("PRAGMA journal_mode = WAL")
         new.execute("BEGIN IMMEDIATE")
         kept: dict[str, set[int]] = {"run": set(), "study": set()}
