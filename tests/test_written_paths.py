@@ -366,6 +366,7 @@ def test_terminal_html_and_csv_get_no_control_and_no_formula(
     assert main(["export", "latest", "-o", str(tmp_path / "rows.csv")]) == 0
     cells = [cell for line in (tmp_path / "rows.csv").read_text().splitlines() for cell in line.split(",")]
     assert "'-stream" in cells
+    assert any(cell.startswith("HIST") for cell in cells)
     assert not [cell for cell in cells if cell[:1] in "=+@\t\r" and cell]
     assert main(["report", "latest", "-o", str(tmp_path / "page")]) == 0
     page = (tmp_path / "page" / "report.html").read_text()
