@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::conductor::RunControl;
+use engine::control::State;
 use engine::event::{Event, RunOutcome};
 use plan::Profile;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -27,7 +28,11 @@ fn start(py: Python<'_>, plan_json: &str, targets: Vec<String>, options_json: &s
         .spawn(move || {
             let mut end = None;
             session.run(&theirs, &mut |event| {
-                if matches!(event, Event::End { .. }) {
+                let ends = matches!(event, Event::End { .. });
+                if ends && theirs.state() == State::Abandon {
+                    // Storage that answers nothing may hold up the closing of its files, too.
+                    let _ = send.send((event.to_json(), true));
+                } else if ends {
                     end = Some(event.to_json());
                 } else if send.send((event.to_json(), false)).is_err() {
                     // A listener that is gone wants nothing more of the run.
@@ -41,6 +46,23 @@ fn start(py: Python<'_>, plan_json: &str, targets: Vec<String>, options_json: &s
         })
         .map_err(|e| PyRuntimeError::new_err(format!("no thread could be started: {e}")))?;
     Ok(Run { control, events: Mutex::new(Queue { receive, finished: false }) })
+}
+
+/// Refuses what [`start`] would refuse; nothing is made, written or filled.
+#[pyfunction]
+#[pyo3(signature = (plan_json, targets, options_json = "{}"))]
+fn check(py: Python<'_>, plan_json: &str, targets: Vec<String>, options_json: &str) -> PyResult<()> {
+    let profile = Profile::from_json(plan_json).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    if targets.iter().any(|t| sim::session::is_modelled(t)) {
+        return prepare(py, profile, &targets, options_json).map(|_| ());
+    }
+    let bad = |e: serde_json::Error| PyValueError::new_err(format!("options: {e}"));
+    let options: block::session::Options = serde_json::from_str(options_json).map_err(bad)?;
+    let checked = py.detach(|| match profile.has_programs() {
+        true => files::session::check(&profile, &targets, &options),
+        false => block::session::check(&profile, &targets, &options),
+    });
+    checked.map_err(|e| PyValueError::new_err(e.message))
 }
 
 /// A run on real storage, in directories, or on modelled bricks: they never mix, because their clocks don't.
@@ -144,5 +166,6 @@ impl Drop for Run {
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Run>()?;
+    module.add_function(wrap_pyfunction!(check, module)?)?;
     module.add_function(wrap_pyfunction!(start, module)?)
 }

@@ -4,17 +4,26 @@ Refusal: nothing is read from or written to anywhere.
 """
 
 from brickyard.analysis.characterization import Cell, RankedCell, cell_of, characterization, is_graph
-from brickyard.analysis.latency import PERCENTILES, Latency, latency, latency_of, merge, percentile_name
+from brickyard.analysis.latency import (
+    PERCENTILES,
+    Latency,
+    Peak,
+    events_beyond,
+    latency,
+    latency_of,
+    merge,
+    percentile_name,
+)
 from brickyard.analysis.series import HeatCell, Point, heat_map, lay_out, throughput
 from brickyard.analysis.tools import ToolFigure, tool_document, tool_figures, tool_of
 from brickyard.analysis.totals import (
     PhaseRate,
     Totals,
-    coefficient_of_variation,
     full_stream_name,
     phase_rates,
     shares_of_best,
     totals,
+    variation,
 )
 
 __all__ = [
@@ -22,6 +31,7 @@ __all__ = [
     "Cell",
     "HeatCell",
     "Latency",
+    "Peak",
     "PhaseRate",
     "Point",
     "RankedCell",
@@ -29,7 +39,7 @@ __all__ = [
     "Totals",
     "cell_of",
     "characterization",
-    "coefficient_of_variation",
+    "events_beyond",
     "full_stream_name",
     "heat_map",
     "is_graph",
@@ -45,4 +55,5 @@ __all__ = [
     "tool_figures",
     "tool_of",
     "totals",
+    "variation",
 ]

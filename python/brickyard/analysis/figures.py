@@ -8,7 +8,7 @@ Refusal: phases are never mixed; whoever has several must say which one is meant
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from brickyard.analysis.condition import condition_check
 from brickyard.analysis.latency import Latency, together
@@ -19,6 +19,7 @@ from brickyard.units import MIB, format_iops, format_ns, format_seconds, three_d
 
 UNCOUNTED = ("flush", "trim")  # they move nothing, so that they are in no rate unless asked for
 DASH = "–"
+BUCKET_SHARE = 1 / 128  # of HdrHistogram's buckets with two digits, at most
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,11 @@ class Figure:
         return self.kind == "time" and self.point not in ("mean", "max")
 
     @property
+    def resolution(self) -> float:
+        """How far apart, as a share, two equal figures may be read: percentiles come from buckets of histograms."""
+        return BUCKET_SHARE if self.is_percentile else 0.0
+
+    @property
     def heading(self) -> str:
         return self.unit or self.title
 
@@ -75,6 +81,16 @@ def _times() -> list[Figure]:
             ("max", ""),
         )
     ]
+
+
+RATES_BY_OPERATION = {"call": "calls/s", "load": "tiles/s"}
+"""What is no request at an offset has a rate of its own name."""
+
+
+def figure_of(figure: Figure, operation: str) -> Figure:
+    """A figure as it is called for an operation: nobody's calls are IOPS."""
+    title = RATES_BY_OPERATION.get(operation)
+    return replace(figure, title=title) if title and figure.name == "iops" else figure
 
 
 _FIGURES = (

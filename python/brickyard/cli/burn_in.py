@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from brickyard import _core, bricks, profiles
+from brickyard import _core, bricks, outputs, profiles
 from brickyard.cli import options
 from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.cli.target import missing_targets, parse_size
@@ -32,7 +32,11 @@ def burn_in(
     ] = False,
     logs: Annotated[
         Path | None,
-        Parameter(name="--logs", help="Where error logs and accounts are kept; else beside the store."),
+        Parameter(
+            name="--logs",
+            validator=options.FOLDER,
+            help="Where error logs and accounts are kept; else beside the store.",
+        ),
     ] = None,
     overrides: options.Overrides = (),
     size: options.Size = None,
@@ -89,15 +93,11 @@ def _folder(place: Path) -> Iterator[None]:
     """Of what was made for logs and accounts, nothing stays where none was written."""
     made = [folder for folder in (place, *place.parents) if not folder.exists()]
     try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInputError(f"{place}: cannot be made: {error.strerror}; see --logs") from error
-    try:
+        outputs.folder(place)
         yield
     finally:
         for folder in made:
-            with suppress(OSError):
-                folder.rmdir()
+            outputs.remove_empty(folder)
 
 
 def _check(devices: tuple[str, ...], overwrite: tuple[str, ...]) -> None:
@@ -117,25 +117,36 @@ def _print(ended: list[Account], place: Path) -> None:
     columns = [(name, "left" if name in ("device", "health", "verdict") else "right") for name in COLUMNS]
     out.print(table("Burn-in", columns, [_row(account) for account in ended]))
     for account in ended:
-        for line in [account.refused, *account.changed]:
+        for line in [account.refused, *account.changed, _before(account)]:
             if line:
                 out.print(f"{account.device}: {line}", markup=False, soft_wrap=True)
     if place.exists():
         out.print(f"error logs and accounts: {place}", markup=False, soft_wrap=True)
 
 
+def _before(account: Account) -> str:
+    if not account.failed_before:
+        return ""
+    return (
+        f"{account.failed_before} earlier burn-in(s) of it failed; the error log and the account keep what was found. "
+        "Move both away only if another device has taken its place"
+    )
+
+
 def _exit_code(ended: list[Account], *, interrupted: bool) -> int:
     if all(account.refused and not account.runs for account in ended):
         return BAD_INPUT
-    if any(account.verdict in ("fail", "not checked") for account in ended):
+    if any(account.verdict in ("fail", "failed before", "not checked") for account in ended):
         return FAILED
     return INTERRUPTED if interrupted else 0
 
 
 def _account(log: Log, device: str, planned_ns: int, *, fresh: bool) -> tuple[Account, Log]:
-    found = None if fresh else log.load()
-    if found is None or found.is_over:
+    found = log.load()
+    if found is None:
         return Account(device, planned_ns), log
+    if fresh or found.is_over:
+        return found.anew(planned_ns), log
     found.planned_ns = planned_ns
     return found, log
 

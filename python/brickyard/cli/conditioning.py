@@ -25,6 +25,18 @@ class Wish:
     neighbour: str | None = None
     array: str | None = None
 
+    def check(self) -> None:
+        """Refuses what holding it would refuse; changes nothing."""
+        if self.is_asked:
+            conditions.check(
+                self.target,
+                self.condition,
+                manage=self.manage,
+                rate_bytes_per_s=self.rate_bytes_per_s,
+                neighbour=self.neighbour,
+                array=self.array,
+            )
+
     def holding(
         self, say: Callable[[str], None], stopped: Callable[[], bool]
     ) -> Callable[[], AbstractContextManager[conditions.Held | None]]:
@@ -71,9 +83,8 @@ def wish(
 
 
 def modelled_words(spoken: Sequence[str]) -> tuple[str, ...]:
-    """Conditions of modelled bricks in the words of `run --condition`; scrubbing is the models' own for checking."""
-    names = [conditions.spoken("checking" if word == "scrubbing" else word) for word in spoken]
-    return tuple(dict.fromkeys(names))
+    """Conditions of modelled bricks in the words of `run --condition`, each once."""
+    return tuple(dict.fromkeys(map(conditions.spoken, spoken)))
 
 
 def refuse_idle_switch(targets: Sequence[str], spoken: Sequence[str], overrides: Sequence[str]) -> None:
@@ -98,7 +109,7 @@ def without_effect(target: str, size: str | None, engine: str | None) -> list[st
 
 
 def idle_rate(found: Sequence[Json]) -> bool:
-    """Whether nothing in these resolved bricks rebuilds, checks or initializes, so that no pace counts."""
+    """Whether nothing in these resolved bricks rebuilds, scrubs or initializes, so that no pace counts."""
     at_work = {"rebuilding", "neighbour_rebuilding", "scrubbing", "initializing"}
     return not any(b["condition"] in at_work or (b["failures"] and b["spares"]) for b in found)
 

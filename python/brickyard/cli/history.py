@@ -13,7 +13,7 @@ from brickyard.cli import options
 from brickyard.cli.compare import COMPARABLE, parse_share, write_pictures
 from brickyard.cli.output import emit, stdout, table
 from brickyard.cli.runs import since_unix_ns
-from brickyard.cli.selection import open_store
+from brickyard.cli.selection import open_store, readable
 from brickyard.errors import BadInputError
 from brickyard.store import Json
 from brickyard.study.keys import nearest
@@ -27,7 +27,7 @@ def history(
     profile: Annotated[str | None, Parameter(help="Only runs of this profile.")] = None,
     since: Annotated[str | None, Parameter(help="Only runs since a day (2026-01-31) or for a span (2h, 7d).")] = None,
     confidence: Annotated[str, Parameter(help="From which a change is told, such as 95%.")] = "95%",
-    output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="Folder for the pictures.")] = None,
+    output: options.Pictures = None,
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
@@ -52,13 +52,13 @@ def history(
         if not chosen:
             known = sorted({path for run in runs for path in run.targets})
             raise BadInputError(f"{target}: no run on it in {kept.place}{nearest(target, known)}")
-        records = [kept.record(run) for run in chosen]
+        records = readable(kept, chosen)
     found = histories(records, figure, confidence=sure)
     pictures = _draw(found, output) if output else []
     if json:
         emit({"target": target, "figure": figure, "histories": [_document(h) for h in found], "pictures": pictures})
         return 0
-    _print(found, pictures)
+    _print(found, pictures, sure)
     return 0
 
 
@@ -69,7 +69,7 @@ def _draw(found: list[History], folder: Path) -> list[str]:
     return write_pictures([history_picture(item, number) for number, item in enumerate(long, 1)], folder)
 
 
-def _print(found: list[History], pictures: list[str]) -> None:
+def _print(found: list[History], pictures: list[str], sure: float) -> None:
     console = stdout()
     columns = [("load", "left"), ("runs", "right"), ("first", "right"), ("newest", "right"), ("changes", "left")]
     rows = [
@@ -83,6 +83,9 @@ def _print(found: list[History], pictures: list[str]) -> None:
         for item in found
     ]
     console.print(table("", columns, rows))
+    if any(len(item.points) >= RUNS_MIN for item in found):
+        note = f"of histories in which nothing changed, at most {(1 - sure) * 100:.2g} % show a change"
+        console.print(note, style="dim", markup=False, soft_wrap=True)
     for item in found:
         for turn in item.turns:
             before, after = item.figure.text(turn.before), item.figure.text(turn.after)
@@ -100,7 +103,7 @@ def _print(found: list[History], pictures: list[str]) -> None:
 
 def _changes(item: History) -> str:
     if len(item.points) < RUNS_MIN:
-        return f"fewer than {RUNS_MIN} runs tell none"
+        return f"needs at least {RUNS_MIN} runs"
     return "none" if not item.turns else f"at run {', '.join(str(turn.run) for turn in item.turns)}"
 
 

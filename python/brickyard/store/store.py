@@ -20,12 +20,18 @@ from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import quote
+from weakref import ref
 
+from brickyard import outputs
 from brickyard.errors import BadInputError, one_line
+from brickyard.store import damage
+from brickyard.store.damage import DAMAGED, DamagedRunError, check_histogram, is_damage
+from brickyard.store.histograms import InMemory, OnDisk
+from brickyard.store.lost import StoreFile, StoreLostError, rescue
 from brickyard.store.process import is_alive
-from brickyard.store.record import Interval, IntervalCost, Json, Record, RunInfo, StudyInfo
-from brickyard.store.schema import check_columns, migrate
+from brickyard.store.record import Histograms, Interval, IntervalCost, Json, Record, RunInfo, StudyInfo
+from brickyard.store.salvage import Loss, integrity, losses, salvage
+from brickyard.store.schema import APPLICATION_ID, check_columns, check_version, migrate
 
 LOCKED_WAIT_S = 0.02  # between two tries where SQLite does not wait by itself
 IN_MEMORY = ":memory:"
@@ -49,30 +55,58 @@ def default_place() -> Path:
     return base / "brickyard" / "runs.db"
 
 
+def check_place(place: Path | None) -> None:
+    """Refuses what a store for writing would refuse; nothing is made, and a store that is there is only read."""
+    path = place or default_place()
+    if str(path) == IN_MEMORY:
+        return
+    if place is None:
+        outputs.check_folder(path.parent)
+        if not path.parent.is_dir():
+            return
+    else:
+        _refuse_folders(path)
+    if not outputs.check_database(path, APPLICATION_ID):
+        return
+    if not os.access(path, os.W_OK) or not os.access(path.parent, os.W_OK):
+        raise BadInputError(f"{path}: cannot be used as a store: it may not be written; name another with --store")
+    try:
+        with closing(outputs.connect_for_reading(path, APPLICATION_ID, BUSY_TIMEOUT_S, immutable=False)) as db:
+            check_version(db, str(path))
+    except sqlite3.Error as error:
+        raise BadInputError(f"{path}: cannot be used as a store: {one_line(error)}") from error
+
+
+def _refuse_folders(place: Path) -> None:
+    if place.is_dir():
+        raise BadInputError(
+            f"{place}: cannot be used as a store: it is a directory; name a file in it, such as {place / 'runs.db'}"
+        )
+    if not place.parent.is_dir():
+        raise BadInputError(f"{place}: cannot be used as a store: {place.parent} is no directory; make it first")
+
+
 class Store:
     """An open store; safe to use beside other processes that have it open."""
 
     def __init__(self, place: Path | str | None = None, *, must_exist: bool = False) -> None:
         self.place = Path(place) if place is not None else default_place()
         try:
-            if must_exist and not self.place.exists():
+            if must_exist and not os.path.lexists(self.place):
                 raise BadInputError(
                     f"{self.place}: no store here; measure something first or name another with --store"
                 )
             if place is None:
-                self.place.parent.mkdir(parents=True, exist_ok=True)
-            elif self.place.is_dir():
-                raise BadInputError(
-                    f"{self.place}: cannot be used as a store: it is a directory; name a file in it, such as"
-                    f" {self.place / 'runs.db'}"
-                )
-            elif not self.place.parent.is_dir():
-                raise BadInputError(
-                    f"{self.place}: cannot be used as a store: {self.place.parent} is no directory; make it first"
-                )
+                outputs.folder(self.place.parent)
+            else:
+                _refuse_folders(self.place)
+            if str(self.place) != IN_MEMORY and not outputs.check_database(self.place, APPLICATION_ID):
+                outputs.make_database(self.place, _blank())
             self._db = self._opened(must_exist=must_exist)
             if str(self.place) != IN_MEMORY:
                 check_columns(self._db, str(self.place))
+            self._file = StoreFile(self.place)
+            self._reader: ref[OnDisk] | None = None
         except sqlite3.Error as error:
             raise BadInputError(f"{self.place}: cannot be used as a store: {one_line(error)}") from error
         except OSError as error:
@@ -98,10 +132,15 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        self._db.close()
+        reader = self._reader() if self._reader is not None else None
+        if reader is None:
+            self._db.close()
+        else:
+            reader.owns = True
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
+        self._file.check()
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield self._db
@@ -181,6 +220,18 @@ class Store:
                 ),
             )
 
+    def examine(self) -> tuple[list[str], list[Loss]]:
+        """What SQLite finds wrong with the file, and every row that cannot be read as what it should be."""
+        return integrity(self._db), losses(self._db)
+
+    def salvage(self, place: Path) -> list[Loss]:
+        """Copies all that can be read into a new store; gives back what was left behind."""
+        return salvage(self._db, place)
+
+    def rescued(self, error: StoreLostError) -> str:
+        """Copies what can still be read of a lost store into a new one beside it; says in words what became of it."""
+        return rescue(self._db, self.place, error)
+
     def add_baseline(self, name: str, runs: Iterable[int]) -> None:
         """Runs that later ones are held against; a name that is used again means the newer ones."""
         with self._transaction() as db:
@@ -197,7 +248,13 @@ class Store:
     def runs(self, ids: Iterable[int] | None = None) -> list[RunInfo]:
         """Runs in the order in which they began."""
         wanted = "" if ids is None else f"WHERE run.id IN ({','.join(str(int(i)) for i in ids)})"
-        return [_run_info(row) for row in self._db.execute(f"{_RUN_COLUMNS} {wanted} ORDER BY run.id")]
+        try:
+            rows = self._db.execute(f"{_RUN_COLUMNS} {wanted} ORDER BY run.id").fetchall()
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            return damage.runs_one_by_one(self._db, _RUN_COLUMNS, _run_info, ids)
+        return [damage.judged(row, _run_info) for row in rows]
 
     def studies(self) -> list[StudyInfo]:
         rows = self._db.execute(
@@ -224,9 +281,20 @@ class Store:
         found = self.runs([run])
         if not found:
             raise BadInputError(f"run {run}: not in {self.place}; `brickyard runs` lists what there is")
+        if found[0].outcome == DAMAGED:
+            raise DamagedRunError(run, self.place, found[0].message)
+        try:
+            return self._read(found[0])
+        except (sqlite3.DatabaseError, ValueError, TypeError) as error:
+            if isinstance(error, sqlite3.DatabaseError) and not is_damage(error):
+                raise
+            raise DamagedRunError(run, self.place, one_line(error)) from error
+
+    def _read(self, info: RunInfo) -> Record:
+        run = info.id
         intervals = self._db.execute(
             "SELECT phase, stream, operation, measure, start_ns, end_ns, warmup, requests, bytes, errors, depth_max,"
-            " mean_ns, p50_ns, p99_ns, max_ns, histogram FROM interval WHERE run = ?"
+            " mean_ns, p50_ns, p99_ns, max_ns, id, histogram FROM interval WHERE run = ?"
             " ORDER BY phase, start_ns, stream, operation, measure, id",
             (run,),
         )
@@ -243,30 +311,54 @@ class Store:
         names = [column[0] for column in errors.description]
         events = self._db.execute("SELECT body FROM event WHERE run = ? ORDER BY id", (run,))
         return Record(
-            info=found[0],
-            intervals=[Interval(*_replaced(row, 6, bool(row[6]))) for row in intervals],
+            info=info,
+            intervals=self._intervals(intervals),
             costs=[_cost(*row) for row in costs],
             errors=[dict(zip(names, row, strict=True)) for row in errors],
             events=[json.loads(body) for (body,) in events],
         )
 
+    def _intervals(self, rows: Iterable[tuple[Any, ...]]) -> list[Interval]:
+        """Each histogram is looked at, and none is kept but those of a store that is gone when it is closed."""
+        kept: dict[int, str] = {}
+        in_memory = str(self.place) == IN_MEMORY
+        source: Histograms = InMemory(kept) if in_memory else self._histograms()
+        found = []
+        for row in rows:
+            number, text = row[-2:]
+            if text:
+                check_histogram(text)
+            if in_memory:
+                kept[number] = text
+            given = (*row[:-1], source if text else None)
+            found.append(Interval(*_replaced(given, 6, bool(row[6]))))
+        return found
+
+    def _histograms(self) -> OnDisk:
+        found = self._reader() if self._reader is not None else None
+        if found is None:
+            found = OnDisk(self.place, self._db)
+            self._reader = ref(found)
+        return found
+
 
 @cache
 def _blank() -> bytes:
     """A store without runs: each simulation has one in memory, and making its tables would take half of its time."""
-    with closing(sqlite3.connect(IN_MEMORY, isolation_level=None)) as made:
+    with closing(outputs.in_memory()) as made:
         migrate(made, IN_MEMORY)
         return made.serialize()
 
 
 def _open_for_writing(place: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(place, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+    is_kept = str(place) != IN_MEMORY
+    db = outputs.connect(place, APPLICATION_ID, BUSY_TIMEOUT_S) if is_kept else outputs.in_memory()
     try:
-        if str(place) == IN_MEMORY:
-            db.deserialize(_blank())
-        else:
-            migrate(db, str(place))  # first, so that a database of somebody else is not touched
+        if is_kept:
+            migrate(db, str(place))
             _write_ahead(db)
+        else:
+            db.deserialize(_blank())
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute("PRAGMA foreign_keys = ON")
     except BaseException:
@@ -289,18 +381,20 @@ def _write_ahead(db: sqlite3.Connection) -> None:
 
 
 def _open_for_reading(place: Path) -> sqlite3.Connection:
-    """`immutable` only where nothing else works: it leaves out what still stands in a write-ahead log."""
-    address = f"file:{quote(str(place.absolute()))}?mode=ro"
-    for suffix in ("", "&immutable=1"):
-        db = sqlite3.connect(address + suffix, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None)
-        try:
-            migrate(db, str(place))
-            return db
-        except sqlite3.OperationalError:
-            db.close()
-            if suffix:
-                raise
-    raise AssertionError("the last address returns or raises")
+    try:
+        return _reading(place, immutable=False)
+    except sqlite3.OperationalError:
+        return _reading(place, immutable=True)
+
+
+def _reading(place: Path, *, immutable: bool) -> sqlite3.Connection:
+    db = outputs.connect_for_reading(place, APPLICATION_ID, BUSY_TIMEOUT_S, immutable=immutable)
+    try:
+        migrate(db, str(place))
+    except BaseException:
+        db.close()
+        raise
+    return db
 
 
 _NOTHING: Json = {"mean_ns": 0.0, "p50_ns": 0, "p99_ns": 0, "max_ns": 0, "histogram": ""}
