@@ -41,9 +41,7 @@ def demo(
     repeat: Annotated[int, Parameter(help="Runs of each pace.")] = 2,
     memory: Annotated[
         str | None,
-        Parameter(
-            help="Of our own server, its page cache included, or `all`; by default 192 MiB and a tenth of --size."
-        ),
+        Parameter(help="Of our own server and its page cache, or `all`; by default 192 MiB and a tenth of --size."),
     ] = None,
     place: Annotated[
         Path | None,
