@@ -270,6 +270,15 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
 ]
 
 
+def test_frames_count_beside_their_requests_in_the_overload_warning() -> None:
+    record = changed({"phase_ends.0.unsent": 51})
+    for interval in record["intervals"]:
+        frames = {"stream": 0, "operation": "frame", "requests": 1000, "bytes": 0, "errors": 0}
+        interval["cells"] += [frames, {**frames, "operation": "create_file"}]
+    (found,) = [item for item in facts.warnings(record) if item["id"] == "overloaded"]
+    assert "51 of 5056 requests that were due (1.0%)" in found["text"]
+
+
 @pytest.mark.parametrize(("identifier", "severity", "changes", "words"), CASES, ids=[case[0] for case in CASES])
 def test_each_cause_raises_its_warning_alone(
     identifier: str, severity: str, changes: dict[str, Any], words: str

@@ -5,6 +5,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex};
 
 use engine::device::{Completion, Device, Devices, Operation, Order, Setup, Until};
+use engine::honours::Honours;
 use engine::streams::does;
 use plan::{EngineChoice, Knob, Profile};
 
@@ -45,7 +46,7 @@ pub struct Storage {
     clock: Clock,
     choice: Choice,
     /// Requests become no-operations.
-    pub(crate) nop: bool,
+    nop: bool,
     beacons: Mutex<Vec<Arc<Beacon>>>,
     /// Of the ring that was opened last; all of a run are alike.
     features: Mutex<Vec<String>>,
@@ -53,8 +54,11 @@ pub struct Storage {
 }
 
 impl Storage {
-    pub fn new(targets: Vec<Opened>, profile: &Profile, clock: Clock) -> Result<Storage, String> {
-        let choice = choose(&targets, profile)?;
+    pub fn new(targets: Vec<Opened>, profile: &Profile, clock: Clock, nop: bool) -> Result<Storage, String> {
+        let mut choice = choose(&targets, profile)?;
+        if nop {
+            choice.features.push("nop".into());
+        }
         let raw = targets.iter().map(|t| t.file.as_raw_fd()).collect();
         let handles = targets.iter().map(|t| Handle { fd: t.file.as_raw_fd(), block: t.block }).collect();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -64,7 +68,7 @@ impl Storage {
             handles: Arc::new(handles),
             clock,
             choice,
-            nop: false,
+            nop,
             beacons: Mutex::default(),
             features: Mutex::default(),
             cores,
@@ -168,6 +172,13 @@ impl Devices for Storage {
         let beacon = Arc::new(Beacon::default());
         self.beacons.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(beacon.clone());
         Psync::open(setup, self.handles.clone(), self.clock, beacon).map(Either::Psync)
+    }
+
+    /// A thread that calls psync waits for one request at a time.
+    fn honours(&self) -> Honours {
+        let uring = self.choice.uring;
+        let device = if uring { "io_uring" } else { "psync" };
+        Honours { reap: uring, nop: uring, ..Honours::everything(device) }
     }
 
     fn now_ns(&self) -> u64 {

@@ -113,7 +113,7 @@ def run(
     if dry_run:
         return _dry_run(text, plan, targets, placing.size, as_json=json)
     if modelled:
-        aimed = _aim_models(targets, brick_changes, rebuild_rate, placing.size, engine)
+        aimed = _aim_models(targets, brick_changes, rebuild_rate, placing.size)
         with Store(store) as kept:
             return _measure(kept, text.name, plan, aimed, repeat, judge, as_json=json)
     if not targets and _target_count(plan) > 1:
@@ -127,12 +127,10 @@ def run(
         return _measure(kept, text.name, plan, aimed, repeat, judge, by, wish, as_json=json)
 
 
-def _aim_models(
-    targets: tuple[str, ...], changes: list[str], rebuild_rate: str | None, size: str | None, engine: str | None
-) -> Aim:
+def _aim_models(targets: tuple[str, ...], changes: list[str], rebuild_rate: str | None, size: str | None) -> Aim:
     """Modelled bricks, with notes of what was asked for and has no effect on them."""
     aimed = aim_modelled(targets, changes, conditioning.parse_rate(rebuild_rate))
-    notes = conditioning.without_effect(targets[0], size, engine)
+    notes = conditioning.without_effect(targets[0], size)
     if rebuild_rate is not None and conditioning.idle_rate(bricks.resolved_of(aimed.targets, aimed.options)):
         notes.append("--rebuild-rate has no effect: nothing of the brick rebuilds, checks or initializes in this run")
     return replace(aimed, notes=(*aimed.notes, *notes))

@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from statistics import fmean, stdev
 from typing import Any
 
+from brickyard.schema import CHAINS
 from brickyard.units import format_count, format_ns, format_percent
 
 from .roots import Json
-
-CHAINS = ("chain", "create_file", "read_file", "append_file")
 
 # Above this a record says `overloaded`: one request in a hundred that was due was never sent.
 UNSENT_SHARE_MAX = 0.01
@@ -72,7 +71,7 @@ def simulated(record: Json) -> bool:
 def cell_sum(interval: Json, key: str) -> int:
     if key in interval:
         return int(interval[key] or 0)
-    # Requests of a chain are counted by operation; these count whole chains beside them.
+    # Requests of chains and frames are counted by operation; these count whole ones beside them.
     return sum(int(cell.get(key) or 0) for cell in rows(interval, "cells") if cell.get("operation") not in CHAINS)
 
 

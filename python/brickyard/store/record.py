@@ -6,16 +6,14 @@ Refusal: no arithmetic. Totals, percentiles and shares are the business of `bric
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
+
+from brickyard.schema import tag_of, typed
 
 Json = dict[str, Any]
-
-CHAIN, FRAME = "chain", "frame"
-CHAINS = frozenset({CHAIN, "create_file", "read_file", "append_file", FRAME})
-"""Count whole chains and frames; their requests are counted by operation as well, so sums leave these out."""
-METADATA = frozenset({"create", "open", "close", "stat", "unlink", "mkdir", "rmdir"})
-"""Move no data of a file; never in one rate with those that do."""
-READS, WRITES = frozenset({"read", "get"}), frozenset({"write", "append", "put"})
+E = TypeVar("E", bound=msgspec.Struct)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +93,13 @@ class Record:
     errors: list[Json] = field(default_factory=list)
     events: list[Json] = field(default_factory=list)
 
+    def of(self, kind: type[E]) -> list[E]:
+        """Events of one type, in order: `record.of(PhaseEnd)`."""
+        tag = tag_of(kind)
+        return [found for event in self.events if event.get("event") == tag and isinstance(found := typed(event), kind)]
+
     def events_of(self, kind: str) -> list[Json]:
+        """The same as documents, for rooms that do not read the types yet."""
         return [event for event in self.events if event.get("event") == kind]
 
 
