@@ -146,6 +146,12 @@ fn really_polls(target: &Opened) -> bool {
     attempt().is_some_and(|moved| moved > 0)
 }
 
+/// A thread of psync waits for one request at a time.
+pub fn honours_of(uring: bool) -> Honours {
+    let device = if uring { "io_uring" } else { "psync" };
+    Honours { reap: uring, nop: uring, ..Honours::everything(device) }
+}
+
 /// A device of either kind; the branch is always the same within a run.
 pub enum Either {
     Uring(Box<Uring>),
@@ -174,11 +180,8 @@ impl Devices for Storage {
         Psync::open(setup, self.handles.clone(), self.clock, beacon).map(Either::Psync)
     }
 
-    /// A thread that calls psync waits for one request at a time.
     fn honours(&self) -> Honours {
-        let uring = self.choice.uring;
-        let device = if uring { "io_uring" } else { "psync" };
-        Honours { reap: uring, nop: uring, ..Honours::everything(device) }
+        honours_of(self.choice.uring)
     }
 
     fn now_ns(&self) -> u64 {

@@ -14,7 +14,7 @@ use engine::streams::{TargetArea, Verifiers, build_lanes_with};
 use plan::Profile;
 
 use crate::device::{Directories, HONOURS};
-use crate::workplace::{Workplace, remove_leftovers};
+use crate::workplace::{self, Workplace, remove_leftovers};
 
 /// A run that may begin. Dropping it takes its directories away.
 pub struct Session {
@@ -31,8 +31,17 @@ fn refuse(message: String) -> GuardError {
     GuardError { message, bad_input: true }
 }
 
-/// Checks everything that can be checked, and makes a workplace in each target.
-pub fn prepare(profile: Profile, paths: &[String], options: &Options) -> Result<Session, GuardError> {
+/// Whether a run could begin, by every check that [`prepare`] makes; nothing is made or removed.
+pub fn check(profile: &Profile, paths: &[String], options: &Options) -> Result<(), GuardError> {
+    try_plan(profile, paths, options)?;
+    paths.iter().try_for_each(|path| workplace::check(Path::new(path)))
+}
+
+/// Lanes can be made of it on these areas; and what of the profile has no effect.
+type Planned = (Vec<TargetArea>, Apps, Vec<String>);
+
+/// What can be checked without a look at the targets.
+fn try_plan(profile: &Profile, paths: &[String], options: &Options) -> Result<Planned, GuardError> {
     let wanted = profile.target_count();
     if paths.len() != wanted {
         return Err(refuse(format!(
@@ -43,12 +52,18 @@ pub fn prepare(profile: Profile, paths: &[String], options: &Options) -> Result<
     if options.create_bytes.is_some() || !options.overwrite.is_empty() || options.destroys_data {
         return Err(refuse("a program makes a directory of its own; leave --size, --overwrite and consent out".into()));
     }
-    let mut notes = HONOURS.check(&profile, options.nop).map_err(refuse)?;
+    let notes = HONOURS.check(profile, options.nop).map_err(refuse)?;
     let apps = Apps::default();
     let areas: Vec<TargetArea> = paths.iter().map(|path| area(path)).collect();
     for phase in 0..profile.phase.len() {
-        build_lanes_with(&profile, phase, &areas, &mut Verifiers::new(0), &apps).map_err(refuse)?;
+        build_lanes_with(profile, phase, &areas, &mut Verifiers::new(0), &apps).map_err(refuse)?;
     }
+    Ok((areas, apps, notes))
+}
+
+/// Checks everything that can be checked, and makes a workplace in each target.
+pub fn prepare(profile: Profile, paths: &[String], options: &Options) -> Result<Session, GuardError> {
+    let (areas, apps, mut notes) = try_plan(&profile, paths, options)?;
     let mut workplaces = Vec::new();
     for path in paths {
         notes.extend(remove_leftovers(Path::new(path))?.iter().map(|left| left.words()));

@@ -4,6 +4,7 @@
 
 mod bricks;
 mod histogram;
+mod places;
 mod replay;
 mod run;
 
@@ -94,6 +95,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(check_idle, module)?)?;
     bricks::register(module)?;
     histogram::register(module)?;
+    places::register(module)?;
     crate::replay::register(module)?;
     run::register(module)
 }

@@ -19,12 +19,8 @@ const GATHER: Duration = Duration::from_millis(1);
 #[pyo3(signature = (plan_json, targets, options_json = "{}"))]
 fn start(py: Python<'_>, plan_json: &str, targets: Vec<String>, options_json: &str) -> PyResult<Run> {
     let profile = Profile::from_json(plan_json).map_err(|e| PyValueError::new_err(e.to_string()))?;
-    let refuse = |refusal: Refusal| match refusal.bad_input {
-        true => PyValueError::new_err(refusal.message),
-        false => PyRuntimeError::new_err(refusal.message),
-    };
-    let options = Options::from_json(options_json, &targets).map_err(refuse)?;
-    let session = py.detach(|| ::run::prepare(profile, &targets, &options)).map_err(refuse)?;
+    let options = Options::from_json(options_json, &targets).map_err(refused)?;
+    let session = py.detach(|| ::run::prepare(profile, &targets, &options)).map_err(refused)?;
     let control = Arc::new(RunControl::default());
     let (send, receive) = channel();
     let theirs = control.clone();
@@ -47,6 +43,22 @@ fn start(py: Python<'_>, plan_json: &str, targets: Vec<String>, options_json: &s
         })
         .map_err(|e| PyRuntimeError::new_err(format!("no thread could be started: {e}")))?;
     Ok(Run { control, events: Mutex::new(Queue { receive, finished: false }) })
+}
+
+/// Refuses what [`start`] would refuse; nothing is made, written or filled.
+#[pyfunction]
+#[pyo3(signature = (plan_json, targets, options_json = "{}"))]
+fn check(py: Python<'_>, plan_json: &str, targets: Vec<String>, options_json: &str) -> PyResult<()> {
+    let profile = Profile::from_json(plan_json).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    let options = Options::from_json(options_json, &targets).map_err(refused)?;
+    py.detach(|| ::run::check(profile, &targets, &options)).map_err(refused)
+}
+
+fn refused(refusal: Refusal) -> PyErr {
+    match refusal.bad_input {
+        true => PyValueError::new_err(refusal.message),
+        false => PyRuntimeError::new_err(refusal.message),
+    }
 }
 
 struct Queue {
@@ -113,5 +125,6 @@ impl Drop for Run {
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Run>()?;
+    module.add_function(wrap_pyfunction!(check, module)?)?;
     module.add_function(wrap_pyfunction!(start, module)?)
 }

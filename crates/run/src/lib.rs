@@ -56,26 +56,50 @@ pub enum Session {
     Programs(Box<files::session::Session>),
 }
 
-/// Checks everything that a run needs before it begins, and opens its targets.
-pub fn prepare(profile: Profile, targets: &[String], options: &Options) -> Result<Session, Refusal> {
+/// What the targets are, by their names and by what is to be done on them.
+enum Kind {
+    Storage,
+    Model,
+    Programs,
+}
+
+/// Options of the other kind would have no effect.
+fn kind_of(profile: &Profile, targets: &[String], options: &Options) -> Result<Kind, Refusal> {
     if targets.iter().any(|t| is_modelled(t)) {
-        sim::device::HONOURS.check(&profile, options.storage.nop).map_err(bad_input)?;
+        sim::device::HONOURS.check(profile, options.storage.nop).map_err(bad_input)?;
         if options.storage != StorageOptions::default() {
             return Err(bad_input(
                 "--size, --overwrite and consent have no effect on a modelled brick, whose capacity is its drives'; \
                  remove them",
             ));
         }
-        let session = sim::session::prepare(profile, targets, &options.model).map_err(bad_input)?;
-        return Ok(Session::Model(Box::new(session)));
+        return Ok(Kind::Model);
     }
     if options.model != ModelOptions::default() {
         return Err(bad_input("bricks and conditions of models have no effect on real targets; remove them"));
     }
-    if profile.has_programs() {
-        return Ok(Session::Programs(Box::new(files::session::prepare(profile, targets, &options.storage)?)));
+    Ok(if profile.has_programs() { Kind::Programs } else { Kind::Storage })
+}
+
+/// Checks everything that a run needs before it begins, and opens its targets.
+pub fn prepare(profile: Profile, targets: &[String], options: &Options) -> Result<Session, Refusal> {
+    Ok(match kind_of(&profile, targets, options)? {
+        Kind::Storage => Session::Storage(Box::new(block::session::prepare(profile, targets, &options.storage)?)),
+        Kind::Programs => Session::Programs(Box::new(files::session::prepare(profile, targets, &options.storage)?)),
+        Kind::Model => {
+            let session = sim::session::prepare(profile, targets, &options.model).map_err(bad_input)?;
+            Session::Model(Box::new(session))
+        }
+    })
+}
+
+/// Refuses what [`prepare`] would refuse; nothing is made, written or filled.
+pub fn check(profile: Profile, targets: &[String], options: &Options) -> Result<(), Refusal> {
+    match kind_of(&profile, targets, options)? {
+        Kind::Storage => Ok(block::session::check(&profile, targets, &options.storage)?),
+        Kind::Programs => Ok(files::session::check(&profile, targets, &options.storage)?),
+        Kind::Model => sim::session::prepare(profile, targets, &options.model).map(|_| ()).map_err(bad_input),
     }
-    Ok(Session::Storage(Box::new(block::session::prepare(profile, targets, &options.storage)?)))
 }
 
 impl Session {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use engine::conductor::RunControl;
 use engine::event::Event;
 use plan::Profile;
-use run::{ModelOptions, Options, StorageOptions, prepare};
+use run::{ModelOptions, Options, StorageOptions, check, prepare};
 
 /// A directory of this test's own, gone afterwards also when the test fails.
 struct Folder(PathBuf);
@@ -50,10 +50,13 @@ fn with_nop(options: Options) -> Options {
 /// The line of the refusal, or the notes of the run's first event.
 fn answer(text: &str, target: &str, options: &Options) -> Result<Vec<String>, String> {
     let profile = Profile::from_toml(&format!("title = \"t\"\n{text}"), &[]).expect("a profile");
+    let checked = check(profile.clone(), &[target.into()], options);
     let session = prepare(profile, &[target.into()], options).map_err(|refusal| {
         assert!(refusal.bad_input && refusal.message.lines().count() == 1, "{refusal:?}");
+        assert_eq!(checked.as_ref(), Err(&refusal), "a check says what the run says");
         refusal.message
     })?;
+    assert_eq!(checked, Ok(()));
     let mut notes = Vec::new();
     session.run(&RunControl::default(), &mut |event| {
         if let Event::Start(start) = event {

@@ -149,8 +149,8 @@ fn told_of(target: usize, change: Change) -> Event {
             drives: lost.drives,
             controller_bytes: lost.controller_bytes,
             failed_requests: lost.failed_requests,
-            lost_writes: lost.writes.count,
-            lost_promised: lost.writes.promised,
+            lost_writes: Some(lost.writes.count),
+            lost_promised: Some(lost.writes.promised),
             oldest_lost: lost.writes.oldest,
         },
     }

@@ -11,7 +11,7 @@ from brickyard.cli import options
 from brickyard.cli.output import emit
 from brickyard.cli.selection import open_store, select
 from brickyard.errors import BadInputError, one_line
-from brickyard.outputs import new_file, whole_file
+from brickyard.outputs import whole_file
 
 Format = Literal["csv", "json", "parquet"]
 
@@ -44,7 +44,7 @@ def export(
             rows = write_export(records, chosen_format, sys.stdout.buffer)
             sys.stdout.flush()
             return 0
-        with whole_file(new_file(output)) as file:
+        with whole_file(output, stream=True) as file:
             rows = write_export(records, chosen_format, file)
     except OSError as error:
         raise BadInputError(f"{output}: cannot be written: {one_line(error.strerror)}") from error

@@ -9,8 +9,10 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-import tempfile
 from collections.abc import Callable
+from pathlib import Path
+
+from brickyard.outputs import nameless_file
 
 from . import stack
 from .cgroups import cgroup_facts
@@ -102,7 +104,7 @@ def try_direct(path: str) -> str:
 
 
 def try_direct_write(directory: str) -> str:
-    with tempfile.TemporaryFile(dir=directory, prefix=".brickyard-") as file:
+    with nameless_file(Path(directory)) as file:
         handle = os.open(f"/proc/self/fd/{file.fileno()}", os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC)
         try:
             with mmap.mmap(-1, DIRECT_BYTES) as page:

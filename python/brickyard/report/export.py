@@ -1,6 +1,7 @@
 """Duty: records as CSV, JSON or Parquet. Refusal: no figure is rounded or left out.
 
-CSV and Parquet have one row for each interval, stream, operation and measure; JSON has the whole record.
+CSV and Parquet have one row for each interval, stream, operation and measure; JSON has the whole record. `headline`
+says whether the figures of the phase are made of the interval: not of a warm-up, nor of what went before steady state.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import json
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Literal
 
+from brickyard.analysis.steady import headline_from_ns
 from brickyard.analysis.summary import run_document
 from brickyard.analysis.totals import phase_name, stream_name
 from brickyard.errors import BadInputError
+from brickyard.printable import csv_cell, json_text
 from brickyard.store import Interval, Record
 
 COLUMNS: dict[str, type] = {
@@ -30,6 +33,7 @@ COLUMNS: dict[str, type] = {
     "operation": str,
     "measure": str,
     "warmup": bool,
+    "headline": bool,
     "start_ns": int,
     "end_ns": int,
     "requests": int,
@@ -58,11 +62,13 @@ def rows(records: list[Record]) -> Iterator[dict[str, Any]]:
             "target": ",".join(info.targets),
             "start_unix_ns": info.start_unix_ns,
         }
+        from_ns = {phase: headline_from_ns(record, phase) for phase in {item.phase for item in record.intervals}}
         for item in record.intervals:
             yield {
                 **circumstances,
                 "phase": phase_name(record, item.phase),
                 "stream": stream_name(record, item.phase, item.stream),
+                "headline": not item.warmup and item.start_ns >= from_ns[item.phase],
                 **{name: getattr(item, name) for name in _OF_INTERVAL},
             }
 
@@ -82,15 +88,16 @@ def write_export(records: list[Record], form: Literal["csv", "json", "parquet"],
     """Writes to an open file and gives back the number of rows (of runs, for JSON)."""
     if form == "json":
         found = documents(records)
-        file.write(json.dumps({"runs": found}, ensure_ascii=False, allow_nan=False, indent=1).encode() + b"\n")
+        text = json.dumps({"runs": found}, ensure_ascii=False, allow_nan=False, indent=1)
+        file.write(json_text(text).encode() + b"\n")
         return len(found)
     table = list(rows(records))
     if form == "csv":
-        text = io.StringIO(newline="")
-        writer = csv.DictWriter(text, list(COLUMNS), lineterminator="\n")
+        lines = io.StringIO(newline="")
+        writer = csv.DictWriter(lines, list(COLUMNS), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(table)
-        file.write(text.getvalue().encode())
+        writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in table)
+        file.write(lines.getvalue().encode())
     else:
         _write_parquet(table, file)
     return len(table)

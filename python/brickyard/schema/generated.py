@@ -136,9 +136,11 @@ class PowerCut(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag
 
 
 class Steady(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="steady"):
-    """The steady state of a phase was reached, or left again."""
+    """The state over a window of rounds, from `from_ns` to `at_ns`, was reached or left again."""
 
     at_ns: int
+    from_ns: int | None = None
+    """Not reported before version 1."""
     mean: float
     phase: int
     range_percent: float

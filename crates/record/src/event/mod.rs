@@ -77,17 +77,21 @@ pub enum Event {
         drives: u64,
         controller_bytes: u64,
         failed_requests: u64,
+        /// Not counted by early versions, as are the next two.
         #[serde(default)]
-        lost_writes: u64,
+        lost_writes: Option<u64>,
         #[serde(default)]
-        lost_promised: u64,
+        lost_promised: Option<u64>,
         #[serde(default)]
         oldest_lost: Vec<LostWrite>,
     },
-    /// The steady state of a phase was reached, or left again.
+    /// The state over a window of rounds, from `from_ns` to `at_ns`, was reached or left again.
     #[schemars(title = "Steady")]
     Steady {
         phase: usize,
+        /// Not reported before version 1.
+        #[serde(default)]
+        from_ns: Option<u64>,
         at_ns: u64,
         reached: bool,
         mean: f64,
