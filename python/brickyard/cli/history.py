@@ -58,7 +58,7 @@ def history(
     if json:
         emit({"target": target, "figure": figure, "histories": [_document(h) for h in found], "pictures": pictures})
         return 0
-    _print(found, pictures)
+    _print(found, pictures, sure)
     return 0
 
 
@@ -69,7 +69,7 @@ def _draw(found: list[History], folder: Path) -> list[str]:
     return write_pictures([history_picture(item, number) for number, item in enumerate(long, 1)], folder)
 
 
-def _print(found: list[History], pictures: list[str]) -> None:
+def _print(found: list[History], pictures: list[str], sure: float) -> None:
     console = stdout()
     columns = [("load", "left"), ("runs", "right"), ("first", "right"), ("newest", "right"), ("changes", "left")]
     rows = [
@@ -83,6 +83,9 @@ def _print(found: list[History], pictures: list[str]) -> None:
         for item in found
     ]
     console.print(table("", columns, rows))
+    if any(len(item.points) >= RUNS_MIN for item in found):
+        note = f"of histories in which nothing changed, at most {(1 - sure) * 100:.2g} % show a change"
+        console.print(note, style="dim", markup=False, soft_wrap=True)
     for item in found:
         for turn in item.turns:
             before, after = item.figure.text(turn.before), item.figure.text(turn.after)
@@ -100,7 +103,7 @@ def _print(found: list[History], pictures: list[str]) -> None:
 
 def _changes(item: History) -> str:
     if len(item.points) < RUNS_MIN:
-        return f"fewer than {RUNS_MIN} runs tell none"
+        return f"needs at least {RUNS_MIN} runs"
     return "none" if not item.turns else f"at run {', '.join(str(turn.run) for turn in item.turns)}"
 
 

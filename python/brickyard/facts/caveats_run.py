@@ -6,10 +6,10 @@ judged by `analysis.steadiness`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from brickyard.schema import CHAINS
+from brickyard.schema import CHAINS, Bound, bound_of
 from brickyard.units import format_count, format_ns, format_percent
 
 from .roots import Json
@@ -200,7 +200,7 @@ def hangs(record: Json) -> Iterator[Json]:
 def generator(record: Json) -> Iterator[Json]:
     for end in rows(record, "phase_ends"):
         if end.get("generator_bound"):
-            words, remedy = driver_words(end) if is_replay(record) else generator_words(end)
+            words, remedy = _bound_words(record)(end)
             yield item(
                 "generator_bound",
                 "warning",
@@ -209,18 +209,31 @@ def generator(record: Json) -> Iterator[Json]:
             )
 
 
+def _bound_words(record: Json) -> Callable[[Json], tuple[str, str]]:
+    kind = section(record, "plan").get("kind")
+    return {"replay": driver_words, "load": loader_words}.get(str(kind), generator_words)
+
+
 def driver_words(end: Json) -> tuple[str, str]:
     """The same of a replay's drivers, which are one thread each."""
-    why = "a driver used a whole core" if end.get("generator_bound_reason") == "cpu" else "a driver waited for its log"
+    why = "a driver used a whole core" if bound_of(end) is Bound.CPU else "a driver waited for its log"
     return (
         f"the drivers were the limit, not the database: {why}",
         "Use more drivers, and read the figures as a lower bound.",
     )
 
 
+def loader_words(_: Json) -> tuple[str, str]:
+    """The same of the loader, whose threads share one core."""
+    return (
+        "the loader was the limit, not the database: it used all of the one core that it can use",
+        "Load from several hosts, and read the figures as a lower bound.",
+    )
+
+
 def generator_words(end: Json) -> tuple[str, str]:
     """Why the generator was the limit, and what to do; the core tells its own work from the kernel's."""
-    if end.get("generator_bound_reason") == "cpu":
+    if bound_of(end) is Bound.CPU:
         return (
             "the generator's threads used a whole core each, the kernel's work on behalf of the storage included, so "
             "the figures may be those of the processor",

@@ -5,7 +5,7 @@ The types are generated from crates/record, where they are defined. This room is
 Refusal: nothing is computed, stored or shown.
 """
 
-from brickyard.schema.codec import SCHEMA, decode, encode, tag_of, typed
+from brickyard.schema.codec import SCHEMA, bound_of, decode, encode, tag_of, typed
 from brickyard.schema.generated import (
     Bound,
     BrickBackground,
@@ -104,6 +104,7 @@ __all__ = [
     "StreamFacts",
     "TargetFacts",
     "VerifiedEvent",
+    "bound_of",
     "decode",
     "encode",
     "tag_of",

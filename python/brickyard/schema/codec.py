@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from brickyard.schema.generated import Event
+from brickyard.schema.generated import Bound, Event
 from brickyard.schema.older import upgraded
 
 SCHEMA = 1
@@ -35,3 +35,10 @@ def typed(event: Mapping[str, Any]) -> Event:
 def tag_of(kind: type[msgspec.Struct]) -> str:
     """What the field `event` says of a type."""
     return str(kind.__struct_config__.tag)
+
+
+def bound_of(end: Mapping[str, Any]) -> Bound | None:
+    """Why the generator was the limit of a phase, from the document of its end; None where it was not, or an earlier or
+    later version gave a reason that is not known here."""
+    text = end.get("generator_bound_reason")
+    return Bound(text) if end.get("generator_bound") and text in {Bound.OWN, Bound.CPU} else None
