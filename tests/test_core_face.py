@@ -62,7 +62,8 @@ def test_a_histogram_of_the_core_is_inflated_once_and_asked_often() -> None:
     both = _core.Histogram.merged([histogram([US] * 3), histogram([5 * MS])])
     assert (both.count, both.counts([500, 2 * US, MS, 10 * MS])) == (4, [3, 0, 1])
     assert both.percentiles_ns([50.0, 100.0]) == [pytest.approx(US, rel=0.01), pytest.approx(5 * MS, rel=0.01)]
-    assert (both.min_ns, both.max_ns) == (pytest.approx(US, rel=0.01), pytest.approx(5 * MS, rel=0.01))
+    assert both.min_ns == pytest.approx(US, rel=0.01)
+    assert both.max_ns == pytest.approx(5 * MS, rel=0.01)
     assert both.mean_ns == pytest.approx((3 * US + 5 * MS) / 4, rel=0.01)
     again = _core.Histogram(both.text())
     assert (again.count, again.stddev_ns) == (4, both.stddev_ns)

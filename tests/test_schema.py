@@ -50,11 +50,12 @@ def test_a_store_from_before_versions_opens_and_every_event_has_its_type(old_sto
         schema.Condition,
         schema.Drivers,
     }
-    assert all(schema.typed(record.info.engine) for record in records)
+    starts = [record.info.start for record in records]
+    assert [start.engine for start in starts if start] == ["io_uring", "sim", "sim", "files", "postgresql"]
     verified = records[0].of(schema.PhaseEnd)[1].verified
     assert verified is not None
     assert (verified.checked_blocks, verified.damaged_blocks) == (512, 0)
-    assert records[1].of(schema.PowerCut)[0].lost_writes > 0
+    assert (records[1].of(schema.PowerCut)[0].lost_writes or 0) > 0
 
 
 def test_what_loaders_said_in_words_has_its_name(old_store: Path) -> None:
@@ -75,9 +76,8 @@ def test_every_event_of_a_run_is_of_this_version(tmp_path: Path) -> None:
     assert main([*run, "--set", "power_cut_at=1s"]) == 0
     with Store(place) as store:
         record = store.record(1)
-    start = schema.typed(record.info.engine)
-    assert isinstance(start, schema.Start)
-    assert start.schema == schema.SCHEMA
+    assert record.info.start is not None
+    assert record.info.start.schema == schema.SCHEMA
     for event in record.events:
         again = msgspec.to_builtins(schema.typed(event))
         assert {key: again[key] for key in event} == event

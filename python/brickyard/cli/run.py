@@ -118,7 +118,7 @@ def run(
     if dry_run:
         check_place(store)
         wish.check()
-        aimed = _aim_models(targets, brick_changes, rebuild_rate, placing.size, engine) if modelled else None
+        aimed = _aim_models(targets, brick_changes, rebuild_rate, placing.size) if modelled else None
         return _dry_run(text, plan, targets, placing, aimed, by_fio=engine == "fio", as_json=json)
     if modelled:
         aimed = _aim_models(targets, brick_changes, rebuild_rate, placing.size)

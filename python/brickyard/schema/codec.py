@@ -29,7 +29,8 @@ def encode(value: msgspec.Struct) -> str:
 
 def typed(event: Mapping[str, Any]) -> Event:
     """An event out of a store of any version, or of a writer that makes plain documents."""
-    return msgspec.convert(upgraded(event), Event)
+    found: Event = msgspec.convert(upgraded(event), Event)
+    return found
 
 
 def tag_of(kind: type[msgspec.Struct]) -> str:

@@ -129,8 +129,9 @@ class PowerCut(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag
     drive_extents: int
     drives: int
     failed_requests: int
-    lost_promised: int = 0
-    lost_writes: int = 0
+    lost_promised: int | None = None
+    lost_writes: int | None = None
+    """Not counted by early versions, as are the next two."""
     oldest_lost: list[LostWrite] = msgspec.field(default_factory=list)
     target: int
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from brickyard.schema import tag_of, typed
+from brickyard.schema import Start, tag_of, typed
 
 Json = dict[str, Any]
 E = TypeVar("E", bound=msgspec.Struct)
@@ -81,6 +81,12 @@ class RunInfo:
     warnings: list[Json]
     invalid: str = ""
     """Why the run was not what it was meant to be: the condition did not last. Such a run is in no table of a study."""
+
+    @property
+    def start(self) -> Start | None:
+        """How requests reached the targets; None where the run ended before it began."""
+        event = typed(self.engine) if self.engine else None
+        return event if isinstance(event, Start) else None
 
 
 @dataclass(frozen=True, slots=True)
