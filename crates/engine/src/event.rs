@@ -3,7 +3,7 @@
 pub use record::event::*;
 
 use crate::control::Knobs;
-use crate::device::Entry;
+use crate::device::{Entry, Submissions};
 use crate::frames::FrameCounts;
 use crate::note::{Failure, Note};
 use crate::referee::Merged;
@@ -39,6 +39,14 @@ pub fn interval(
             load_percent: (knobs.load_percent > 0.0).then_some(knobs.load_percent),
         }),
     }
+}
+
+/// None where no loop has looked at a submission.
+pub fn depth_reached(loops: &[Submissions]) -> Option<DepthReached> {
+    let looked = || loops.iter().filter(|s| s.looks > 0);
+    let mean = |sum: fn(&Submissions) -> u64| looked().map(|s| sum(s) as f64 / s.looks as f64).sum();
+    let found = || DepthReached { in_flight: mean(|s| s.in_flight), at_once: mean(|s| s.at_once) };
+    looked().next().is_some().then(found)
 }
 
 impl From<FrameCounts> for FramesEnd {

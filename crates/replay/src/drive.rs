@@ -391,6 +391,7 @@ impl End<'_> {
             loops: 1,
             features: Vec::new(),
             loop_busy_share: (thread.user_ns as f64 / length_ns as f64).min(1.0),
+            depth: None,
             frames: Vec::new(),
             replay: Some(Box::new(ReplayEnd { drivers: vec![driver], by_stream: Vec::new() })),
         };

@@ -13,7 +13,7 @@ from brickyard.cli import options
 from brickyard.cli.compare import COMPARABLE, parse_share, write_pictures
 from brickyard.cli.output import emit, stdout, table
 from brickyard.cli.runs import since_unix_ns
-from brickyard.cli.selection import open_store
+from brickyard.cli.selection import open_store, readable
 from brickyard.errors import BadInputError
 from brickyard.store import Json
 from brickyard.study.keys import nearest
@@ -52,7 +52,7 @@ def history(
         if not chosen:
             known = sorted({path for run in runs for path in run.targets})
             raise BadInputError(f"{target}: no run on it in {kept.place}{nearest(target, known)}")
-        records = [kept.record(run) for run in chosen]
+        records = readable(kept, chosen)
     found = histories(records, figure, confidence=sure)
     pictures = _draw(found, output) if output else []
     if json:

@@ -19,6 +19,10 @@ UNSENT_SHARE_MAX = 0.01
 # Verification samples the data: where it looked at less than a tenth, nine in ten blocks may be damaged unseen.
 CHECKED_SHARE_MIN = 0.10
 
+# Where the storage has half of the requests at most, the figures are those of another depth on every scale of depths,
+# which go up by doubling.
+DEPTH_REACHED_SHARE = 0.5
+
 NO_ROOM = ("ENOSPC", "EDQUOT")
 
 DAMAGE_WORDS = {
@@ -245,6 +249,23 @@ def generator_words(end: Json) -> tuple[str, str]:
         f"the generator was the limit, not the storage: {figure}",
         "Use more workers, larger requests or a faster processor, and read the figures as a lower bound.",
     )
+
+
+def depth_reached(record: Json) -> Iterator[Json]:
+    """Phases whose requests end in the call that submits them, so that the storage never has as many as were asked."""
+    for end in rows(record, "phase_ends"):
+        depth = section(end, "depth")
+        asked_for, at_once = float(depth.get("in_flight") or 0), float(depth.get("at_once") or 0)
+        if not depth or at_once > DEPTH_REACHED_SHARE * asked_for:
+            continue
+        yield item(
+            "depth_not_reached",
+            "warning",
+            f"In {phase_name(record, int(end.get('phase') or 0))} the storage had {at_once:.1f} requests at once, not "
+            f"{asked_for:.1f}: requests ended inside the call that submits them, and each waited for those before it.",
+            'Use more workers, or engine = "psync" with a thread for each request, to reach the depth; read these '
+            f"figures as those of depth {max(1, round(at_once))}.",
+        )
 
 
 def verification(record: Json) -> Iterator[Json]:

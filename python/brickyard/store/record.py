@@ -6,19 +6,29 @@ Refusal: no arithmetic. Totals, percentiles and shares are the business of `bric
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from brickyard.errors import BadInputError
 from brickyard.schema import Start, tag_of, typed
 
 Json = dict[str, Any]
 E = TypeVar("E", bound=msgspec.Struct)
 
 
+class Histograms(Protocol):
+    """Where the histograms of a run's intervals are."""
+
+    def text(self, row: int) -> str: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """What one operation of one stream did in one interval, by one measure (service, response, lateness)."""
+    """What one operation of one stream did in one interval, by one measure (service, response, lateness).
+
+    `histograms` is None where nothing was measured, as when every request of the interval failed.
+    """
 
     phase: int
     stream: int
@@ -35,7 +45,14 @@ class Interval:
     p50_ns: int
     p99_ns: int
     max_ns: int
-    histogram: str
+    row: int = 0
+    histograms: Histograms | None = None
+
+    @property
+    def histogram(self) -> str:
+        """HdrHistogram V2 in base64, empty where nothing was measured. Read anew each time: a long run of many streams
+        has gigabytes of them, so nobody should keep more than one at a time."""
+        return self.histograms.text(self.row) if self.histograms else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +117,13 @@ class Record:
     events: list[Json] = field(default_factory=list)
 
     def of(self, kind: type[E]) -> list[E]:
-        """Events of one type, in order: `record.of(PhaseEnd)`."""
+        """Events of one type, in order: `record.of(PhaseEnd)`. Raises BadInputError where one of them is damaged."""
         tag = tag_of(kind)
-        return [found for event in self.events if event.get("event") == tag and isinstance(found := typed(event), kind)]
+        try:
+            found = [typed(event) for event in self.events if event.get("event") == tag]
+        except msgspec.ValidationError as error:
+            raise BadInputError(f"run {self.info.id}: its event {tag} is damaged: {error}") from error
+        return [event for event in found if isinstance(event, kind)]
 
     def events_of(self, kind: str) -> list[Json]:
         """The same as documents, for rooms that do not read the types yet."""

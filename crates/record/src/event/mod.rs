@@ -15,7 +15,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use interval::{CellEvent, Cpu, Interval, KnobEvent, Measure};
-pub use phase_end::{FramesEnd, PhaseEnd, ReplayDriver, ReplayEnd, SlowCall, SlowEvent, StreamCounts, VerifiedEvent};
+pub use phase_end::{
+    DepthReached, FramesEnd, PhaseEnd, ReplayDriver, ReplayEnd, SlowCall, SlowEvent, StreamCounts, VerifiedEvent,
+};
 pub use ramp::{RampEnd, RampStep};
 pub use start::{ClockFacts, PhaseFacts, Start, StreamFacts, TargetFacts};
 pub use words::{Bound, Counted, PhaseReason, RunOutcome, Timed};

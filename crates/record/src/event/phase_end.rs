@@ -32,6 +32,9 @@ pub struct PhaseEnd {
     /// What the devices of this phase were set up with.
     #[serde(default)]
     pub features: Vec<String>,
+    /// Absent where no submission was looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth: Option<DepthReached>,
     pub loop_busy_share: f64,
     /// Of every worker that plays or records video.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -42,6 +45,14 @@ pub struct PhaseEnd {
 
 fn unknown_bound() -> Bound {
     Bound::No
+}
+
+/// Requests in flight by our count, and how many of them the storage had at once: one that ends in the call that submits
+/// it keeps the next of its batch waiting. Means over looks, summed over the loops of a phase.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DepthReached {
+    pub in_flight: f64,
+    pub at_once: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
