@@ -46,7 +46,8 @@ COLUMNS: dict[str, type] = {
     "max_ns": int,
     "histogram": str,
 }
-_OF_INTERVAL = [name for name in COLUMNS if name in Interval.__slots__ and name not in ("phase", "stream")]
+_FIELDS = [*(name for name in Interval.__slots__ if name not in ("row", "histograms")), "histogram"]
+_OF_INTERVAL = [name for name in COLUMNS if name in _FIELDS and name not in ("phase", "stream")]
 
 
 def rows(records: list[Record]) -> Iterator[dict[str, Any]]:
@@ -77,7 +78,7 @@ def documents(records: list[Record]) -> list[dict[str, Any]]:
     return [
         {
             **run_document(record),
-            "intervals": [{name: getattr(item, name) for name in Interval.__slots__} for item in record.intervals],
+            "intervals": [{name: getattr(item, name) for name in _FIELDS} for item in record.intervals],
             "events": record.events,
         }
         for record in records
