@@ -219,6 +219,14 @@ class Cpu(msgspec.Struct, frozen=True, kw_only=True):
     user_ns: int
 
 
+class DepthReached(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests in flight by our count, and how many of them the storage had at once: one that ends in the call that
+    submits it keeps the next of its batch waiting. Means over looks, summed over the loops of a phase."""
+
+    at_once: float
+    in_flight: float
+
+
 class DriverShare(msgspec.Struct, frozen=True, kw_only=True):
     """One driver's part of an interval."""
 
@@ -335,6 +343,8 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
 
 class PhaseEnd(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="phase_end"):
     cpu: Cpu
+    depth: DepthReached | None = None
+    """Absent where no submission was looked at."""
     end_ns: int
     errors_by_errno: dict[str, int]
     """By errno's name, or of a database by SQLSTATE."""
