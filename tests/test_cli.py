@@ -102,6 +102,21 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert document == {"error": lines[0].removeprefix("brickyard: "), "exit_code": 2}
 
 
+@pytest.mark.parametrize(
+    ("target", "device"),
+    [(["--scratch", "."], "psync"), (["sim:wd2500jd"], "a modelled brick")],
+)
+def test_a_setting_without_effect_is_refused(
+    target: list[str], device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = ["run", "sqlio-random-read-4", *target, "--engine", "psync", "--set", "reap=8", "--size", "16MiB"]
+    assert main(asked) == 2
+    assert f"reap = 8 has no effect on {device}; remove it" in capsys.readouterr().err
+    assert main([*asked, "--dry-run"]) == 2
+    assert not any(tmp_path.iterdir())
+
+
 def test_bad_input_leaves_no_run_and_no_file_behind(filled: Path, tmp_path: Path) -> None:
     assert main(["run", "sqlio-random-read-4", "--scratch", str(tmp_path), "--size", "1KiB"]) == 2
     assert main(["run", "sqlio-random-write-4", "--scratch", str(tmp_path), "--set", "reap=0"]) == 2

@@ -498,6 +498,16 @@ def test_what_fio_cannot_express_is_refused_by_name(change: str, said: str, caps
     assert "can't be said in a fio job file" in err
 
 
+def test_batches_are_those_of_fio_or_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    show = ["profiles", "show", "sqlio-random-read-4", "--format", "fio", "--set", "reap=8"]
+    assert main(show) == 0
+    job = capsys.readouterr().out
+    assert "iodepth_batch_complete_min=8" in job
+    assert "iodepth_batch_complete_max=8" in job
+    assert main([*show, "--set", "engine=psync"]) == 2
+    assert "reap = 8 has no effect on psync" in capsys.readouterr().err
+
+
 def sample(**changes: Any) -> dict[str, Any]:
     bins = {"100000": 900, "200000": 90, "1000000": 10}
     latency = {"min": 99_000, "max": 1_010_000, "mean": 118_000.0, "stddev": 5.0, "N": 1000, "bins": bins}

@@ -35,7 +35,7 @@ pub struct Profile {
     #[serde(default = "one_second")]
     pub interval: Duration,
     /// A request outstanding for longer than this is named while it hangs.
-    #[serde(default = "fifteen_seconds")]
+    #[serde(default = "default_hang_after")]
     pub hang_after: Duration,
     /// End the run at the first failed request instead of counting it.
     #[serde(default)]
@@ -619,7 +619,7 @@ fn ten_seconds() -> Duration {
     Duration { ns: 10_000_000_000 }
 }
 /// SQLIOSim warns after 15 s; so does the watchdog.
-fn fifteen_seconds() -> Duration {
+pub fn default_hang_after() -> Duration {
     Duration { ns: 15_000_000_000 }
 }
 fn zipf_theta() -> f64 {

@@ -118,10 +118,10 @@ def run(
     if dry_run:
         check_place(store)
         wish.check()
-        aimed = _aim_models(targets, brick_changes, rebuild_rate, placing.size, engine) if modelled else None
+        aimed = _aim_models(targets, brick_changes, rebuild_rate, placing.size) if modelled else None
         return _dry_run(text, plan, targets, placing, aimed, by_fio=engine == "fio", as_json=json)
     if modelled:
-        aimed = _aim_models(targets, brick_changes, rebuild_rate, placing.size, engine)
+        aimed = _aim_models(targets, brick_changes, rebuild_rate, placing.size)
         with Store(store) as kept:
             return _measure(kept, text.name, plan, aimed, repeat, judge, as_json=json)
     _refuse_unnamed(text.name, plan, targets)
@@ -134,12 +134,10 @@ def run(
         return _measure(kept, text.name, plan, aimed, repeat, judge, by, wish, as_json=json)
 
 
-def _aim_models(
-    targets: tuple[str, ...], changes: list[str], rebuild_rate: str | None, size: str | None, engine: str | None
-) -> Aim:
+def _aim_models(targets: tuple[str, ...], changes: list[str], rebuild_rate: str | None, size: str | None) -> Aim:
     """Modelled bricks, with notes of what was asked for and has no effect on them."""
     aimed = aim_modelled(targets, changes, conditioning.parse_rate(rebuild_rate))
-    notes = conditioning.without_effect(targets[0], size, engine)
+    notes = conditioning.without_effect(targets[0], size)
     if rebuild_rate is not None and conditioning.idle_rate(bricks.resolved_of(aimed.targets, aimed.options)):
         notes.append("--rebuild-rate has no effect: nothing of the brick rebuilds, checks or initializes in this run")
     return replace(aimed, notes=(*aimed.notes, *notes))

@@ -48,7 +48,17 @@ def _global(plan: Json) -> list[str]:
         "thread",
         "randrepeat=1",
         "invalidate=1" if plan["cache"] == "cold" else "invalidate=0",
+        *_batches(plan["reap"], engine),
     ]
+
+
+def _batches(reap: int, engine: str) -> list[str]:
+    """How many completions fio waits for at once (fio(1), iodepth_batch_complete_min)."""
+    if reap == 1:
+        return []
+    if engine == "psync":
+        raise BadInputError(f"reap = {reap} has no effect on psync; remove it")
+    return [f"iodepth_batch_complete_min={reap}", f"iodepth_batch_complete_max={reap}"]
 
 
 def _refuse_phase(phase: Json) -> None:
