@@ -12,6 +12,7 @@ from itertools import groupby
 from statistics import fmean, median, pstdev
 
 from brickyard import _core
+from brickyard.analysis.imported import as_imported, imported_figures
 from brickyard.analysis.latency import Latency, latency_of
 from brickyard.store import CHAINS, METADATA, Interval, IntervalCost, Json, Record
 
@@ -159,6 +160,9 @@ def _totals(record: Record, phase: int, stream: int, operation: str, items: list
     starts = {span.start_ns for span in spans}
     rated = [item for item in once if item.start_ns in starts]
     found = {measure: latency_of(item for item in items if item.measure == measure) for measure in MEASURES}
+    printed = imported_figures(record, phase, stream, operation) if record.info.engine.get("engine") == "fio" else None
+    if printed is not None and (service := found["service"]) is not None:
+        found["service"] = as_imported(service, printed)
     return Totals(
         phase=phase,
         phase_name=phase_name(record, phase),

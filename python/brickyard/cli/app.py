@@ -43,7 +43,7 @@ for _verb, _place, _help, _group in (
     ("baseline", "compare:baseline_app", "Runs that later ones are held against.", LOOK),
     ("history", "history:history", "A target's figures over time, and where they changed.", LOOK),
     ("report", "report:report", "An HTML report with pictures, of runs or a study.", LOOK),
-    ("export", "export:export", "Runs as CSV, JSON or Parquet.", LOOK),
+    ("export", "export:export", "Runs as CSV, Parquet, JSON, HdrHistogram log, Prometheus text.", LOOK),
     ("array", "array:app", "Arrays: states, members, rebuilds, and what is done to them.", HOST),
     ("doctor", "doctor:doctor", "What this host can and cannot measure, and why.", HOST),
 ):

@@ -57,6 +57,15 @@ def request(shares: dict[int, float]) -> Any:
     return [{"size": size(item), "share": share / total * 100} for item, share in shares.items()]
 
 
+def request_by_operation(sizes: dict[str, dict[int, float]]) -> list[Json]:
+    """A mix for each operation; the shares of each sum to 100."""
+    return [
+        {"size": size(item), "share": share / sum(shares.values()) * 100, "of": name}
+        for name, shares in sizes.items()
+        for item, share in shares.items()
+    ]
+
+
 def operations(read: float, trim: float = 0) -> Json:
     named = {"read": read, "write": 100 - read - trim, "trim": trim}
     return {key: share for key, share in named.items() if share or key == "read"}
