@@ -71,7 +71,7 @@ def import_fio_command(name: str, words: list[str]) -> Imported:
     return import_jobs(name, read_command_line(words), "fio command line")
 
 
-def import_jobs(name: str, jobs: list[Job], source: str) -> Imported:
+def import_jobs(name: str, jobs: list[Job], source: str, title: str | None = None) -> Imported:
     state = _Import()
     phases: list[Json] = []
     for group in _groups(jobs):
@@ -80,8 +80,9 @@ def import_jobs(name: str, jobs: list[Job], source: str) -> Imported:
             phases.append({**phase, "name": _unique(phase["name"], phases)})
         for load in loads:
             phases += _verifying(load, phases)
-    about = [f"Imported from a {source.removesuffix(f' {name}')}.", *state.notes]
-    made = toml_text.profile_text(name, f"fio: {name}", source, about, phases, **state.top)
+    about = [f"Imported from a {source.removesuffix(f' {name}')}."] if title is None else []
+    about += state.notes
+    made = toml_text.profile_text(name, title or f"fio: {name}", source, about, phases, **state.top)
     return Imported(made, state.targets, state.notes)
 
 
@@ -215,7 +216,7 @@ def _phases(state: _Import, loads: list[_Load]) -> list[Json]:
             state.note("A pause in which no job runs is left out.")
             continue
         streams = [stream for load in at_work for stream in load.streams]
-        made.append({"name": f"from-{begin / 1e6:g}s", "duration": f"{end - begin}us", "stream": streams})
+        made.append({"name": f"from-{begin / 1e6:g}s", "duration": toml_text.duration(end - begin), "stream": streams})
     return made
 
 

@@ -38,7 +38,7 @@ class Ends:
         return self.start_us + self.duration_us
 
     def lasting(self, duration_us: int) -> Ends:
-        return replace(self, duration_us=duration_us, limits={"duration": f"{duration_us}us"})
+        return replace(self, duration_us=duration_us, limits={"duration": toml_text.duration(duration_us)})
 
 
 def read_ends(options: dict[str, str], *, depth: int, clones: int, lanes: int) -> Ends:
@@ -48,7 +48,7 @@ def read_ends(options: dict[str, str], *, depth: int, clones: int, lanes: int) -
     start_us = _start(options)
     runtime = fio_time_us("runtime", options.get("runtime", "0"), default="s")
     if runtime:
-        limits["duration"] = f"{runtime}us"
+        limits["duration"] = toml_text.duration(runtime)
     if not (runtime and fio_flag("time_based", options.get("time_based", "0"))):
         limits |= _amount(options, clones, lanes)
     if "fill_device" in options and not is_harmless("fill_device", options["fill_device"]):
@@ -60,7 +60,7 @@ def read_ends(options: dict[str, str], *, depth: int, clones: int, lanes: int) -
     if "max_latency" in options:
         limits["stop"] = {
             "when": "max",
-            "above": f"{fio_time_us('max_latency', options['max_latency'], default='us')}us",
+            "above": toml_text.duration(fio_time_us("max_latency", options["max_latency"], default="us")),
         }
     if "steadystate" in options:
         limits["steady"] = _steady(options)
@@ -68,7 +68,7 @@ def read_ends(options: dict[str, str], *, depth: int, clones: int, lanes: int) -
             warmup = max(warmup, ramp)
             notes.append("ss_ramp is warm-up here, in no figure; fio keeps it in its figures.")
     if warmup:
-        limits["warmup"] = f"{warmup}us"
+        limits["warmup"] = toml_text.duration(warmup)
     return Ends(start_us, runtime, limits, tuple(notes))
 
 
@@ -99,9 +99,9 @@ def _latency(options: dict[str, str], depth: int) -> Json:
         raise BadInputError(f"latency_percentile={percent:g}: there are {', '.join(f'{p:g}' for p in FIGURES)}")
     window = fio_time_us("latency_window", options.get("latency_window", "1s"), default="us")
     target = fio_time_us("latency_target", options["latency_target"], default="us")
-    found: Json = {"stop": {"when": FIGURES[percent], "above": f"{target}us"}}
+    found: Json = {"stop": {"when": FIGURES[percent], "above": toml_text.duration(target)}}
     if depth > 1:
-        found["ramp"] = {"knob": "depth", "from": 1, "to": depth, "factor": 2, "every": f"{window}us"}
+        found["ramp"] = {"knob": "depth", "from": 1, "to": depth, "factor": 2, "every": toml_text.duration(window)}
     return found
 
 
@@ -127,7 +127,7 @@ def _steady(options: dict[str, str]) -> Json:
         raise BadInputError(f"steadystate: {rounds} looks within steadystate_duration; there are {low} to {high} here")
     return {
         "measure": measures[measure],
-        "round": f"{every}us",
+        "round": toml_text.duration(every),
         "rounds": rounds,
         # No look further than the limit from the mean means a range of at most twice the limit.
         "range": 100 if is_slope else min(100, 2 * share),

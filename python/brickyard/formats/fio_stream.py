@@ -273,7 +273,7 @@ def _pace(options: dict[str, str], ops: Json, sizes: Sizes, jobs: int, notes: li
     think = fio_time_us("thinktime", options.get("thinktime", "0"), default="us")
     rates = _rates(options, sizes)
     if rates is None:
-        return {"think": f"{think}us"} if think else {}
+        return {"think": toml_text.duration(think)} if think else {}
     if think:
         raise BadInputError("thinktime with rate: a request here is due by its rate or after a pause, not by both")
     process = options.get("rate_process", "linear")
@@ -284,7 +284,7 @@ def _pace(options: dict[str, str], ops: Json, sizes: Sizes, jobs: int, notes: li
     notes.append("Rates are open loops: a late request keeps its due time, where fio would begin counting late.")
     found: Json = {"pace": {"loop": "open", "rate": float(total * jobs), "arrivals": arrivals}}
     if len(rates) > 1:
-        shares = {name: rate / total * 100 for name, rate in rates.items()}
+        shares = {name: round(rate / total * 100, 9) for name, rate in rates.items()}
         if any(abs(shares[name] - ops[name]) > 1e-6 for name in shares):
             each = " and ".join(f"{rate * jobs:g} {name}s/s" for name, rate in rates.items())
             notes.append(f"fio's rate holds for each direction, {each}, so it decides the mix.")
