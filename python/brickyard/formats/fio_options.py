@@ -144,8 +144,8 @@ NOTED = {
     "fixedbufs": "how buffers are registered is chosen here",
     "registerfiles": "how files are registered is chosen here",
     "nonvectored": "which system call is used is chosen here",
-    "rate_min": "not judged here; --require iops>=… does",
-    "rate_iops_min": "not judged here; --require iops>=… does",
+    "rate_min": "not judged here; --ruler does",
+    "rate_iops_min": "not judged here; --ruler does",
     "thinktime_spin": "the pause does not use CPU here",
     "write_hint": "no lifetime hint is given",
     **dict.fromkeys(
