@@ -15,8 +15,11 @@ from hypothesis import strategies as st
 
 from brickyard import profiles
 from brickyard.analysis.load_curve import (
+    Bend,
     CurvePoint,
+    Knee,
     Limit,
+    capacity,
     curve_point,
     knee,
     samples_needed,
@@ -24,6 +27,7 @@ from brickyard.analysis.load_curve import (
     usable,
     weakest_search,
 )
+from brickyard.cli import main
 from brickyard.cli.load_curve import _limit_line, parse_levels, parse_limit
 from brickyard.errors import BadInputError
 from brickyard.report.load_curve import load_curve as picture_of
@@ -59,28 +63,61 @@ def queue(
 def test_the_knee_of_a_single_queue_is_at_half_its_capacity() -> None:
     # Power is a (c - a), greatest at a = c / 2: Kleinrock's own example.
     found = knee(queue())
-    assert found is not None
-    assert found.offered_per_s == 500
+    assert found.point is not None
+    assert found.point.offered_per_s == 500
+    assert found.bend is Bend.SEEN
 
 
 def test_the_knee_does_not_depend_on_how_far_beyond_saturation_was_measured() -> None:
     beyond = point(1100, 900 * MS, achieved_per_s=1000.0)
     assert beyond.overloaded
-    assert knee([*queue(), beyond]) == knee(queue())
+    assert knee([*queue(), beyond]).point == knee(queue()).point
 
 
-def test_a_flat_curve_has_its_knee_at_its_end_and_two_points_have_none() -> None:
+def test_a_flat_curve_has_no_knee_before_a_rate_that_it_does_not_keep_up_with() -> None:
     flat = [point(rate, MS) for rate in (100.0, 200.0, 300.0)]
-    assert knee(flat) == flat[-1]
-    assert knee(flat[:2]) is None
-    assert knee([]) is None
+    assert knee(flat) == Knee(Bend.NOT_REACHED, None, flat[-1])
+    assert knee(queue(shares=(10, 20, 30, 40, 50))).bend is Bend.NOT_REACHED
+    assert capacity(flat) is None
+    beyond = point(400, 90 * MS, achieved_per_s=310.0)
+    assert knee([*flat, beyond]) == Knee(Bend.SEEN, flat[-1], beyond)
+    assert capacity([*flat, beyond]) == beyond
+    assert knee(flat[:2]).bend is Bend.TOO_FEW
+    assert knee([]).bend is Bend.TOO_FEW
+
+
+def test_a_curve_that_is_bent_from_its_first_rate_has_its_knee_below() -> None:
+    assert knee(queue(shares=(60, 70, 80, 90))).bend is Bend.BELOW
+
+
+@pytest.mark.parametrize(
+    ("further", "bend", "said"),
+    [((), "not reached", "the search ended before saturation, at "), (("--max-rate", "5000"), "seen", "knee: 7")],
+)
+def test_a_search_that_ends_before_saturation_says_where_to_go_on(
+    further: tuple[str, ...], bend: str, said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    asked = ["load-curve", "sqlio-random-read-4", "sim:terraserver-2003", "--each", "5s", *further]
+    assert main([*asked, "--json", "-o", str(tmp_path / "r")]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["bend"] == bend
+    assert (document["knee"] is None) == (document["capacity_per_s"] is None) == (not further)
+    for drawn in document["points"]:
+        # Arrivals are random: what exceeds the offered rate is chance, and no more than that.
+        assert drawn["achieved_per_s"] <= drawn["offered_per_s"] * (1 + 3 / drawn["requests"] ** 0.5)
+    assert main([*asked, "-o", str(tmp_path / "r")]) == 0
+    shown = capsys.readouterr().out
+    assert said in shown
+    assert ("go on with --max-rate" in shown) == (not further)
+    assert "it is not the capacity" in " ".join(shown.split())
 
 
 @given(st.lists(st.tuples(st.integers(1, 10**6), st.integers(1, 10**9)), min_size=3, max_size=20))
 def test_no_other_point_has_more_power_than_the_knee(pairs: list[tuple[int, int]]) -> None:
     points = [point(float(rate), float(mean)) for rate, mean in pairs]
-    found = knee(points)
-    assert found is not None
+    found = knee(points).point
+    if found is None:
+        return
     assert found.mean_ns is not None
     assert all(found.achieved_per_s / found.mean_ns >= p.achieved_per_s / (p.mean_ns or 1) for p in points)
 
@@ -210,7 +247,7 @@ def test_limits_and_levels_are_read_or_refused() -> None:
 
 def test_the_picture_names_knee_and_limit() -> None:
     points = [*queue(), point(1100, 900 * MS, achieved_per_s=1000.0)]
-    drawn = picture_of(points, knee(points), Limit("p99", 20 * MS))
+    drawn = picture_of(points, knee(points).point, Limit("p99", 20 * MS))
     for text in ("knee", "limit of the p99", "offered rate in 1/s", "hollow: overloaded", "response time"):
         assert text in drawn.svg
     assert "the knee is at 500 a second" in drawn.alt_text

@@ -176,7 +176,7 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     with Store(tmp_path / "runs.db") as store:
         run = add_run(store, [interval(0, SECOND, cell([MS] * 20))])
         record = store.record(run)
-    with pytest.raises(BadInputError, match="report cannot be written"):
+    with pytest.raises(BadInputError, match="is no directory; name a folder"):
         write_report([record], None, tmp_path / "file")
     assert default_directory([record], None).name.startswith("brickyard-report-20")
 

@@ -84,7 +84,7 @@ def test_leftovers_of_killed_runs_are_taken_away_and_nothing_else(asked: str | N
     with locked.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with scratch.scratch_file(directory, 64 << 20) as made:
-            assert sorted(home.iterdir()) == sorted([alive, locked, other, theirs])
+            assert sorted(home.iterdir()) == sorted([alive, locked, made.path, other, theirs])
     assert made.notes[0] == f"removed {dead} (4 KiB), the scratch file of a run that was killed"
 
 
@@ -94,5 +94,5 @@ def test_what_was_kept_is_no_leftover(tmp_path: Path) -> None:
         with scratch.scratch_file(tmp_path, 64 << 20, keep=True) as made:
             made.path.write_bytes(scratch.HEADER_MAGIC)
             kept.append(made.path)
-    with scratch.scratch_file(tmp_path, 64 << 20):
-        assert sorted(tmp_path.iterdir()) == kept
+    with scratch.scratch_file(tmp_path, 64 << 20) as made:
+        assert sorted(tmp_path.iterdir()) == [*kept, made.path]

@@ -5,6 +5,8 @@ Refusal: no wrapping of programming mistakes; those stay what they are, and the 
 
 from __future__ import annotations
 
+from brickyard.printable import printable
+
 DONE = 0
 FAILED = 1
 BAD_INPUT = 2
@@ -24,5 +26,5 @@ class BadInputError(BrickyardError):
 
 
 def one_line(text: object) -> str:
-    """Joins the lines of a message, so that an error is always one line."""
-    return " ".join(str(text).split())
+    """Joins the lines of a message, so that an error is always one line, and shows controls in it by signs."""
+    return printable(" ".join(str(text).split()))

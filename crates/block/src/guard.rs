@@ -11,7 +11,7 @@ mod signatures;
 pub use header::{DATA_START_BYTES, HEADER_BYTES, Header, claim, new_uuid, read_header, write_header};
 
 use in_use::Device;
-use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::fs::{Access as Permission, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
@@ -253,29 +253,57 @@ fn check_block(path: &Path, file: &File, stat: &Stat, consent: &Consent) -> Resu
     }
 }
 
-/// Makes a file that begins with our header and has room for the data.
-fn create(path: &Path, data_bytes: u64) -> Result<(File, Header), GuardError> {
+/// Whether a file that is missing could be made now, with room for so much data; nothing is made.
+pub fn could_create(path: &Path, data_bytes: u64) -> Result<(), GuardError> {
+    let directory = directory_for(path, whole_size(path, data_bytes)?)?;
+    let may = rustix::fs::accessat(&directory, ".", Permission::WRITE_OK | Permission::EXEC_OK, AtFlags::EACCESS);
+    may.map_err(|errno| open_refusal(path, None, Access::Write, errno))?;
+    match std::fs::symlink_metadata(path) {
+        Err(_) => Ok(()),
+        Ok(_) => {
+            Err(refuse(format!("{}: is a symbolic link to nothing; name a file, or remove the link", path.display())))
+        }
+    }
+}
+
+fn whole_size(path: &Path, data_bytes: u64) -> Result<u64, GuardError> {
     let name = path.display();
     if data_bytes == 0 {
         return Err(refuse(format!("{name}: cannot be made with room for 0 bytes; give it a size")));
     }
-    let size_bytes = data_bytes
-        .checked_add(DATA_START_BYTES)
-        .filter(|size| i64::try_from(*size).is_ok())
-        .ok_or_else(|| refuse(format!("{name}: {data_bytes} bytes are more than a file can have; give it less")))?;
-    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let room = match rustix::fs::statvfs(parent) {
-        Ok(fs) => fs.f_bavail.saturating_mul(fs.f_frsize),
-        Err(Errno::NOENT) => {
-            return Err(refuse(format!("{name}: its directory does not exist; make it, or choose another path")));
-        }
-        Err(errno) => return Err(open_refusal(path, None, Access::Write, errno)),
+    let size_bytes = data_bytes.checked_add(DATA_START_BYTES).filter(|size| i64::try_from(*size).is_ok());
+    size_bytes.ok_or_else(|| refuse(format!("{name}: {data_bytes} bytes are more than a file can have; give it less")))
+}
+
+/// The directory for a new file, if it may hold one and has the room.
+fn directory_for(path: &Path, size_bytes: u64) -> Result<File, GuardError> {
+    let name = path.display();
+    let failed = |error: io::Error| match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NOENT) => refuse(format!("{name}: its directory does not exist; make it, or choose another path")),
+        errno => open_refusal(path, None, Access::Write, errno.unwrap_or(Errno::IO)),
     };
+    let directory = place::directory(path.parent().unwrap_or(Path::new(""))).map_err(failed)?;
+    if let Some(why) = place::kernels(&directory).map_err(failed)? {
+        return Err(refuse(format!(
+            "{name}: does not exist, and its directory {why}, so no file is made; check the path"
+        )));
+    }
+    let fs = rustix::fs::fstatvfs(&directory).map_err(|errno| failed(errno.into()))?;
+    let room = fs.f_bavail.saturating_mul(fs.f_frsize);
     if room < size_bytes {
         return Err(no_space(path, size_bytes, Some(room)));
     }
+    Ok(directory)
+}
+
+/// Makes a file that begins with our header and has room for the data.
+fn create(path: &Path, data_bytes: u64) -> Result<(File, Header), GuardError> {
+    let name = path.display();
+    let size_bytes = whole_size(path, data_bytes)?;
+    let directory = directory_for(path, size_bytes)?;
+    let last = path.file_name().ok_or_else(|| refuse(format!("{name}: names no file; name one")))?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let file = match rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR) {
+    let file = match rustix::fs::openat(&directory, last, flags, Mode::RUSR | Mode::WUSR) {
         Ok(file) => File::from(file),
         Err(Errno::EXIST) if path.exists() => {
             return Err(refuse(format!("{name}: was made by another process meanwhile; try again")));
@@ -291,17 +319,19 @@ fn create(path: &Path, data_bytes: u64) -> Result<(File, Header), GuardError> {
         let header = Header { uuid, data_bytes, seed: 0, filled_bytes: 0 };
         write_header(&file, &header).map(|()| header)
     });
-    made.map(|header| (file, header)).map_err(|error| {
-        // Only what was made three lines up is removed; a second failure would hide the first.
-        let _ = std::fs::remove_file(path);
-        match error.raw_os_error().map(Errno::from_raw_os_error) {
-            Some(Errno::NOSPC | Errno::DQUOT) => no_space(path, size_bytes, None),
-            Some(Errno::FBIG) => refuse(format!(
-                "{name}: {} is more than its file system or the limit of the process allows; give it less",
-                plan::format_bytes(size_bytes)
-            )),
-            _ => failed(path, "making the file", error),
-        }
+    let error = match made {
+        Ok(header) => return Ok((file, header)),
+        Err(error) => error,
+    };
+    // Only what was made a moment ago is removed; a second failure would hide the first.
+    let _ = place::remove(&directory, last, &file);
+    Err(match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NOSPC | Errno::DQUOT) => no_space(path, size_bytes, None),
+        Some(Errno::FBIG) => refuse(format!(
+            "{name}: {} is more than its file system or the limit of the process allows; give it less",
+            plan::format_bytes(size_bytes)
+        )),
+        _ => failed(path, "making the file", error),
     })
 }
 

@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use crate::clock::Clock;
 use crate::guard::{Access, Consent, DATA_START_BYTES, GuardError, Guarded, Header, TargetKind};
-use crate::guard::{claim, new_uuid, open, read_header, when_released, write_header};
+use crate::guard::{claim, could_create, new_uuid, open, read_header, when_released, write_header};
 use crate::storage::{Opened, Storage};
 
 /// What the user allows and wishes, beside the profile.
@@ -61,13 +61,7 @@ fn refuse(message: String) -> GuardError {
 
 /// Opens everything that a run needs and checks that it can run. A file that this created is removed if it can't.
 pub fn prepare(profile: Profile, paths: &[String], options: &Options) -> Result<Session, GuardError> {
-    let wanted = profile.target_count();
-    if paths.len() != wanted {
-        return Err(refuse(format!(
-            "the profile speaks of {wanted} target(s), {} given; name one path for each",
-            paths.len()
-        )));
-    }
+    check_count(&profile, paths)?;
     let mut targets: Vec<Target> = Vec::new();
     let mut ready = || -> Result<(Arc<Storage>, Clock), GuardError> {
         for path in paths {
@@ -76,9 +70,7 @@ pub fn prepare(profile: Profile, paths: &[String], options: &Options) -> Result<
         // Only tried here; what is kept is for the run itself.
         let tried = |t: &Target| TargetArea { keep_dir: None, ..t.area.clone() };
         let areas: Vec<TargetArea> = targets.iter().map(tried).collect();
-        for phase in 0..profile.phase.len() {
-            build_lanes(&profile, phase, &areas, &mut Verifiers::new(0)).map_err(refuse)?;
-        }
+        try_lanes(&profile, &areas)?;
         let clock = Clock::start();
         let opened: Vec<Opened> = targets.iter().map(Target::opened).collect::<Result<_, _>>()?;
         let storage = Storage::new(opened, &profile, clock).map_err(refuse)?;
@@ -97,23 +89,37 @@ pub fn prepare(profile: Profile, paths: &[String], options: &Options) -> Result<
         Err(error) => {
             for target in targets.iter().filter(|t| t.created) {
                 // It holds nothing yet; the error that is told matters more than one of the removal.
-                let _ = std::fs::remove_file(&target.path);
+                let _ = place::remove_path(&target.path, &target.guarded.file);
             }
             Err(error)
         }
     }
 }
 
-fn open_target(profile: &Profile, path: &Path, options: &Options) -> Result<Target, GuardError> {
-    let named = options.overwrite.iter().any(|o| same_path(o, path));
-    let consent = Consent { overwrite: named, destroys_data: options.destroys_data };
+/// A target that is open and ours, or will be once it is claimed.
+pub struct Taken {
+    pub guarded: Guarded,
+    /// It did not exist before.
+    pub created: bool,
+    /// Its header has not been written yet.
+    pub claims: bool,
+}
+
+impl Taken {
+    /// Writes the header of what has none yet: the first write, after the last thing that could refuse it.
+    pub fn claim(&self, path: &Path) -> Result<(), GuardError> {
+        match &self.guarded.header {
+            Some(header) if self.claims => write_claim(path, &self.guarded, header),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Opens a target through the guard, and for writing sees to it that nobody else writes it as long as it is open.
+pub fn take(path: &Path, access: Access, direct: bool, options: &Options) -> Result<Taken, GuardError> {
     let created = options.create_bytes.is_some() && !path.exists();
-    // What is ours or given to us may be filled, so it is opened for writing even where the load only reads.
-    let unfilled = !profile.writes() && profile.fill == FillChoice::Auto && (named || ours_unfilled(path));
-    let access = if profile.writes() || created || unfilled { Access::Write } else { Access::Read };
-    let direct = profile.io == IoMode::Direct;
     let create_bytes = options.create_bytes.map(|b| b.next_multiple_of(DATA_START_BYTES));
-    let mut guarded = open(path, access, direct, create_bytes, &consent)?;
+    let mut guarded = open(path, access, direct, create_bytes, &consent(path, options))?;
     if access == Access::Write && guarded.kind == TargetKind::File {
         lock_file(path, &guarded.file)?;
     }
@@ -121,6 +127,82 @@ fn open_target(profile: &Profile, path: &Path, options: &Options) -> Result<Targ
     if claims {
         guarded.header = Some(header_for(path, &guarded)?);
     }
+    Ok(Taken { guarded, created, claims })
+}
+
+/// Whether a run could begin, by every check that [`prepare`] makes; nothing is made, written or filled.
+///
+/// A target that is yet to be made counts as a file of its size; whether its file system takes direct transfers shows
+/// only when it is there.
+pub fn check(profile: &Profile, paths: &[String], options: &Options) -> Result<(), GuardError> {
+    check_count(profile, paths)?;
+    let mut areas = Vec::new();
+    let mut opened = Vec::new();
+    for path in paths {
+        let place = Path::new(path);
+        match options.create_bytes.map(|bytes| bytes.next_multiple_of(DATA_START_BYTES)) {
+            Some(bytes) if !place.exists() => {
+                could_create(place, bytes)?;
+                areas.push(area_to_be(path, bytes, options));
+            }
+            _ => {
+                let target = open_target(profile, place, &Options { verify_keep: None, ..options.clone() })?;
+                opened.push(target.opened()?);
+                areas.push(target.area);
+            }
+        }
+    }
+    try_lanes(profile, &areas)?;
+    if opened.len() == paths.len() {
+        Storage::new(opened, profile, Clock::start()).map_err(refuse)?;
+    }
+    Ok(())
+}
+
+fn area_to_be(path: &str, length_bytes: u64, options: &Options) -> TargetArea {
+    TargetArea {
+        path: path.to_string(),
+        start_bytes: DATA_START_BYTES,
+        length_bytes,
+        align_bytes: 1,
+        writable: true,
+        carries_data: true,
+        scratch_dir: options.scratch_dir.clone().unwrap_or_else(std::env::temp_dir),
+        keep_dir: None,
+    }
+}
+
+fn check_count(profile: &Profile, paths: &[String]) -> Result<(), GuardError> {
+    let wanted = profile.target_count();
+    if paths.len() == wanted {
+        return Ok(());
+    }
+    Err(refuse(format!("the profile speaks of {wanted} target(s), {} given; name one path for each", paths.len())))
+}
+
+fn try_lanes(profile: &Profile, areas: &[TargetArea]) -> Result<(), GuardError> {
+    for phase in 0..profile.phase.len() {
+        build_lanes(profile, phase, areas, &mut Verifiers::new(0)).map_err(refuse)?;
+    }
+    Ok(())
+}
+
+fn consent(path: &Path, options: &Options) -> Consent {
+    let named = options.overwrite.iter().any(|o| same_path(o, path));
+    Consent { overwrite: named, destroys_data: options.destroys_data }
+}
+
+fn access_for(profile: &Profile, path: &Path, options: &Options) -> Access {
+    let created = options.create_bytes.is_some() && !path.exists();
+    // What is ours or given to us may be filled, so it is opened for writing even where the load only reads.
+    let given = consent(path, options).overwrite || ours_unfilled(path);
+    let unfilled = !profile.writes() && profile.fill == FillChoice::Auto && given;
+    if profile.writes() || created || unfilled { Access::Write } else { Access::Read }
+}
+
+fn open_target(profile: &Profile, path: &Path, options: &Options) -> Result<Target, GuardError> {
+    let access = access_for(profile, path, options);
+    let Taken { guarded, created, claims } = take(path, access, profile.io == IoMode::Direct, options)?;
     let (start_bytes, length_bytes) = match &guarded.header {
         Some(header) => (DATA_START_BYTES, header.data_bytes.min(guarded.size_bytes.saturating_sub(DATA_START_BYTES))),
         None => (0, guarded.size_bytes),
@@ -142,9 +224,16 @@ fn open_target(profile: &Profile, path: &Path, options: &Options) -> Result<Targ
 fn kept_in(options: &Options, guarded: &Guarded) -> Result<Option<PathBuf>, GuardError> {
     let (Some(directory), Some(header)) = (&options.verify_keep, &guarded.header) else { return Ok(None) };
     let name: String = header.uuid.iter().map(|byte| format!("{byte:02x}")).collect();
-    let place = directory.join(name);
-    std::fs::create_dir_all(&place).map_err(|e| refuse(format!("{}: cannot be made: {e}", place.display())))?;
-    Ok(Some(place))
+    let place = directory.join(&name);
+    let refused = |why: String| refuse(format!("{}: {why}; name another place", place.display()));
+    let found = place::directory(directory).map_err(|e| refused(format!("cannot be made: {e}")))?;
+    if let Some(why) = place::kernels(&found).map_err(|e| refused(e.to_string()))? {
+        return Err(refused(why));
+    }
+    match rustix::fs::mkdirat(&found, &*name, rustix::fs::Mode::RWXU) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(Some(place)),
+        Err(e) => Err(refused(format!("cannot be made: {e}"))),
+    }
 }
 
 /// Two runs that write one file would measure each other. Devices are opened exclusively anyway.
@@ -182,6 +271,13 @@ fn header_for(path: &Path, guarded: &Guarded) -> Result<Header, GuardError> {
     Ok(Header { uuid, data_bytes, seed: 0, filled_bytes: 0 })
 }
 
+fn write_claim(path: &Path, guarded: &Guarded, header: &Header) -> Result<(), GuardError> {
+    claim(&guarded.file, guarded.size_bytes, header).map_err(|e| GuardError {
+        message: format!("{}: its header could not be written: {e}", path.display()),
+        bad_input: false,
+    })
+}
+
 impl Target {
     fn opened(&self) -> Result<Opened, GuardError> {
         let file = self.guarded.file.try_clone().map_err(|e| refuse(format!("{}: {e}", self.path.display())))?;
@@ -196,10 +292,7 @@ impl Target {
 
     fn claim(&self) -> Result<(), GuardError> {
         let Some(header) = &self.guarded.header else { return Ok(()) };
-        claim(&self.guarded.file, self.guarded.size_bytes, header).map_err(|e| GuardError {
-            message: format!("{}: its header could not be written: {e}", self.path.display()),
-            bad_input: false,
-        })
+        write_claim(&self.path, &self.guarded, header)
     }
 
     /// Bytes of the data region that were never written, where that is known and may be mended.

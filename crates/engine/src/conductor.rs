@@ -424,9 +424,9 @@ impl<D: Devices> Conductor<'_, D> {
                     progress.knobs = knobs;
                     progress.control.set_knobs(knobs);
                 }
-                Decision::Steady { reached, at_ns, mean, range_percent, slope_percent } => {
+                Decision::Steady { reached, from_ns, at_ns, mean, range_percent, slope_percent } => {
                     let phase = progress.phase;
-                    (self.emit)(Event::Steady { phase, at_ns, reached, mean, range_percent, slope_percent });
+                    (self.emit)(Event::Steady { phase, from_ns, at_ns, reached, mean, range_percent, slope_percent });
                 }
             }
         }

@@ -66,8 +66,10 @@ pub enum Event {
         lost_promised: u64,
         oldest_lost: Vec<LostWrite>,
     },
+    /// The state over a window of rounds, from `from_ns` to `at_ns`, was reached or left again.
     Steady {
         phase: usize,
+        from_ns: u64,
         at_ns: u64,
         reached: bool,
         mean: f64,

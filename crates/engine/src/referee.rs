@@ -38,9 +38,10 @@ pub enum Decision {
     Step(RampStep),
     /// What the ramp's search came to.
     Found(RampEnd),
-    /// The steady state was reached, or left again.
+    /// The steady state was reached, or left again, over the rounds from `from_ns` to `at_ns`.
     Steady {
         reached: bool,
+        from_ns: u64,
         at_ns: u64,
         mean: f64,
         range_percent: f64,
@@ -138,10 +139,16 @@ pub fn figure_of(figure: Figure, cells: &CellSet, service: bool) -> u64 {
     all.percentile_ns(percentile)
 }
 
+/// The measure over one round, and where the round began.
+struct Round {
+    start_ns: u64,
+    value: f64,
+}
+
 /// Both criteria of SNIA's Solid State Storage Performance Test Specification over a window of rounds.
 struct SteadyJudge {
     rule: Steady,
-    rounds: Vec<f64>,
+    rounds: Vec<Round>,
     reached: bool,
     round_ns: u64,
     requests: u64,
@@ -168,11 +175,12 @@ impl SteadyJudge {
             return;
         }
         let seconds = self.round_ns as f64 / 1e9;
-        self.rounds.push(match self.rule.measure {
+        let value = match self.rule.measure {
             SteadyMeasure::Iops => self.requests as f64 / seconds,
             SteadyMeasure::Throughput => self.bytes as f64 / seconds,
             SteadyMeasure::MeanService => self.service_ns / (self.requests.max(1)) as f64,
-        });
+        };
+        self.rounds.push(Round { start_ns: interval.end_ns - self.round_ns, value });
         (self.round_ns, self.requests, self.bytes, self.service_ns) = (0, 0, 0, 0.0);
         let window = self.rule.rounds as usize;
         if self.rounds.len() > window {
@@ -181,12 +189,13 @@ impl SteadyJudge {
         if self.rounds.len() < window {
             return;
         }
-        let (mean, range_percent, slope_percent) = spread(&self.rounds);
+        let values: Vec<f64> = self.rounds.iter().map(|round| round.value).collect();
+        let (mean, range_percent, slope_percent) = spread(&values);
         let steady = mean > 0.0 && range_percent <= self.rule.range.0 && slope_percent <= self.rule.slope.0;
         if steady != self.reached {
             self.reached = steady;
-            let at_ns = interval.end_ns;
-            decisions.push(Decision::Steady { reached: steady, at_ns, mean, range_percent, slope_percent });
+            let (from_ns, at_ns) = (self.rounds[0].start_ns, interval.end_ns);
+            decisions.push(Decision::Steady { reached: steady, from_ns, at_ns, mean, range_percent, slope_percent });
         }
         if steady && self.rule.stop {
             decisions.push(Decision::End(Reason::Steady));
@@ -260,6 +269,21 @@ mod tests {
     fn steady_needs_five_flat_rounds() {
         assert_eq!(steady_changes(&[100, 101, 99, 100]), []);
         assert_eq!(steady_changes(&[300, 200, 100, 101, 99, 100, 100]), [(6, true)]);
+    }
+
+    #[test]
+    fn the_window_is_told_from_its_first_round_to_its_last() {
+        let mut referee = referee("steady = { round = '1s' }");
+        let windows: Vec<(u64, u64)> = [300, 200, 100, 101, 99, 100, 100]
+            .iter()
+            .enumerate()
+            .flat_map(|(i, requests)| referee.judge(&interval(i as u32, *requests, 1000)))
+            .filter_map(|decision| match decision {
+                Decision::Steady { from_ns, at_ns, .. } => Some((from_ns, at_ns)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(windows, [(2_000_000_000, 7_000_000_000)]);
     }
 
     #[test]

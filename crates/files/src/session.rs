@@ -14,7 +14,7 @@ use engine::streams::{TargetArea, Verifiers, build_lanes_with};
 use plan::Profile;
 
 use crate::device::Directories;
-use crate::workplace::{Workplace, remove_leftovers};
+use crate::workplace::{self, Workplace, remove_leftovers};
 
 /// A run that may begin. Dropping it takes its directories away.
 pub struct Session {
@@ -31,8 +31,14 @@ fn refuse(message: String) -> GuardError {
     GuardError { message, bad_input: true }
 }
 
-/// Checks everything that can be checked, and makes a workplace in each target.
-pub fn prepare(profile: Profile, paths: &[String], options: &Options) -> Result<Session, GuardError> {
+/// Whether a run could begin, by every check that [`prepare`] makes; nothing is made or removed.
+pub fn check(profile: &Profile, paths: &[String], options: &Options) -> Result<(), GuardError> {
+    try_plan(profile, paths, options)?;
+    paths.iter().try_for_each(|path| workplace::check(Path::new(path)))
+}
+
+/// What can be checked without a look at the targets.
+fn try_plan(profile: &Profile, paths: &[String], options: &Options) -> Result<(Vec<TargetArea>, Apps), GuardError> {
     let wanted = profile.target_count();
     if paths.len() != wanted {
         return Err(refuse(format!(
@@ -46,8 +52,14 @@ pub fn prepare(profile: Profile, paths: &[String], options: &Options) -> Result<
     let apps = Apps::default();
     let areas: Vec<TargetArea> = paths.iter().map(|path| area(path)).collect();
     for phase in 0..profile.phase.len() {
-        build_lanes_with(&profile, phase, &areas, &mut Verifiers::new(0), &apps).map_err(refuse)?;
+        build_lanes_with(profile, phase, &areas, &mut Verifiers::new(0), &apps).map_err(refuse)?;
     }
+    Ok((areas, apps))
+}
+
+/// Checks everything that can be checked, and makes a workplace in each target.
+pub fn prepare(profile: Profile, paths: &[String], options: &Options) -> Result<Session, GuardError> {
+    let (areas, apps) = try_plan(&profile, paths, options)?;
     let mut notes = Vec::new();
     let mut workplaces = Vec::new();
     for path in paths {

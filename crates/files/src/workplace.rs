@@ -11,7 +11,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use block::guard::{GuardError, new_uuid};
-use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, openat, unlinkat};
+use rustix::fs::{
+    Access, AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, openat, unlinkat,
+};
 use rustix::io::Errno;
 
 /// How the name of every workplace begins; 16 hexadecimal digits follow.
@@ -28,7 +30,7 @@ pub struct Workplace {
     target: OwnedFd,
     root: OwnedFd,
     /// Locked as long as we are at work.
-    _marker: File,
+    marker: File,
     removed: bool,
 }
 
@@ -65,10 +67,26 @@ fn open_target(target: &Path) -> Result<OwnedFd, GuardError> {
     })
 }
 
+fn may_hold(target: &Path, handle: &OwnedFd) -> Result<(), GuardError> {
+    match place::kernels(handle).map_err(|e| refuse(target, e.to_string()))? {
+        Some(why) => Err(refuse(target, format!("{why}, so nothing is made in it; name another directory"))),
+        None => Ok(()),
+    }
+}
+
+/// Whether a workplace could be made in a directory; nothing is made.
+pub fn check(target: &Path) -> Result<(), GuardError> {
+    let handle = open_target(target)?;
+    may_hold(target, &handle)?;
+    rustix::fs::accessat(&handle, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)
+        .map_err(|e| refuse(target, format!("no directory can be made in it: {e}")))
+}
+
 impl Workplace {
     /// Makes a workplace in a directory. Nothing that is there is touched.
     pub fn make(target: &Path) -> Result<Workplace, GuardError> {
         let handle = open_target(target)?;
+        may_hold(target, &handle)?;
         let uuid = new_uuid().map_err(|e| refuse(target, format!("no random number could be had: {e}")))?;
         let id: String = uuid[..8].iter().map(|byte| format!("{byte:02x}")).collect();
         let name = format!("{NAME}{id}");
@@ -87,7 +105,7 @@ impl Workplace {
         match marked() {
             Ok((root, marker)) => {
                 let path = target.join(&name);
-                Ok(Workplace { path, target: handle, root, _marker: marker, removed: false })
+                Ok(Workplace { path, target: handle, root, marker, removed: false })
             }
             Err(error) => {
                 // Just made and empty but for a marker of ours; the error that is told matters more.
@@ -119,7 +137,7 @@ impl Workplace {
             return Ok(());
         }
         let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        clear(&self.root, &self.target, &name).map(|_| ()).map_err(|e| match e {
+        clear(&self.root, &self.target, &name, &self.marker).map(|_| ()).map_err(|e| match e {
             Errno::NOTEMPTY => {
                 format!(
                     "{}: holds files that are not Brickyard's, so it was left; see what they are",
@@ -145,9 +163,9 @@ pub fn remove_leftovers(target: &Path) -> Result<Vec<Leftover>, GuardError> {
     let mut names: Vec<CString> = listing.flatten().map(|entry| entry.file_name().to_owned()).collect();
     names.sort();
     for name in names.iter().filter_map(|name| name.to_str().ok()) {
-        let Some((root, _lock)) = abandoned(&handle, name) else { continue };
+        let Some((root, marker)) = abandoned(&handle, name) else { continue };
         let path = target.join(name);
-        match clear(&root, &handle, name) {
+        match clear(&root, &handle, name, &marker) {
             Ok(files) => found.push(Leftover { path, files, kept: false }),
             Err(_) => found.push(Leftover { path, files: 0, kept: true }),
         }
@@ -171,7 +189,7 @@ fn abandoned(target: &OwnedFd, name: &str) -> Option<(OwnedFd, File)> {
 }
 
 /// Removes what bears our names, and the workplace itself if that was all; gives the number of files.
-fn clear(root: &OwnedFd, target: &OwnedFd, name: &str) -> Result<u64, Errno> {
+fn clear(root: &OwnedFd, target: &OwnedFd, name: &str, marker: &File) -> Result<u64, Errno> {
     let device = fstat(root)?.st_dev;
     let mut files = 0;
     for directory in ours(root, "d")? {
@@ -206,7 +224,10 @@ fn clear(root: &OwnedFd, target: &OwnedFd, name: &str) -> Result<u64, Errno> {
     if others.filter(strange).count() > 0 {
         return Err(Errno::NOTEMPTY);
     }
-    unlinkat(root, MARKER, AtFlags::empty())?;
+    let taken = place::remove(root, MARKER.as_ref(), marker);
+    if !taken.map_err(|e| e.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error))? {
+        return Err(Errno::NOTEMPTY);
+    }
     unlinkat(target, name, AtFlags::REMOVEDIR)?;
     Ok(files)
 }

@@ -5,6 +5,7 @@
 mod bricks;
 mod draw;
 mod histogram;
+mod places;
 mod replay;
 mod run;
 
@@ -103,6 +104,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     bricks::register(module)?;
     draw::register(module)?;
     histogram::register(module)?;
+    places::register(module)?;
     crate::replay::register(module)?;
     run::register(module)
 }

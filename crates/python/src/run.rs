@@ -43,6 +43,23 @@ fn start(py: Python<'_>, plan_json: &str, targets: Vec<String>, options_json: &s
     Ok(Run { control, events: Mutex::new(Queue { receive, finished: false }) })
 }
 
+/// Refuses what [`start`] would refuse; nothing is made, written or filled.
+#[pyfunction]
+#[pyo3(signature = (plan_json, targets, options_json = "{}"))]
+fn check(py: Python<'_>, plan_json: &str, targets: Vec<String>, options_json: &str) -> PyResult<()> {
+    let profile = Profile::from_json(plan_json).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    if targets.iter().any(|t| sim::session::is_modelled(t)) {
+        return prepare(py, profile, &targets, options_json).map(|_| ());
+    }
+    let bad = |e: serde_json::Error| PyValueError::new_err(format!("options: {e}"));
+    let options: block::session::Options = serde_json::from_str(options_json).map_err(bad)?;
+    let checked = py.detach(|| match profile.has_programs() {
+        true => files::session::check(&profile, &targets, &options),
+        false => block::session::check(&profile, &targets, &options),
+    });
+    checked.map_err(|e| PyValueError::new_err(e.message))
+}
+
 /// A run on real storage, in directories, or on modelled bricks: they never mix, because their clocks don't.
 enum Session {
     Real(Box<block::session::Session>),
@@ -144,5 +161,6 @@ impl Drop for Run {
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Run>()?;
+    module.add_function(wrap_pyfunction!(check, module)?)?;
     module.add_function(wrap_pyfunction!(start, module)?)
 }

@@ -10,11 +10,11 @@ from brickyard.analysis.tools import ToolFigure, tool_document, tool_figures, to
 from brickyard.analysis.totals import (
     PhaseRate,
     Totals,
-    coefficient_of_variation,
     full_stream_name,
     phase_rates,
     shares_of_best,
     totals,
+    variation,
 )
 
 __all__ = [
@@ -29,7 +29,6 @@ __all__ = [
     "Totals",
     "cell_of",
     "characterization",
-    "coefficient_of_variation",
     "full_stream_name",
     "heat_map",
     "is_graph",
@@ -45,4 +44,5 @@ __all__ = [
     "tool_figures",
     "tool_of",
     "totals",
+    "variation",
 ]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from brickyard.analysis.latency import PERCENTILES, Latency, percentile_name
 from brickyard.analysis.totals import Totals
 from brickyard.store import CHAIN, CHAINS, FRAME, METADATA
-from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns
+from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, three_digits
 
 DASH = "–"
 LATENCY_COLUMNS = ["mean", *(percentile_name(p) for p in PERCENTILES), "max"]
@@ -20,6 +20,23 @@ def iops(row: Totals) -> str:
 def mib_per_s(row: Totals) -> str:
     """A chain moves nothing by itself: its requests have rows of their own."""
     return format_mib_per_s(row.bytes_per_s) if row.is_rated and row.operation not in CHAINS | METADATA else DASH
+
+
+WHOLE = "all, with the transient"
+
+
+def over_columns(rows: Iterable[Totals]) -> list[str]:
+    """The heading of a column that says of what part of its phase a figure is; none where none was to be steady."""
+    return ["over"] if any(row.steady for row in rows) else []
+
+
+def over(row: Totals) -> str:
+    return row.steady.words if row.steady else "all"
+
+
+def variation(value: float | None) -> str:
+    """Of `analysis.totals.variation`, alike wherever it is shown."""
+    return DASH if value is None else f"{three_digits(value * 100)} %"
 
 
 RATE_COLUMNS = ["a second", "depth", "errors"]

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from brickyard import _core
-from brickyard.analysis.batches import batches
+from brickyard.analysis.batches import noise_within
 from brickyard.analysis.differing import load_hash
 from brickyard.analysis.figures import FIGURES, Figure, percentile_of_all
 from brickyard.analysis.latency import Latency, together
-from brickyard.analysis.samples import CONFIDENCE, Difference, Sample, difference, sample
+from brickyard.analysis.samples import CONFIDENCE, Difference, Sample, difference, in_family, sample
 from brickyard.analysis.totals import Totals, totals
 from brickyard.store import CHAIN, Json, Record
 
@@ -26,23 +27,22 @@ Name = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Change:
-    """One figure of one stream and operation on both sides. `within` says that its noise is that within single runs."""
+    """One figure of one stream and operation on both sides.
+
+    `within` is the noise within the two runs where each side is one: how far apart repeated runs are, it does not say.
+    """
 
     name: Name
     figure: Figure
     before: Sample
     after: Sample
     difference: Difference
-    within: bool
+    within: float | None = None
 
     @property
     def worse_by(self) -> float:
         """Above zero where it got worse, as a share of what it was."""
         return -self.difference.share if self.figure.more_is_better else self.difference.share
-
-    def regressed(self, tolerance: float) -> bool:
-        """By more than the tolerance, and not by noise as far as noise is known."""
-        return self.worse_by > tolerance and self.difference.seen is not False
 
     def document(self) -> Json:
         found = self.difference
@@ -53,8 +53,16 @@ class Change:
             "after": self.after.centre,
             "n_before": self.before.n,
             "n_after": self.after.n,
-            "difference": {"share": found.share, "low": found.low, "high": found.high, "seen": found.seen},
-            "noise": "within a run" if self.within else "between runs" if found.seen is not None else "unknown",
+            "difference": {
+                "share": found.share,
+                "low": found.low,
+                "high": found.high,
+                "seen": found.seen,
+                "p": found.test.p if found.test else None,
+                "sees": found.sees,
+            },
+            "noise": "unknown" if found.seen is None else "between runs",
+            "noise_within_runs": self.within,
         }
 
 
@@ -88,9 +96,6 @@ class Comparison:
     only_after: list[Name]
     new_errors: list[tuple[Name, int]]
 
-    def regressions(self, tolerance: float) -> list[Change]:
-        return [change for change in self.changes if change.regressed(tolerance)]
-
 
 @dataclass
 class _Side:
@@ -111,7 +116,7 @@ def compare(
         # The same load under another name, such as a job that another program ran.
         one, other = (_sides(side, by_load=True) for side in (before, after))
     both = [name for name in one if name in other]
-    changes = []
+    changes: list[Change] = []
     for name in both:
         for figure in (FIGURES[n] for n in names):
             change = _change(name, figure, one[name], other[name], confidence)
@@ -121,6 +126,10 @@ def compare(
         (name, failed)
         for name in both
         if (failed := sum(row.errors for _, row in other[name].found)) and not any(r.errors for _, r in one[name].found)
+    ]
+    together = in_family([change.difference for change in changes], confidence)
+    changes = [
+        replace(change, difference=found) for change, found in zip(changes, together, strict=True) if found is not None
     ]
     return Comparison(
         changes=changes,
@@ -190,24 +199,27 @@ def _name(record: Record, row: Totals) -> Name:
 
 def _change(name: Name, figure: Figure, one: _Side, other: _Side, confidence: float) -> Change | None:
     sides = [_values(side, figure) for side in (one, other)]
-    if not all(sides):
-        return None
-    within = min(map(len, sides)) < 2
-    noise = [_within(side, figure) for side in (one, other)] if within else sides
-    known = within and all(noise)
     wholes = [_whole(side, figure) for side in (one, other)]
-    shown = [sample(v, whole=w, confidence=confidence) for v, w in zip(sides, wholes, strict=True)]
-    samples = [sample(values, confidence=confidence) for values in noise] if known else shown
-    if samples[0] is None or samples[1] is None or shown[0] is None or shown[1] is None:
+    before, after = (sample(v, whole=w, confidence=confidence) for v, w in zip(sides, wholes, strict=True))
+    if before is None or after is None:
         return None
-    found = difference(samples[1], samples[0], confidence=confidence)
+    found = difference(after, before, resolution=figure.resolution, confidence=confidence)
     if found is None:
         return None
-    if known:
-        # What is shown is the figure of the whole; the batches tell its noise alone.
-        share = shown[1].centre / shown[0].centre - 1 if shown[0].centre else found.share
-        found = Difference(share, found.low, found.high, found.seen)
-    return Change(name, figure, shown[0], shown[1], found, known)
+    once = before.n == after.n == 1
+    return Change(name, figure, before, after, found, _within(one, other, figure, confidence) if once else None)
+
+
+def _within(one: _Side, other: _Side, figure: Figure, confidence: float) -> float | None:
+    """Half the interval of the ratio of two single runs, were there no noise but that within them."""
+    shares = []
+    for side in (one, other):
+        record, row = side.found[0]
+        found = noise_within(record, figure, row.phase_name, row.stream_name, row.operation, confidence)
+        if found is None:
+            return None
+        shares.append(found.share)
+    return math.hypot(*shares)
 
 
 def _values(side: _Side, figure: Figure) -> list[float]:
@@ -234,13 +246,6 @@ def _value(row: Totals, figure: Figure) -> float | None:
         return float(whole.mean_ns if point == "mean" else whole.max_ns)
     value = whole.percentiles.get(point)
     return None if value is None else float(value)
-
-
-def _within(side: _Side, figure: Figure) -> list[float]:
-    record, row = side.found[0]
-    if len(side.found) > 1:
-        return _values(side, figure)
-    return batches(record, figure, row.phase_name, row.stream_name, row.operation)
 
 
 def _shift(name: Name, one: _Side, other: _Side) -> Shift | None:

@@ -2,24 +2,28 @@
 
 Each figure speaks for itself and is named, so that the order of tables decides nothing.
 
+All differences that one sentence counts are judged as one family (`analysis.samples`), and where none was seen the
+sentence says what would have been.
+
 Refusal: no judgement beyond the figures. What was measured once is "ahead", never "better", and the sentence says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from statistics import median
 
 from brickyard.analysis.idle import idle_switches
 from brickyard.analysis.pivot import Axis, Entry, Pivot
-from brickyard.analysis.samples import Difference, difference
+from brickyard.analysis.samples import Difference, difference, in_family
 from brickyard.store import Record
 from brickyard.units import three_digits
 
 EQUAL_SHARE = 0.01
 """Figures measured once that are nearer than this are called alike: a % of best is shown no finer."""
+SEES_MAX = 9.0  # a share beyond which more figures would say no more
 ONCE = "measured once, noise unknown"
 CONTESTANTS_MAX = 4  # more levels make more pairs than anybody reads; then the best are counted instead
 
@@ -28,11 +32,14 @@ CONTESTANTS_MAX = 4  # more levels make more pairs than anybody reads; then the 
 class Contest:
     """Two levels of one factor in all cells that are otherwise alike."""
 
-    cells: int = 0
     ahead: int = 0
     behind: int = 0
-    alike: int = 0
+    unseen: list[Difference] = field(default_factory=list)
     is_known: bool = True
+
+    @property
+    def cells(self) -> int:
+        return self.ahead + self.behind + len(self.unseen)
 
 
 def conclusions(pivots: Sequence[Pivot], records: Sequence[Record] = ()) -> list[str]:
@@ -64,25 +71,58 @@ def figure_words(pivot: Pivot) -> str:
     return f"{pivot.figure.title} of {pivot.spec.limit}" if pivot.spec.limit else pivot.figure.title
 
 
+@dataclass(frozen=True)
+class _Duel:
+    """Two levels in one cell; `apart` is how far the first is above the second."""
+
+    one: str
+    other: str
+    more_is_better: bool
+    apart: Difference
+
+
 def _contests(pivots: Sequence[Pivot], axis: Axis, figure: str) -> list[str]:
+    rounds = [(pivot, rivals) for pivot, rivals in _rivals(pivots, axis.name) if len(rivals) > 1]
+    present = [level for level in axis.labels if any(level in rivals for _, rivals in rounds)]
+    if len(present) > CONTESTANTS_MAX:
+        return [_best_words(axis, rounds, figure)]
+    pairs = [
+        (pivot, rivals, one, other)
+        for pivot, rivals in rounds
+        for one, other in combinations([level for level in axis.labels if level in rivals], 2)
+    ]
     found: dict[tuple[str, str], Contest] = {}
-    best: dict[str, int] = {}
-    rounds = 0
-    is_known = True
-    for pivot, rivals in _rivals(pivots, axis.name):
-        if len(rivals) < 2:
-            continue
-        rounds += 1
-        is_known = is_known and all(entry.sample.n > 1 for entry in rivals.values())
-        ranked = sorted(rivals.items(), key=lambda item: _worth(pivot, item[1]))
-        best[ranked[-1][0]] = best.get(ranked[-1][0], 0) + 1
-        for one, other in combinations([level for level in axis.labels if level in rivals], 2):
-            _count(found.setdefault((one, other), Contest()), pivot, rivals[one], rivals[other])
-    if len({level for pair in found for level in pair}) > CONTESTANTS_MAX:
-        first = max(best, key=lambda level: best[level])
-        text = f"Of {axis.title}, {axis.label(first)} has the best {figure} in {best[first]} of {_comparisons(rounds)}"
-        return [_closed(text, is_known)]
+    for duel in _judged([_duel(*pair) for pair in pairs]):
+        _count(found.setdefault((duel.one, duel.other), Contest()), duel)
     return [_contest_words(axis, one, other, contest, figure) for (one, other), contest in found.items()]
+
+
+def _best_words(axis: Axis, rounds: list[tuple[Pivot, dict[str, Entry]]], figure: str) -> str:
+    """More levels than anybody compares in pairs: who is the best how often, and how often beyond noise."""
+    duels = []
+    best: dict[str, int] = {}
+    for pivot, rivals in rounds:
+        ranked = sorted(rivals, key=lambda level: _worth(pivot, rivals[level]), reverse=True)
+        best[ranked[0]] = best.get(ranked[0], 0) + 1
+        duels.append(_duel(pivot, rivals, ranked[0], ranked[1]))
+    first = max(best, key=lambda level: best[level])
+    mine = [duel for duel in _judged(duels) if duel.one == first]
+    text = f"Of {axis.title}, {axis.label(first)} has the best {figure} in {best[first]} of {_comparisons(len(rounds))}"
+    is_known = all(entry.sample.n > 1 for _, rivals in rounds for entry in rivals.values())
+    if is_known:
+        text += f", ahead of the next beyond noise in {sum(is_seen(duel.apart) for duel in mine)}"
+    return _closed(text, is_known)
+
+
+def _duel(pivot: Pivot, rivals: Mapping[str, Entry], one: str, other: str) -> _Duel | None:
+    found = difference(rivals[one].sample, rivals[other].sample, resolution=pivot.figure.resolution)
+    return None if found is None else _Duel(one, other, pivot.figure.more_is_better, found)
+
+
+def _judged(duels: Sequence[_Duel | None]) -> list[_Duel]:
+    kept = [duel for duel in duels if duel is not None]
+    together = in_family([duel.apart for duel in kept])
+    return [replace(duel, apart=found) for duel, found in zip(kept, together, strict=True) if found is not None]
 
 
 def _comparisons(count: int) -> str:
@@ -115,20 +155,33 @@ def _rivals(pivots: Sequence[Pivot], factor: str) -> list[tuple[Pivot, dict[str,
     return found
 
 
-def _count(contest: Contest, pivot: Pivot, one: Entry, other: Entry) -> None:
-    found = difference(one.sample, other.sample, pivot.spec.centre)
-    contest.cells += 1
-    if found is None or not is_seen(found):
-        contest.alike += 1
-    elif (found.share > 0) == pivot.figure.more_is_better:
+def _count(contest: Contest, duel: _Duel) -> None:
+    if not is_seen(duel.apart):
+        contest.unseen.append(duel.apart)
+    elif (duel.apart.share > 0) == duel.more_is_better:
         contest.ahead += 1
     else:
         contest.behind += 1
-    contest.is_known = contest.is_known and found is not None and found.seen is not None
+    contest.is_known = contest.is_known and duel.apart.seen is not None
 
 
 def is_seen(found: Difference) -> bool:
     return found.seen if found.seen is not None else abs(found.share) >= EQUAL_SHARE
+
+
+def unseen_words(unseen: Sequence[Difference], is_known: bool) -> str:
+    """Nothing is said to be equal: what was not seen may be there, if it is small enough."""
+    if not is_known:
+        return "less than 1 % apart"
+    sees = [item.sees for item in unseen if item.sees is not None]
+    return f"no difference seen ({sees_words(median(sees))} would be)" if sees else "no difference seen"
+
+
+def sees_words(share: float) -> str:
+    """A change that so many repetitions see: by 12 % or more."""
+    if share >= SEES_MAX:
+        return "more than tenfold"
+    return f"{three_digits(share * 100)} % or more"
 
 
 def _contest_words(axis: Axis, one: str, other: str, contest: Contest, figure: str) -> str:
@@ -137,7 +190,7 @@ def _contest_words(axis: Axis, one: str, other: str, contest: Contest, figure: s
         first, second, won, lost = other, one, contest.behind, contest.ahead
     names = axis.label(first), axis.label(second)
     head = f"{_capital(axis.title)}, by {figure}:"
-    alike = "no difference seen" if contest.is_known else "less than 1 % apart"
+    alike = unseen_words(contest.unseen, contest.is_known)
     if not won:
         where = "" if contest.cells == 1 else f" in any of {contest.cells} cells"
         return _closed(f"{head} between {names[0]} and {names[1]} {alike}{where}", contest.is_known)
@@ -147,8 +200,8 @@ def _contest_words(axis: Axis, one: str, other: str, contest: Contest, figure: s
     text = f"{head} {names[0]} {verb} {names[1]} in {won} of {contest.cells} cells"
     if lost:
         text += f", {names[1]} {verb} {names[0]} in {lost}"
-    if contest.alike:
-        text += f"; {alike} in {contest.alike}"
+    if contest.unseen:
+        text += f"; {alike} in {len(contest.unseen)}"
     return _closed(text, contest.is_known)
 
 
@@ -161,14 +214,13 @@ def _costs(pivots: Sequence[Pivot], axis: Axis, figure: str) -> list[str]:
     """What each other level costs or brings against the baseline."""
     shares: dict[str, list[Difference]] = {}
     bases: set[str] = set()
+    duels = []
     for pivot, rivals in _rivals(pivots, axis.name):
         base = _base(pivot, axis)
         bases.add(base)
-        for level, entry in rivals.items():
-            if level != base and base in rivals:
-                found = difference(entry.sample, rivals[base].sample, pivot.spec.centre)
-                if found is not None:
-                    shares.setdefault(level, []).append(found)
+        duels += [_duel(pivot, rivals, level, base) for level in rivals if level != base and base in rivals]
+    for duel in _judged(duels):
+        shares.setdefault(duel.one, []).append(duel.apart)
     return [_cost_words(axis, level, shares[level], bases, figure) for level in axis.labels if level in shares]
 
 
@@ -180,7 +232,7 @@ def _cost_words(axis: Axis, level: str, found: list[Difference], bases: set[str]
     base = " or ".join(axis.label(name) for name in sorted(bases))
     seen = [item.share for item in found if is_seen(item)]
     is_known = all(item.seen is not None for item in found)
-    alike = "no difference seen" if is_known else "less than 1 % apart"
+    alike = unseen_words([item for item in found if not is_seen(item)], is_known)
     head = f"{axis.label(level)} against {base}, by {figure}:"
     if not seen:
         return _closed(f"{head} {alike}" + ("" if len(found) == 1 else f" in any of {len(found)} cells"), is_known)

@@ -68,7 +68,7 @@ def condition_spans(record: Record) -> list[Span]:
 
 def _span(record: Record, target: int, name: str, start_ns: int, end_ns: int) -> Span:
     phases = sorted({cost.phase for cost in record.costs})
-    rated = [cost for phase in phases for cost in rated_intervals(record, phase)]
+    rated = [cost for phase in phases for cost in rated_intervals(record, phase, with_transient=True)]
     within = [cost for cost in rated if cost.start_ns >= start_ns and cost.end_ns <= end_ns]
     keys = {(cost.phase, cost.start_ns) for cost in within}
     streams = {

@@ -5,10 +5,12 @@ Repeated runs are compared by the median of each figure; histograms of one progr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
+from brickyard.analysis import samples
 from brickyard.analysis.latency import Latency, latency, merge
+from brickyard.analysis.samples import Difference, in_family, sample
 from brickyard.analysis.totals import Totals, totals
 from brickyard.store import Json, Record
 
@@ -21,6 +23,8 @@ class Side:
     iops: float
     bytes_per_s: float
     service: Latency | None
+    rates: tuple[float, ...] = ()
+    """IOPS of each run."""
 
     def time_ns(self, name: str) -> float | None:
         if self.service is None:
@@ -35,6 +39,8 @@ class Comparison:
     operation: str
     ours: Side
     theirs: Side
+    rates: Difference | None = None
+    """How far theirs are above ours by the runs' rates, as one of all that are compared."""
 
     @property
     def iops_difference(self) -> float | None:
@@ -54,11 +60,18 @@ def difference(ours: float | None, theirs: float | None) -> float | None:
 
 def compare(ours: list[Record], theirs: list[Record]) -> list[Comparison]:
     mine, other = _by_place(ours), _by_place(theirs)
-    return [
+    found = [
         Comparison(rows[0].phase_name, rows[0].stream_name, rows[0].operation, _side(rows), _side(other[key]))
         for key, rows in mine.items()
         if key in other
     ]
+    together = in_family([_rates(item.ours, item.theirs) for item in found])
+    return [replace(item, rates=apart) for item, apart in zip(found, together, strict=True)]
+
+
+def _rates(ours: Side, theirs: Side) -> Difference | None:
+    base, value = sample(ours.rates), sample(theirs.rates)
+    return None if base is None or value is None else samples.difference(value, base)
 
 
 def _by_place(records: list[Record]) -> dict[tuple[int, int, str], list[Totals]]:
@@ -76,6 +89,7 @@ def _side(rows: list[Totals]) -> Side:
         iops=median(row.iops for row in rows),
         bytes_per_s=median(row.bytes_per_s for row in rows),
         service=latency(merge(histograms)),
+        rates=tuple(row.iops for row in rows),
     )
 
 
@@ -88,6 +102,9 @@ def comparison_document(found: Comparison) -> Json:
         "fio": _document(found.theirs),
         "difference": {
             "iops": found.iops_difference,
+            "iops_low": found.rates.low if found.rates else None,
+            "iops_high": found.rates.high if found.rates else None,
+            "iops_seen": found.rates.seen if found.rates else None,
             **{f"service_{name}": found.time_difference(name) for name in TIMES},
         },
     }

@@ -19,6 +19,7 @@ from brickyard.units import MIB, format_iops, format_ns, format_seconds, three_d
 
 UNCOUNTED = ("flush", "trim")  # they move nothing, so that they are in no rate unless asked for
 DASH = "–"
+BUCKET_SHARE = 1 / 128  # of HdrHistogram's buckets with two digits, at most
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,11 @@ class Figure:
     @property
     def is_percentile(self) -> bool:
         return self.kind == "time" and self.point not in ("mean", "max")
+
+    @property
+    def resolution(self) -> float:
+        """How far apart, as a share, two equal figures may be read: percentiles come from buckets of histograms."""
+        return BUCKET_SHARE if self.is_percentile else 0.0
 
     @property
     def heading(self) -> str:

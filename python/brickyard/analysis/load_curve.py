@@ -2,7 +2,9 @@
 
 The knee is where throughput over mean response time is greatest, Kleinrock's *power* (Power and deterministic rules of
 thumb, ICC 1979), as in Jain's *Art of Computer Systems Performance Analysis* (1991), 3.3: below it response grows
-little with the rate, above it more than in proportion. It does not depend on how far beyond saturation was measured.
+little with the rate, above it more than in proportion. It does not depend on how far beyond saturation was measured,
+but saturation must have been seen: where the power still rises at the highest rate, the curve has not bent, and there
+is no knee to name.
 The *usable* rate is, with Jain again, the highest at which the response time keeps a limit.
 
 Refusal: no point is interpolated; what is named has been measured.
@@ -12,12 +14,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field
+from enum import Enum
 
 from brickyard.analysis.latency import Latency, latency_of, least_count
 from brickyard.analysis.totals import Totals, rated_intervals, stream_plan, totals
 from brickyard.store import CHAIN, CHAINS, Json, Record
 
 UNSENT_SHARE_MAX = 0.01  # as where a record says `overloaded`
+SOUND_MIN = 3  # rates that were kept up with: two make a line, which has no knee
+BEND_SHARE = 0.1  # less power than that is no noise of a mean over thousands of requests
 SHORTFALL_MIN = 0.05  # of the offered rate: what the ends of a run of seconds can lack
 SHORTFALL_DEVIATIONS = 3.0  # of a Poisson count, beyond which chance explains no shortfall
 
@@ -37,6 +42,12 @@ class CurvePoint:
     percentiles: dict[str, int | None] = field(default_factory=dict)
     judged: Json | None = None
     """What the engine said of a step of its search: `within`, `overloaded`."""
+
+    @property
+    def chance(self) -> float | None:
+        """Two standard deviations of a Poisson count, as a share: arrivals are random, so that more or fewer than
+        offered may have come in the time of a measurement."""
+        return 2 / math.sqrt(self.requests) if self.requests else None
 
     @property
     def overloaded(self) -> bool:
@@ -144,15 +155,56 @@ def step_points(record: Record, maximum_per_s: float) -> list[CurvePoint]:
     return found
 
 
-def knee(points: list[CurvePoint]) -> CurvePoint | None:
-    """The point of greatest power among the levels; None for fewer than three that were not overloaded.
+class Bend(Enum):
+    """What the levels of a curve say of its knee."""
+
+    SEEN = "seen"
+    NOT_REACHED = "not reached"
+    BELOW = "below"
+    TOO_FEW = "too few rates"
+
+
+@dataclass(frozen=True)
+class Knee:
+    """`point` is the knee, None unless it was seen; `end` the highest level, None where there is none."""
+
+    bend: Bend
+    point: CurvePoint | None = None
+    end: CurvePoint | None = None
+
+    def document(self) -> Json | None:
+        return self.point.document() if self.point else None
+
+
+def knee(points: list[CurvePoint]) -> Knee:
+    """The point of greatest power among the levels, where a higher rate shows that the curve has bent: the storage did
+    not keep up with it, or its power is less by `BEND_SHARE`.
 
     The steps of a search lie where a limit is, and would draw the knee there.
     """
-    sound = [point for point in points if point.judged is None and not point.overloaded and point.mean_ns]
-    if len(sound) < 3:
+    levels = sorted((p for p in points if p.judged is None), key=lambda point: point.offered_per_s)
+    sound = [point for point in levels if not point.overloaded and point.mean_ns]
+    end = levels[-1] if levels else None
+    if len(sound) < SOUND_MIN:
+        return Knee(Bend.TOO_FEW, None, end)
+    best = max(sound, key=_power)
+    beyond = [point for point in levels if point.offered_per_s > best.offered_per_s]
+    if not any(point.overloaded or _power(point) <= (1 - BEND_SHARE) * _power(best) for point in beyond):
+        return Knee(Bend.NOT_REACHED, None, end)
+    return Knee(Bend.BELOW, None, end) if best is levels[0] else Knee(Bend.SEEN, best, end)
+
+
+def _power(point: CurvePoint) -> float:
+    return point.achieved_per_s / (point.mean_ns or math.inf)
+
+
+def capacity(points: list[CurvePoint]) -> CurvePoint | None:
+    """The highest rate that was achieved, where a level was offered that the storage did not keep up with; None where
+    there was none, so that the capacity is higher."""
+    levels = [point for point in points if point.judged is None]
+    if not any(point.overloaded for point in levels):
         return None
-    return max(sound, key=lambda point: point.achieved_per_s / (point.mean_ns or 1.0))
+    return max(levels, key=lambda point: point.achieved_per_s)
 
 
 def samples_needed(limit: Limit) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from brickyard.analysis.figures import FIGURES, Figure, percentile_of_all
 from brickyard.analysis.latency import Latency
-from brickyard.analysis.samples import Difference, Sample, difference, sample
+from brickyard.analysis.samples import Difference, Sample, difference, in_family, sample
 
 PARTS = ("phase", "stream", "operation")
 """What one run has several of; tables may use them like factors."""
@@ -188,16 +188,18 @@ def _compared(
         if _fits(entry.levels, spec.best_of):
             key = group(entry, within)
             best[key] = _better(figure, best.get(key), entry.sample.centre)
+    # All differences of a table are looked at together.
+    apart = in_family([_against_baseline(entry, entries, spec, figure, confidence) for entry in entries], confidence)
     return {
         key: Entry(
             levels=entry.levels,
             sample=entry.sample,
             runs=entry.runs,
             share_of_best=_share(figure, entry.sample.centre, best.get(group(entry, within))),
-            difference=_against_baseline(entry, entries, spec, confidence),
+            difference=against,
             rank=_rank(entry, [e for e in entries if _same(group, e, entry, within, columns)], figure),
         )
-        for key, entry in found.items()
+        for (key, entry), against in zip(found.items(), apart, strict=True)
     }
 
 
@@ -220,7 +222,9 @@ def _share(figure: Figure, value: float, best: float | None) -> float | None:
     return value / best if figure.more_is_better else best / value
 
 
-def _against_baseline(entry: Entry, entries: list[Entry], spec: TableSpec, confidence: float) -> Difference | None:
+def _against_baseline(
+    entry: Entry, entries: list[Entry], spec: TableSpec, figure: Figure, confidence: float
+) -> Difference | None:
     """The counterpart is alike in all factors but those that the baseline names."""
     if not spec.baseline or _fits(entry.levels, spec.baseline):
         return None
@@ -235,7 +239,7 @@ def _against_baseline(entry: Entry, entries: list[Entry], spec: TableSpec, confi
     )
     if base is None:
         return None
-    return difference(entry.sample, base.sample, spec.centre, confidence=confidence)
+    return difference(entry.sample, base.sample, resolution=figure.resolution, confidence=confidence)
 
 
 def _rank(entry: Entry, rivals: list[Entry], figure: Figure) -> int:

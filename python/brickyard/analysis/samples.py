@@ -1,33 +1,33 @@
 """Duty: several repetitions as one figure with its uncertainty, and whether two figures differ by more than noise.
 
-The interval is the percentile bootstrap, widened for few repetitions as Hesterberg describes (What Teachers Should Know
-about the Bootstrap, The American Statistician 69(4), 2015, "expanded percentile interval"): the plain one is too narrow
-by the factor sqrt((n - 1) / n) and by the normal in the place of Student's t. A difference counts as seen when the
-bootstrap interval of the ratio leaves out 1 and Student's t-test of the logarithms agrees, which holds its level with
-two repetitions where a bootstrap does not. It takes noise, as a share of the figure, to be alike on both sides.
+Noise of storage is a share of the figure, so the arithmetic is that of logarithms: the figure of several repetitions
+is their geometric mean, its interval is Student's, and two figures are compared by Welch's test, which lets each side
+have noise of its own. Whoever judges several differences at once judges them as a family (`in_family`), after Benjamini
+and Hochberg (1995): where nothing differs, the chance that any is called seen is that of one test. Values at or below
+zero have no logarithm; they are compared as they are. `docs/statistics.md` has the rates that simulation gives.
 
-Refusal: one repetition tells nothing of noise, and nothing is made up for it.
+Refusal: one repetition on each side tells nothing of noise, and nothing is made up for it.
 """
 
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
-from statistics import NormalDist, fmean, median
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from statistics import fmean, median
 
 CONFIDENCE = 0.95
-RESAMPLES = 2000  # the ends of a 95 % interval then rest on 50 resamples each
-SEED = 1
+POWER = 0.8  # the share of cases in which a stated change is found; the field's convention (Cohen 1988)
+ROUNDING = 1e-12  # equal values may differ by so much, as a share, once their logarithm or mean is taken
+REPETITIONS_MAX = 1000  # more are advised to nobody
 
 
 @dataclass(frozen=True)
 class Sample:
     """Repetitions of one figure. `low` and `high` are None where there is but one.
 
-    They are drawn from the repetitions' own figures; a percentile of all together may lie outside of them.
+    They are of the repetitions' own figures; a percentile of all together may lie outside of them.
     """
 
     values: tuple[float, ...]
@@ -52,22 +52,81 @@ class Sample:
 
 
 @dataclass(frozen=True)
+class Welch:
+    """Two means and what is known of their distance, on the scale of the test: logarithms, or shares of the base."""
+
+    apart: float
+    error: float
+    free: float
+    blur: float
+    """How far apart two equal figures may be read."""
+    is_log: bool
+    least_free: float
+    """The fewest degrees of freedom that the noise of the two sides can leave: those of the smaller side."""
+
+    @property
+    def wary(self) -> Welch:
+        """The test for a family. Satterthwaite's degrees of freedom are right at a level of 5 %; far out, where one of
+        many is decided, they are too many for unequal noise, and only the fewest never say too much."""
+        return replace(self, free=min(self.free, self.least_free))
+
+    @property
+    def p(self) -> float:
+        """Two-sided, of the claim that the sides differ."""
+        return min(1.0, 2 * _p_above(abs(self.apart) - self.blur, self))
+
+    def p_above(self, bound: float) -> float:
+        """One-sided, of the claim that the true share is above `bound`."""
+        return _p_above(self.apart - self._at(bound) - self.blur, self)
+
+    def p_below(self, bound: float) -> float:
+        """One-sided, of the claim that the true share is below `bound`."""
+        return _p_above(self._at(bound) - self.apart - self.blur, self)
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Of the share."""
+        reach = quantile(self.free, (1 + confidence) / 2) * self.error + self.blur
+        return self._share(self.apart - reach), self._share(self.apart + reach)
+
+    def sees(self, level: float) -> float:
+        """The smallest change, as a share, that a two-sided test at this level finds in `POWER` of all cases.
+
+        The spread of a few values is below the true one more often than above: it is divided by the square root of the
+        median of chi squared over its degrees of freedom (Wilson and Hilferty 1931).
+        """
+        error = self.error / (1 - 2 / (9 * self.free)) ** 1.5
+        return self._share(detectable(self.free, level) * error + self.blur)
+
+    def _at(self, share: float) -> float:
+        return math.log1p(share) if self.is_log else share
+
+    def _share(self, distance: float) -> float:
+        return _exp(distance) - 1 if self.is_log else distance
+
+
+@dataclass(frozen=True)
 class Difference:
-    """`share` is value / base - 1. `seen` is None where noise is unknown because one side was measured once."""
+    """`share` is value / base - 1, `low` and `high` its interval.
+
+    `seen` is None where noise is unknown because both sides were measured once; `level` is the one at which a lone
+    change would have to be found, smaller in a family.
+    """
 
     share: float
     low: float | None
     high: float | None
     seen: bool | None
+    test: Welch | None = None
+    level: float = 1 - CONFIDENCE
+
+    @property
+    def sees(self) -> float | None:
+        """The smallest lone change that so many repetitions find at this noise in four of five cases."""
+        return None if self.test is None else self.test.sees(self.level)
 
 
 def sample(
-    values: Sequence[float],
-    how: str = "mean",
-    *,
-    whole: float | None = None,
-    confidence: float = CONFIDENCE,
-    seed: int = SEED,
+    values: Sequence[float], how: str = "mean", *, whole: float | None = None, confidence: float = CONFIDENCE
 ) -> Sample | None:
     """`whole` is the figure of all repetitions as one, where that is no mean of theirs, as with percentiles."""
     if not values:
@@ -75,74 +134,160 @@ def sample(
     centre = _centre(values, how) if whole is None else whole
     if len(values) == 1:
         return Sample(tuple(values), centre, None, None)
-    drawn = sorted(_resampled(values, how, random.Random(seed)))  # noqa: S311  # reproducible, not secret
-    low, high = _ends(drawn, len(values), confidence)
+    is_log = min(values) > 0
+    scaled = [math.log(value) for value in values] if is_log else list(values)
+    middle = fmean(scaled)
+    reach = quantile(len(scaled) - 1, (1 + confidence) / 2) * math.sqrt(_variance(scaled) / len(scaled))
+    low, high = (_exp(middle - reach), _exp(middle + reach)) if is_log else (middle - reach, middle + reach)
     if whole is not None:
         return Sample(tuple(values), centre, low, high)
     return Sample(tuple(values), centre, min(low, centre), max(high, centre))
 
 
 def difference(
-    value: Sample, base: Sample, how: str = "mean", *, confidence: float = CONFIDENCE, seed: int = SEED
+    value: Sample, base: Sample, *, resolution: float = 0.0, confidence: float = CONFIDENCE
 ) -> Difference | None:
-    """How much `value` is above `base`, as a share of it; None where the base is zero."""
+    """How much `value` is above `base`, as a share of it; None where the base is zero.
+
+    `resolution` is how far apart, as a share, two equal figures may be read: that of a histogram for percentiles.
+    """
     if not base.centre:
         return None
     share = value.centre / base.centre - 1
-    if value.n < 2 or base.n < 2:
+    test = welch(value.values, base.values, resolution=resolution)
+    if test is None:
         return Difference(share, None, None, None)
-    dice = random.Random(seed)  # noqa: S311  # reproducible, not secret
-    above, below = _resampled(value.values, how, dice), _resampled(base.values, how, dice)
-    drawn = sorted(one / other - 1 for one, other in zip(above, below, strict=True) if other)
-    if not drawn:
-        return Difference(share, None, None, None)
-    low, high = _ends(drawn, min(value.n, base.n), confidence)
-    low, high = min(low, share), max(high, share)
-    seen = not low <= 0 <= high and p_value(value.values, base.values) < 1 - confidence
-    return Difference(share, low, high, seen)
+    if not test.is_log:
+        share = test.apart  # of means, where a side's centre may be a geometric one
+    low, high = test.interval(confidence)
+    seen = test.p < 1 - confidence and _agrees(share, test)
+    return Difference(share, min(low, share), max(high, share), seen, test, 1 - confidence)
+
+
+def in_family(found: Sequence[Difference | None], confidence: float = CONFIDENCE) -> list[Difference | None]:
+    """The same differences, with `seen` decided for all of them together."""
+    tests = family([item.test for item in found if item is not None and item.test is not None])
+    adjusted = iter(zip(tests, adjusted_p([test.p for test in tests]), strict=True))
+    level = (1 - confidence) / max(1, len(tests))
+    judged = []
+    for item in found:
+        if item is None or item.test is None:
+            judged.append(item)
+            continue
+        test, p = next(adjusted)
+        seen = p < 1 - confidence and _agrees(item.share, test)
+        judged.append(replace(item, seen=seen, test=test, level=level))
+    return judged
+
+
+def family(tests: Sequence[Welch]) -> list[Welch]:
+    """Tests as they are to be judged together; a lone one stays as it is."""
+    return [test.wary for test in tests] if len(tests) > 1 else list(tests)
+
+
+def _agrees(share: float, test: Welch) -> bool:
+    """What is shown may be a percentile of all repetitions; where that went the other way, nothing is called seen."""
+    return (share > 0) == (test.apart > 0)
+
+
+def welch(one: Sequence[float], other: Sequence[float], *, resolution: float = 0.0) -> Welch | None:
+    """`one` against `other`, with the degrees of freedom of Satterthwaite (1946); None where both sides have one value.
+
+    For two values on a side these are too many where the other side has less noise or more values: the least that
+    they can be, n - 1, is taken. One value alone is held against what the other side's noise lets expect of one more
+    (a prediction interval): that takes the noise of both to be the same.
+    """
+    least, most = sorted((len(one), len(other)))
+    least_free = float(least - 1 if least > 1 else most - 1)
+    if most < 2:
+        return None
+    is_log = min(*one, *other) > 0
+    scale = abs(fmean(other))
+    if not scale:
+        return None
+    sides = [[math.log(x) if is_log else x / scale for x in side] for side in (one, other)]
+    floor = (ROUNDING * max(1.0, *(abs(x) for side in sides for x in side))) ** 2
+    spreads = [max(_variance(side), floor) if len(side) > 1 else None for side in sides]
+    known = [spread for spread in spreads if spread is not None]
+    parts = [(known[0] if spread is None else spread) / len(side) for spread, side in zip(spreads, sides, strict=True)]
+    if least > 2:
+        free = sum(parts) ** 2 / sum(part**2 / (len(side) - 1) for part, side in zip(parts, sides, strict=True))
+    else:
+        free = least_free
+    return Welch(
+        apart=fmean(sides[0]) - fmean(sides[1]),
+        error=math.sqrt(sum(parts)),
+        free=free,
+        blur=math.log1p(resolution),
+        is_log=is_log,
+        least_free=least_free,
+    )
+
+
+def adjusted_p(values: Sequence[float]) -> list[float]:
+    """Benjamini and Hochberg's step-up adjustment, in the order of `values`."""
+    found, least = [1.0] * len(values), 1.0
+    for rank, place in sorted(enumerate(sorted(range(len(values)), key=values.__getitem__), 1), reverse=True):
+        least = min(least, values[place] * len(values) / rank)
+        found[place] = least
+    return found
+
+
+@lru_cache(maxsize=4096)
+def quantile(free: float, share: float) -> float:
+    """Of Student's t."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(free, share))
+
+
+def _p_above(distance: float, test: Welch) -> float:
+    from scipy.special import stdtr
+
+    return float(stdtr(test.free, -distance / test.error))
+
+
+@lru_cache(maxsize=4096)
+def detectable(free: float, level: float) -> float:
+    """How many standard errors a change must measure for a two-sided t-test at `level` to find it in `POWER` of cases:
+    the shift of a noncentral t."""
+    from scipy.special import nctdtrinc
+
+    return float(nctdtrinc(free, 1 - POWER, quantile(free, 1 - level / 2)))
+
+
+def repetitions_for(spread: float, share: float, level: float) -> int | None:
+    """How many repetitions a side find a change by `share` where the logarithms spread by `spread`; None where more
+    than a thousand."""
+    wanted = math.log1p(share)
+    low, high = 2, REPETITIONS_MAX
+    if not _finds(high, spread, wanted, level):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _finds(middle, spread, wanted, level) else (middle + 1, high)
+    return low
+
+
+def _finds(n: int, spread: float, wanted: float, level: float) -> bool:
+    return detectable(2.0 * (n - 1), level) * spread * math.sqrt(2 / n) <= wanted
 
 
 def _centre(values: Sequence[float], how: str) -> float:
-    return median(values) if how == "median" else fmean(values)
+    """The geometric mean where there is one: it is what the interval and the tests of logarithms speak of."""
+    if how == "median":
+        return median(values)
+    if min(values) == max(values):
+        return values[0]
+    return _exp(fmean(math.log(value) for value in values)) if min(values) > 0 else fmean(values)
 
 
-def _resampled(values: Sequence[float], how: str, dice: random.Random) -> list[float]:
-    return [_centre(dice.choices(values, k=len(values)), how) for _ in range(RESAMPLES)]
+def _variance(values: Sequence[float]) -> float:
+    """As `statistics.variance` gives it in exact fractions, at a hundredth of the time."""
+    middle = fmean(values)
+    return sum((value - middle) ** 2 for value in values) / (len(values) - 1)
 
 
-def _ends(drawn: list[float], n: int, confidence: float) -> tuple[float, float]:
-    tail = _tail(n, confidence)
-    return _quantile(drawn, tail), _quantile(drawn, 1 - tail)
-
-
-@cache
-def _tail(n: int, confidence: float) -> float:
-    """The share of resamples beyond either end of the expanded interval."""
-    from scipy.special import stdtrit
-
-    t = float(stdtrit(n - 1, 1 - (1 - confidence) / 2))
-    return NormalDist().cdf(-math.sqrt(n / (n - 1)) * t)
-
-
-def _quantile(ordered: list[float], share: float) -> float:
-    place = share * (len(ordered) - 1)
-    below = math.floor(place)
-    above = min(below + 1, len(ordered) - 1)
-    # Written so that equal neighbours give themselves, without a rounding error between.
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
-
-
-def p_value(one: Sequence[float], other: Sequence[float]) -> float:
-    """The two-sided p of Student's test with a common variance; of logarithms where all values are above zero."""
-    from scipy.special import stdtr
-
-    if min(*one, *other) > 0:
-        one, other = [math.log(value) for value in one], [math.log(value) for value in other]
-    free = len(one) + len(other) - 2
-    squares = sum((value - fmean(values)) ** 2 for values in (one, other) for value in values)
-    apart = abs(fmean(one) - fmean(other))
-    # Equal values may differ in their last bit once their mean or logarithm is taken.
-    if squares <= (1e-12 * max(map(abs, (*one, *other)))) ** 2:
-        return 0.0 if apart > 1e-12 * max(map(abs, (*one, *other))) else 1.0
-    error = math.sqrt(squares / free * (1 / len(one) + 1 / len(other)))
-    return 2 * float(stdtr(free, -apart / error))
+def _exp(value: float) -> float:
+    """Without an error where noise is beyond all measure."""
+    return math.exp(min(value, 700.0))

@@ -72,7 +72,7 @@ def throughput(records: list[Record]) -> list[Point]:
                 moved[key] += item.bytes
         seen = sorted({(phase, stream, operation) for phase, _, stream, operation in requests})
         phases = sorted({cost.phase for cost in record.costs})
-        for cost in (span for number in phases for span in full_intervals(record, number)):
+        for cost in (span for number in phases for span in full_intervals(record, number, with_transient=True)):
             if cost.end_ns <= cost.start_ns:
                 continue
             length_s = (cost.end_ns - cost.start_ns) / 1e9

@@ -53,6 +53,7 @@ def run_document(record: Record) -> Json:
         "watch": info.watch,
         "warnings": info.warnings,
         "totals": [totals_document(row) for row in totals(record)],
+        "totals_with_transient": [totals_document(row) for row in with_transient(record)],
         **tool_document(record),
         **further_document(record),
         "verified": verified(record),
@@ -81,8 +82,24 @@ def totals_document(row: Totals) -> Json:
         "iops": row.iops if row.is_rated else None,
         "bytes_per_s": row.bytes_per_s if row.is_rated else None,
         "variation": row.variation,
+        "steady": row.steady.document() if row.steady else None,
         "measures": {name: latency_document(figures) for name, figures in row.measures.items()},
     }
+
+
+def with_transient(record: Record) -> list[Totals]:
+    """The rows of phases whose figures are of the steady state, over the whole of these phases; none for those that
+    were steady from their beginning."""
+    begins: dict[int, int] = {}
+    for cost in record.costs:
+        if not cost.warmup:
+            begins[cost.phase] = min(begins.get(cost.phase, cost.start_ns), cost.start_ns)
+
+    def had_transient(row: Totals) -> bool:
+        from_ns = row.steady.from_ns if row.steady else None
+        return from_ns is not None and from_ns > begins.get(row.phase, 0)
+
+    return [row for row in totals(record, with_transient=True) if had_transient(row)]
 
 
 def latency_document(figures: Latency) -> Json:
@@ -138,7 +155,8 @@ def slowest(record: Record) -> list[Json]:
 
 def cpu_per_request_ns(record: Record) -> tuple[float, float] | None:
     """User and system CPU that the generator used for one request, warm-up left out."""
-    requests = sum(row.requests + row.errors for row in totals(record) if row.operation not in CHAINS)
+    rows = totals(record, with_transient=True)
+    requests = sum(row.requests + row.errors for row in rows if row.operation not in CHAINS)
     spans = [cost for cost in record.costs if not cost.warmup]
     if not requests or not spans:
         return None

@@ -1,32 +1,37 @@
 """Duty: what each stream and operation of a run did in all: sums of intervals, without the warm-up.
 
+Where a phase reached steady state, its figures are of that state alone (`analysis.steady`).
+
 Refusal: failed requests are in no throughput figure.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from statistics import fmean, median, pstdev
+from statistics import fmean, median, stdev
 
 from brickyard import _core
 from brickyard.analysis.imported import as_imported, imported_figures
 from brickyard.analysis.latency import Latency, latency_of
+from brickyard.analysis.steady import Steady, headline_from_ns, steady
 from brickyard.store import CHAINS, METADATA, Interval, IntervalCost, Json, Record
 
 MEASURES = ("service", "response", "lateness", "first_byte", "driver_lag")
 STUB_SHARE = 0.1  # what an interruption left of a phase tells no rate below this share of an interval
 FULL_INTERVAL_SHARE = 0.9  # the last interval of a phase may be a stub; its rate says little
+VARIATION_OF_MIN = 3  # two values have a spread, but no more than one step of it
 
 
 @dataclass(frozen=True)
 class Totals:
     """One operation of one stream of one phase.
 
-    `requests` and `bytes` count everything that completed after the warm-up; the `rated_` ones what completed within
-    the time over which rates are taken.
+    `requests` and `bytes` count everything that completed after the warm-up, or in the steady state where there is one;
+    the `rated_` ones what completed within the time over which rates are taken. `errors` are all after the warm-up:
+    a failure before the steady state is a failure.
     """
 
     phase: int
@@ -43,6 +48,8 @@ class Totals:
     depth_max: int
     variation: float | None
     measures: dict[str, Latency]
+    steady: Steady | None = None
+    """What became of the steady state that the phase was to reach; None where it was to reach none."""
 
     @property
     def is_rated(self) -> bool:
@@ -98,13 +105,17 @@ def whole_intervals(record: Record) -> list[IntervalCost]:
     return list(whole.values())
 
 
-def rated_intervals(record: Record, phase: int) -> list[IntervalCost]:
-    """The intervals over which a phase's rates are taken: those after the warm-up and before the drain.
+def rated_intervals(record: Record, phase: int, *, with_transient: bool = False) -> list[IntervalCost]:
+    """The intervals over which a phase's rates are taken: those after the warm-up and before the drain, or those of
+    the steady state where there is one and the transient before it is not asked for.
 
     In the drain nothing is issued; what was in flight still completes, and is counted, but the wait for the slowest of
     it is no part of a rate. Intervals in which nothing completed are.
     """
-    measured = [cost for cost in whole_intervals(record) if cost.phase == phase and not cost.warmup]
+    from_ns = 0 if with_transient else headline_from_ns(record, phase)
+    measured = [
+        cost for cost in whole_intervals(record) if cost.phase == phase and not cost.warmup and cost.start_ns >= from_ns
+    ]
     rated = [cost for cost in measured if not cost.drain] or measured
     if record.info.outcome != "done" and sum(c.end_ns - c.start_ns for c in rated) < STUB_SHARE * _interval_ns(record):
         return []
@@ -115,48 +126,54 @@ def _interval_ns(record: Record) -> int:
     return _core.parse_duration_ns(record.info.plan.get("interval") or "0ns")
 
 
-def full_intervals(record: Record, phase: int) -> list[IntervalCost]:
-    """Rated intervals without stubs, whose rate would be that of a moment."""
-    rated = rated_intervals(record, phase)
+def full_intervals(record: Record, phase: int, *, with_transient: bool = False) -> list[IntervalCost]:
+    """Rated intervals without stubs, whose rate would be that of a moment: nine tenths of the median length or more."""
+    rated = rated_intervals(record, phase, with_transient=with_transient)
     if not rated:
         return []
     full_ns = median(cost.end_ns - cost.start_ns for cost in rated) * FULL_INTERVAL_SHARE
     return [cost for cost in rated if cost.end_ns - cost.start_ns >= full_ns]
 
 
-def rates(record: Record, phase: int, intervals: Iterable[Interval]) -> list[float]:
-    """Bytes a second in each full interval of a phase, zero where nothing completed."""
+def rates(record: Record, phase: int, intervals: Iterable[Interval], *, with_transient: bool = False) -> list[float]:
+    """Requests a second in each full interval of a phase, zero where nothing completed."""
     done: Counter[int] = Counter()
     for interval in intervals:
-        done[interval.start_ns] += interval.bytes
+        done[interval.start_ns] += interval.requests
     return [
         done[span.start_ns] / (span.end_ns - span.start_ns) * 1e9
-        for span in full_intervals(record, phase)
+        for span in full_intervals(record, phase, with_transient=with_transient)
         if span.end_ns > span.start_ns
     ]
 
 
-def coefficient_of_variation(values: list[float]) -> float | None:
-    """Standard deviation over mean; None for fewer than three values or a mean of zero."""
-    if len(values) < 3 or not (mean := fmean(values)):
+def variation(values: Sequence[float]) -> float | None:
+    """The coefficient of variation: standard deviation (of a sample, n - 1) over mean. None for fewer than
+    `VARIATION_OF_MIN` values or a mean of zero."""
+    if len(values) < VARIATION_OF_MIN or not (mean := fmean(values)):
         return None
-    return pstdev(values) / mean
+    return stdev(values) / mean
 
 
-def totals(record: Record) -> list[Totals]:
+def totals(record: Record, *, with_transient: bool = False) -> list[Totals]:
     """Rows in the order of phases, streams and operations."""
 
     def key(interval: Interval) -> tuple[int, int, str]:
         return interval.phase, interval.stream, interval.operation
 
     measured = sorted((i for i in record.intervals if not i.warmup), key=key)
-    return [_totals(record, *group, list(items)) for group, items in groupby(measured, key=key)]
+    found = groupby(measured, key=key)
+    return [_totals(record, *group, list(items), with_transient=with_transient) for group, items in found]
 
 
-def _totals(record: Record, phase: int, stream: int, operation: str, items: list[Interval]) -> Totals:
+def _totals(
+    record: Record, phase: int, stream: int, operation: str, every: list[Interval], *, with_transient: bool
+) -> Totals:
+    from_ns = 0 if with_transient else headline_from_ns(record, phase)
+    items = [item for item in every if item.start_ns >= from_ns]
     # Counts are repeated with each measure; those of the first measure are taken.
     once = [item for item in items if item.measure == "service"]
-    spans = rated_intervals(record, phase)
+    spans = rated_intervals(record, phase, with_transient=with_transient)
     starts = {span.start_ns for span in spans}
     rated = [item for item in once if item.start_ns in starts]
     found = {measure: latency_of(item for item in items if item.measure == measure) for measure in MEASURES}
@@ -171,13 +188,14 @@ def _totals(record: Record, phase: int, stream: int, operation: str, items: list
         operation=operation,
         requests=sum(item.requests for item in once),
         bytes=sum(item.bytes for item in once),
-        errors=sum(item.errors for item in once),
+        errors=sum(item.errors for item in every if item.measure == "service"),
         rated_ns=sum(span.end_ns - span.start_ns for span in spans),
         rated_requests=sum(item.requests for item in rated),
         rated_bytes=sum(item.bytes for item in rated),
         depth_max=max((item.depth_max for item in once), default=0),
-        variation=coefficient_of_variation(rates(record, phase, once)),
+        variation=variation(rates(record, phase, once, with_transient=with_transient)),
         measures={measure: figures for measure, figures in found.items() if figures is not None},
+        steady=steady(record, phase),
     )
 
 

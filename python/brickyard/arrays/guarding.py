@@ -6,7 +6,7 @@ Refusal: a notice that could not be sent is kept and sent later; nothing is told
 from __future__ import annotations
 
 import json
-import os
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Protocol
 
+from brickyard import outputs
 from brickyard.arrays.host import Host
 from brickyard.arrays.looking import Seen, look
 from brickyard.arrays.metrics import exposition
@@ -25,6 +26,7 @@ from brickyard.errors import BadInputError, BrickyardError
 from brickyard.store import Json
 
 DRIVES_EVERY_S = 600.0  # smartd asks every 30 minutes; a question costs the drive a moment
+MARK = re.compile(rb'\A{"memory": ')
 UNSENT_MAX = 1000  # of one channel; the oldest go first
 
 Say = Callable[[str], None]
@@ -112,11 +114,9 @@ class Guard:
             return
         unsent = {name: [notice.document() for notice in notices] for name, notices in self.unsent.items()}
         kept = {"memory": self.watcher.memory, "scrubbed": self.scrubbed, "unsent": unsent}
-        temporary = self.place.with_name(self.place.name + ".new")
         try:
-            self.place.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(json.dumps(kept), encoding="utf-8")
-            os.replace(temporary, self.place)
+            outputs.folder(self.place.parent)
+            outputs.write_whole(self.place, json.dumps(kept), MARK)
         except OSError as error:
             raise BrickyardError(
                 f"{self.place}: cannot be written: {error.strerror}; name another with --state"

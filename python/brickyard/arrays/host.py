@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import IO
 
+from brickyard import outputs
 from brickyard.errors import BrickyardError, one_line
 from brickyard.facts.roots import Roots
 
@@ -37,11 +37,7 @@ class Host:
 
     def write(self, path: str, value: str) -> None:
         try:
-            handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-            try:
-                os.write(handle, value.encode())
-            finally:
-                os.close(handle)
+            outputs.write_knob(path, value)
         except OSError as error:
             raise BrickyardError(
                 f"{path}: {value!r} was refused: {error.strerror}; root rights may be needed"
@@ -53,7 +49,7 @@ class Host:
         if path is None:
             raise BrickyardError(f"{program} is not installed; install it, or use the array's own tool")
         # Into files, not pipes: what such a program leaves running in the background would hold a pipe open.
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
+        with outputs.nameless_file() as out, outputs.nameless_file() as error:
             try:
                 done = subprocess.run(
                     [path, *arguments],

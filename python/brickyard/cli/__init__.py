@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from brickyard.errors import BAD_INPUT, FAILED, INTERRUPTED, BrickyardError, one_line
+from brickyard.printable import json_text, printable
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 REMEDIES = {
@@ -41,7 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(given, "interrupted", INTERRUPTED, error)
     except BrokenPipeError:
         # Whoever read our output has gone. Python would complain again while it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        from brickyard.outputs import silence_stdout
+
+        silence_stdout()
         return FAILED
     except sqlite3.Error as error:
         text = f"the store: {one_line(error)}; what it holds is kept, make room or name another with --store"
@@ -102,7 +105,9 @@ def _stdout_is_closed() -> bool:
     try:
         print(flush=True)  # what did not fit is forgotten by now, so only another try can tell
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        from brickyard.outputs import silence_stdout
+
+        silence_stdout()
         return True
     return False
 
@@ -116,6 +121,6 @@ def _complain(given: list[str], text: str, code: int, error: BaseException) -> i
     if os.environ.get(DEBUG_VARIABLE):
         raise error
     if "--json" in given:
-        print(json.dumps({"error": text, "exit_code": code}, ensure_ascii=False))
-    print(f"brickyard: {text}", file=sys.stderr)
+        print(json_text(json.dumps({"error": text, "exit_code": code}, ensure_ascii=False)))
+    print(f"brickyard: {printable(text)}", file=sys.stderr)
     return code

@@ -17,7 +17,7 @@ from brickyard.formats.fio_file import Job
 from brickyard.formats.fio_job import import_jobs
 from brickyard.formats.fio_stream import DIRECTIONS
 from brickyard.formats.fio_units import fio_bytes, fio_int, fio_number
-from brickyard.outputs import new_file
+from brickyard.outputs import write_whole
 
 NAME = "ad-hoc"
 RUNTIME = "30s"
@@ -79,7 +79,7 @@ def made_profile(words: AdHoc) -> tuple[profiles.ProfileText, list[str]]:
     imported = import_jobs(NAME, [Job(NAME, options)], "fio's words on the command line", title=_title(words, options))
     if words.save is not None:
         try:
-            new_file(words.save).write_text(imported.text, "utf-8")
+            write_whole(words.save, imported.text, stream=True)
         except OSError as error:
             raise BadInputError(f"{words.save}: cannot be written: {one_line(error.strerror)}") from error
     place = str(words.save or "")

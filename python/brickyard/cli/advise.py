@@ -23,6 +23,7 @@ from brickyard.cli import conditioning, options
 from brickyard.cli.judging import sold_capacity
 from brickyard.cli.output import emit, print_line, stderr, stdout, table
 from brickyard.errors import BadInputError
+from brickyard.outputs import folder
 from brickyard.report.pictures import Picture, room_for
 from brickyard.store import Json
 from brickyard.units import format_iops, format_mib_per_s, three_digits
@@ -79,7 +80,7 @@ def buy(
             name="--set", negative="", help="Change a key of the profile, such as --set depth=8. May be repeated."
         ),
     ] = (),
-    output: options.Output = None,
+    output: options.Pictures = None,
     json: options.Json = False,
 ) -> int:
     """The cheapest (or fastest) modelled brick that meets the rulers in every condition.
@@ -96,7 +97,7 @@ def buy(
         raise BadInputError(f"--level {wrong[0]}: there are {', '.join(parts_of.LEVELS)}")
     chosen = parts_of.read(parts, price)
     console = stderr()
-    if output is not None:
+    if output is not None and output.is_dir():
         from brickyard.report.advice import PICTURE
 
         room_for(output, PICTURE)
@@ -181,7 +182,7 @@ def _write(picture: Picture | None, output: Path | None) -> list[str]:
     if picture is None or output is None:
         return []
     try:
-        output.mkdir(parents=True, exist_ok=True)
+        folder(output)
         picture.write(output)
     except OSError as error:
         raise BadInputError(f"--output {output}: cannot be written: {error.strerror}") from error

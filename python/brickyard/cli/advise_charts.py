@@ -32,7 +32,10 @@ def charts(
         float, Parameter(help="NO (cost) where another class does it for less than this part of the cost.")
     ] = 0.5,
     output: Annotated[
-        Path | None, Parameter(name=("--output", "-o"), help="Folder for a page with every chart as a picture.")
+        Path | None,
+        Parameter(
+            name=("--output", "-o"), validator=options.REPORT, help="Folder for a page with every chart as a picture."
+        ),
     ] = None,
     json: options.Json = False,
 ) -> int:

@@ -38,7 +38,9 @@ def watch(
     smtp_user: Annotated[
         str | None, Parameter(help="The user there; the password is in BRICKYARD_SMTP_PASSWORD or in a file.")
     ] = None,
-    smtp_password_file: Annotated[Path | None, Parameter(help="A file that only its owner can read.")] = None,
+    smtp_password_file: Annotated[
+        Path | None, Parameter(validator=options.READ, help="A file that only its owner can read.")
+    ] = None,
     webhook: Annotated[tuple[str, ...], Parameter(negative="", help="Where each notice is posted as JSON.")] = (),
     run: Annotated[
         tuple[str, ...], Parameter(negative="", help="A command for each notice, which is on its standard input.")
@@ -47,7 +49,9 @@ def watch(
     scrub_every: Annotated[str | None, Parameter(help="Check each array after such a span, as 30d; --manage.")] = None,
     scrub_rate: Annotated[str | None, Parameter(help="At most so much a second, such as 20MiB.")] = None,
     manage: options.Manage = False,
-    state: Annotated[Path | None, Parameter(help="Where it is kept what was told already.")] = None,
+    state: Annotated[
+        Path | None, Parameter(validator=options.FILE, help="Where it is kept what was told already.")
+    ] = None,
     json: options.Json = False,
 ) -> int:
     """Notice degraded arrays, rebuilds, errors, failing drives, full and read-only file systems; tell each event once.

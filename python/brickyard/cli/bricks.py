@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 from brickyard import bricks
 from brickyard.cli import options
-from brickyard.cli.output import emit, stdout, table
+from brickyard.cli.output import emit, print_text, stdout, table
 from brickyard.units import format_size
 
 
@@ -56,5 +54,5 @@ def show_brick(name: str, /, *, overrides: options.BrickOverrides = (), json: op
         emit({"name": found["brick"]["name"], **found})
         return 0
     for place, text in found["texts"].items():
-        sys.stdout.write(f"# {place}\n{text}\n")
+        print_text(f"# {place}\n{text}\n")
     return 0

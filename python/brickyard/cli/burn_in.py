@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from brickyard import _core, bricks, profiles
+from brickyard import _core, bricks, outputs, profiles
 from brickyard.cli import options
 from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.cli.target import missing_targets, parse_size
@@ -32,7 +32,11 @@ def burn_in(
     ] = False,
     logs: Annotated[
         Path | None,
-        Parameter(name="--logs", help="Where error logs and accounts are kept; else beside the store."),
+        Parameter(
+            name="--logs",
+            validator=options.FOLDER,
+            help="Where error logs and accounts are kept; else beside the store.",
+        ),
     ] = None,
     overrides: options.Overrides = (),
     size: options.Size = None,
@@ -89,15 +93,11 @@ def _folder(place: Path) -> Iterator[None]:
     """Of what was made for logs and accounts, nothing stays where none was written."""
     made = [folder for folder in (place, *place.parents) if not folder.exists()]
     try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInputError(f"{place}: cannot be made: {error.strerror}; see --logs") from error
-    try:
+        outputs.folder(place)
         yield
     finally:
         for folder in made:
-            with suppress(OSError):
-                folder.rmdir()
+            outputs.remove_empty(folder)
 
 
 def _check(devices: tuple[str, ...], overwrite: tuple[str, ...]) -> None:

@@ -10,22 +10,25 @@ from typing import Annotated
 from cyclopts import App, Parameter
 from rich.console import Console
 
+from brickyard import outputs
 from brickyard.analysis.comparison import Change, Comparison, default_figures, loads_differ
 from brickyard.analysis.comparison import compare as compared
-from brickyard.analysis.conclusions import ONCE
+from brickyard.analysis.conclusions import sees_words
 from brickyard.analysis.differing import Differing, differing_between, runs_words
 from brickyard.analysis.figures import FIGURES
+from brickyard.analysis.gate import Finding, Gate, gate
 from brickyard.cli import options
-from brickyard.cli.output import emit, stdout, table
+from brickyard.cli.output import emit, print_text, stdout, table
 from brickyard.cli.selection import open_store, select
 from brickyard.errors import DONE, FAILED, BadInputError
-from brickyard.report.matrix_tables import difference_text
+from brickyard.report.matrix_tables import NOISE_UNKNOWN, NOT_SEEN, UNKNOWN, WITHIN_NOISE, difference_text
 from brickyard.report.pictures import Picture
 from brickyard.store import Json, Record, Store
 from brickyard.study.keys import nearest
 from brickyard.units import format_ns, format_percent
 
 NAME = re.compile(r"[A-Za-z][\w.-]*")
+INCONCLUSIVE_SHOWN = 5  # lines of what may be worse; the table has all
 COMPARABLE = tuple(name for name, figure in FIGURES.items() if figure.kind in ("rate", "mib", "time"))
 
 
@@ -36,8 +39,8 @@ def compare(
         bool,
         Parameter(
             negative="",
-            help="Exit code 1 where something got worse by more than the tolerance; "
-            "what was measured once counts, and its line says that its noise is unknown.",
+            help="Exit code 1 where something got worse by more than the tolerance beyond noise, all figures judged as "
+            "one family; 2 where nothing was measured more than once, so that nothing can be judged.",
         ),
     ] = False,
     tolerance: Annotated[str, Parameter(help="How much worse is still good enough, such as 5%.")] = "5%",
@@ -45,7 +48,7 @@ def compare(
     figure: Annotated[
         tuple[str, ...], Parameter(negative="", help="iops, mib_per_s, response_p99 … May be repeated.")
     ] = (),
-    output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="Folder for the pictures.")] = None,
+    output: options.Pictures = None,
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
@@ -65,15 +68,22 @@ def compare(
         before, after = _sides(kept, runs, baseline)
     names = figure or default_figures(before, after)
     found = compared(before, after, names=names, confidence=sure)
+    judged = gate(found.changes, allowed, sure)
     if not found.changes:
         raise BadInputError("nothing can be compared: the two sides have no load in common that was measured on both")
     differing = differing_between(before, after)
     loads = loads_differ(before, after)
     pictures = _draw(found, output) if output else []
-    bad = verdict_lines(found, allowed)
+    bad = verdict_lines(found, judged)
+    is_judged = judged.lone_share is not None
+    if check and not bad and not is_judged:
+        raise BadInputError(
+            "--check: every figure was measured once on both sides, so noise between runs is unknown and nothing can be"
+            " judged; measure at least one side with --repeat 5 or more"
+        )
     code = FAILED if check and bad else DONE
     if json:
-        emit(_document(found, before, after, differing, loads, bad, pictures))
+        emit(_document(found, judged, before, after, differing, loads, bad, pictures))
         return code
     console = stdout()
     console.print(f"before: {_runs(before)}; after: {_runs(after)}", markup=False, soft_wrap=True)
@@ -81,7 +91,7 @@ def compare(
         console.print(line, markup=False, soft_wrap=True)
     console.print()
     _print(console, found)
-    for line in bad or [f"nothing got worse by more than {tolerance}"]:
+    for line in (*bad, *gate_lines(judged, allowed)):
         console.print(line, markup=False, soft_wrap=True)
     for path in pictures:
         console.print(f"picture: {path}", markup=False, soft_wrap=True)
@@ -117,18 +127,58 @@ def parse_share(option: str, text: str) -> float:
     return value
 
 
-def verdict_lines(found: Comparison, tolerance: float) -> list[str]:
+def verdict_lines(found: Comparison, judged: Gate) -> list[str]:
     """What the gate fails for; nothing that was measured before may be missing."""
-    said = [f"worse: {', '.join(c.name)}, {c.figure.title}: {_words(c)}" for c in found.regressions(tolerance)]
+    said = [f"worse: {', '.join(c.name)}, {c.figure.title}: {_words(c)}" for c in judged.of(Finding.WORSE)]
     said += [f"failed requests: {', '.join(name)}: {count:,}, and none before" for name, count in found.new_errors]
     return said + [f"not measured: {', '.join(name)}, which was before" for name in found.only_before]
+
+
+def gate_lines(judged: Gate, tolerance: float) -> list[str]:
+    """What was judged, what it could have seen, and what is open."""
+    once, unclear = judged.of(Finding.ONCE), judged.of(Finding.INCONCLUSIVE)
+    said = []
+    if judged.lone_share is not None and judged.all_share is not None:
+        count = len(judged.judged) - len(once)
+        parts = [(len(judged.of(Finding.WORSE)), "worse"), (len(judged.of(Finding.HELD)), "held")]
+        told = ", ".join(f"{number} {word}" for number, word in (*parts, (len(unclear), "inconclusive")))
+        said.append(f"{_figures(count)} judged together against {_share(tolerance)}: {told}")
+        alone = f"a change of one figure by {sees_words(judged.lone_share)}"
+        every = f", or of all of them by {sees_words(judged.all_share)}" if count > 1 else ""
+        said.append(f"power: at this noise these runs would find {alone}{every}, in four of five cases")
+    apart = [change for change in unclear if change.worse_by > tolerance]
+    said += [
+        f"inconclusive: {', '.join(c.name)}, {c.figure.title}: {_words(c)}"
+        for c in sorted(apart, key=lambda change: -change.worse_by)[:INCONCLUSIVE_SHOWN]
+    ]
+    if len(apart) > INCONCLUSIVE_SHOWN:
+        said.append(f"inconclusive: {len(apart) - INCONCLUSIVE_SHOWN} more that are worse by more than the tolerance")
+    if unclear and judged.repetitions is not None:
+        said.append(
+            f"about {judged.repetitions} repetitions a side would show whether the inconclusive hold within"
+            f" {_share(tolerance)}"
+        )
+    elif unclear and tolerance > 0:
+        said.append(
+            f"the inconclusive are too noisy to be held against {_share(tolerance)} by any number of repetitions"
+        )
+    said += [f"measured once, not judged: {', '.join(c.name)}, {c.figure.title}: {_words(c)}" for c in once]
+    return said
+
+
+def _figures(count: int) -> str:
+    return "1 figure" if count == 1 else f"{count} figures"
+
+
+def _share(tolerance: float) -> str:
+    return f"{tolerance * 100:g} %"
 
 
 def _words(change: Change) -> str:
     return (
         f"{change.figure.text(change.before.centre)} → {change.figure.text(change.after.centre)}, "
         + difference_text(change.difference)
-        + ("" if change.difference.seen is not None else f", {ONCE}")
+        + ("" if change.difference.seen is not None else f", {_noise(change)}")
     )
 
 
@@ -154,6 +204,10 @@ def _print(console: Console, found: Comparison) -> None:
     ]
     columns = [("load", "left"), ("figure", "left"), ("before", "right"), ("after", "right"), ("difference", "right")]
     console.print(table("", [*columns, ("noise", "left")], rows))
+    cells = [row[4] for row in rows]
+    for mark, note in ((WITHIN_NOISE, NOT_SEEN), (UNKNOWN, NOISE_UNKNOWN)):
+        if any(mark in cell for cell in cells):
+            console.print(note, style="dim", markup=False, soft_wrap=True)
     console.print()
     names = ("p50", "p90", "p99", "p99.9")
     shifts = [
@@ -175,11 +229,11 @@ def _print(console: Console, found: Comparison) -> None:
 
 
 def _noise(change: Change) -> str:
-    if change.difference.seen is None:
-        return "unknown: measured once"
-    if change.within:
-        return "within a run"
-    return f"between {change.before.n} and {change.after.n} runs"
+    """What the difference was held against."""
+    if change.difference.seen is not None:
+        return f"of {change.before.n} and {change.after.n} runs"
+    within = f"; ± {change.within * 100:.1f} % within them" if change.within is not None else ""
+    return f"between runs unknown{within}"
 
 
 def _draw(found: Comparison, folder: Path) -> list[str]:
@@ -190,7 +244,7 @@ def _draw(found: Comparison, folder: Path) -> list[str]:
 
 def write_pictures(pictures: list[Picture | None], folder: Path) -> list[str]:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        outputs.folder(folder)
         for picture in pictures:
             if picture is not None:
                 picture.write(folder)
@@ -201,6 +255,7 @@ def write_pictures(pictures: list[Picture | None], folder: Path) -> list[str]:
 
 def _document(
     found: Comparison,
+    judged: Gate,
     before: list[Record],
     after: list[Record],
     differing: list[Differing],
@@ -213,12 +268,13 @@ def _document(
         "after": [record.info.id for record in after],
         "differing": [{"label": item.label, "values": [list(value) for value in item.values]} for item in differing],
         "loads_differ": loads,
-        "changes": [change.document() for change in found.changes],
+        "changes": [{**item.change.document(), "verdict": item.finding.value} for item in judged.judged],
+        "power": {"lone_share": judged.lone_share, "all_share": judged.all_share, "repetitions": judged.repetitions},
         "distributions": [shift.document() for shift in found.shifts],
         "only_before": [list(name) for name in found.only_before],
         "only_after": [list(name) for name in found.only_after],
         "worse": bad,
-        "passed": not bad,
+        "passed": False if bad else True if judged.lone_share is not None else None,
         "pictures": pictures,
     }
 
@@ -249,7 +305,8 @@ def save_baseline(name: str, /, *runs: str, store: options.StorePlace = None, js
     if json:
         emit({"baseline": name, "runs": good, "replaced": replaced[1] if replaced else None})
     else:
-        print(f"baseline {name}: {runs_words(good)}" + (f", instead of {runs_words(replaced[1])}" if replaced else ""))
+        instead = f", instead of {runs_words(replaced[1])}" if replaced else ""
+        print_text(f"baseline {name}: {runs_words(good)}{instead}\n")
     return 0
 
 

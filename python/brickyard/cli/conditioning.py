@@ -25,6 +25,18 @@ class Wish:
     neighbour: str | None = None
     array: str | None = None
 
+    def check(self) -> None:
+        """Refuses what holding it would refuse; changes nothing."""
+        if self.is_asked:
+            conditions.check(
+                self.target,
+                self.condition,
+                manage=self.manage,
+                rate_bytes_per_s=self.rate_bytes_per_s,
+                neighbour=self.neighbour,
+                array=self.array,
+            )
+
     def holding(
         self, say: Callable[[str], None], stopped: Callable[[], bool]
     ) -> Callable[[], AbstractContextManager[conditions.Held | None]]:

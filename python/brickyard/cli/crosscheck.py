@@ -16,6 +16,7 @@ from brickyard.cli.output import emit, stdout, table
 from brickyard.cli.progress import Terminal
 from brickyard.cli.target import aim_at
 from brickyard.errors import BAD_INPUT, BadInputError
+from brickyard.report.matrix_tables import difference_text
 from brickyard.store import Store
 from brickyard.study.crosscheck import crosscheck as run_crosscheck
 from brickyard.study.fit import refuse_programs
@@ -96,6 +97,12 @@ def _print(console: Console, found: list[Comparison], version: str) -> None:
     columns = [(name, "left") for name in ("phase", "stream", "operation", "by")]
     columns += [(name, "right") for name in ("IOPS", "MiB/s", "mean", "p50", "p99")]
     console.print(table("The same load by both, medians of the runs", columns, rows))
+    for item in found:
+        if item.rates is not None and item.rates.seen is not None:
+            words = ", ".join((item.phase, item.stream, item.operation))
+            seen = "seen" if item.rates.seen else "not seen beyond noise"
+            line = f"{words}: IOPS of {version} {difference_text(item.rates)}, {seen} over {item.ours.runs} runs each"
+            console.print(line, markup=False, soft_wrap=True)
 
 
 def _percent(share: float | None) -> str:

@@ -11,7 +11,7 @@ from brickyard.cli import options
 from brickyard.cli.output import emit
 from brickyard.cli.selection import open_store, select
 from brickyard.errors import BadInputError, one_line
-from brickyard.outputs import new_file, whole_file
+from brickyard.outputs import whole_file
 from brickyard.report.export import Form, Rows, write_export
 from brickyard.store import Json
 
@@ -66,7 +66,7 @@ def export(
         if rows == "all":
             output.mkdir(parents=True, exist_ok=True)
         for place, which in places.items():
-            with whole_file(new_file(place)) as file:
+            with whole_file(place, stream=rows != "all") as file:
                 written[str(place)] = write_export(records, chosen, file, which)
     except OSError as error:
         raise BadInputError(f"{output}: cannot be written: {one_line(error.strerror)}") from error

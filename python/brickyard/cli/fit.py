@@ -24,11 +24,12 @@ from brickyard.cli.progress import Terminal
 from brickyard.cli.selection import open_store, select
 from brickyard.cli.target import Aim, aim
 from brickyard.errors import BadInputError, BrickyardError
-from brickyard.outputs import new_file
+from brickyard.outputs import check_file, check_place, folder, write_whole
 from brickyard.store import Record, Store
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Runner, RunSpec
 
+BRICK_MARK = re.compile(rb"brickyard advise fit")
 RUNS = re.compile(r"latest|s?\d+|\d+-\d+")
 
 
@@ -38,7 +39,10 @@ def fit_brick(
         str | None, Parameter(help="Keeps the brick by this name among your own, as sim:NAME; see -o for a file.")
     ] = None,
     output: Annotated[
-        Path | None, Parameter(name=("--output", "-o"), help="File of the fitted brick; else fitted-brick.toml.")
+        Path | None,
+        Parameter(
+            name=("--output", "-o"), validator=options.FILE, help="File of the fitted brick; else fitted-brick.toml."
+        ),
     ] = None,
     each: Annotated[
         str | None, Parameter(help="How long each load is measured; else 1s, or up to 10s on slow storage.")
@@ -67,7 +71,9 @@ def fit_brick(
     """
     if not words:
         raise BadInputError("name a target to be measured, or runs such as s2")
-    place = _place(name, output)
+    place = check_place(_place(name, output))
+    if place.exists():
+        check_file(place, BRICK_MARK)
     wanted = _wanted(each, long, long_load, reads_only=reads_only)
     if all(RUNS.fullmatch(word) for word in words):
         if long is not None:
@@ -267,8 +273,8 @@ def _write(found: list[Fitted], place: Path, target: str) -> None:
     about = [f"{best.verdict.capitalize()}: {errors}.", *array_words(best), *untold(found)]
     text = best.model.text(f"{target}, fitted", "\n".join(about), f"`brickyard advise fit` of {target}", best.fitted_to)
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        new_file(place, b"brickyard advise fit").write_text(text, "utf-8")
+        folder(place.parent)
+        write_whole(place, text, BRICK_MARK)
     except OSError as error:
         raise BadInputError(f"{place}: cannot be written: {error.strerror}") from error
 

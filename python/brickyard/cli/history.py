@@ -28,7 +28,7 @@ def history(
     profile: Annotated[str | None, Parameter(help="Only runs of this profile.")] = None,
     since: Annotated[str | None, Parameter(help="Only runs since a day (2026-01-31) or for a span (2h, 7d).")] = None,
     confidence: Annotated[str, Parameter(help="From which a change is told, such as 95%.")] = "95%",
-    output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="Folder for the pictures.")] = None,
+    output: options.Pictures = None,
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:

@@ -5,17 +5,16 @@ Refusal: what the formats mean is known in `brickyard.formats` alone.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from brickyard.cli import options
-from brickyard.cli.output import emit, stderr
+from brickyard.cli.output import emit, print_text, stderr
 from brickyard.errors import BadInputError, one_line
 from brickyard.formats.recognize import FORMATS, import_profile, recognize
-from brickyard.outputs import new_file
+from brickyard.outputs import write_whole
 from brickyard.store import Store
 
 Format = Literal["fio", "fio-command", "fio-json", "icf", "sqlio", "sqlio-param", "diskspd"]
@@ -55,7 +54,7 @@ def import_(
         raise BadInputError(f"{place.name if not command else 'command'}: {one_line(error)}") from error
     if output is not None:
         try:
-            new_file(output).write_text(imported.text, "utf-8")
+            write_whole(output, imported.text, stream=True)
         except OSError as error:
             raise BadInputError(f"{output}: cannot be written: {one_line(error.strerror)}") from error
     if json:
@@ -69,7 +68,7 @@ def import_(
             }
         )
     elif output is None:
-        sys.stdout.write(imported.text)
+        print_text(imported.text)
     for note in imported.notes:
         stderr().print(f"note: {note}", markup=False, soft_wrap=True)
     if len(imported.targets) > 1:

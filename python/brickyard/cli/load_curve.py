@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
+import math
 import re
 from contextlib import nullcontext
 from pathlib import Path
@@ -14,7 +15,17 @@ from rich.console import Console
 from brickyard import _core, bricks, profiles
 from brickyard.analysis import PERCENTILES, percentile_name
 from brickyard.analysis.cells import DASH
-from brickyard.analysis.load_curve import CurvePoint, Limit, knee, samples_needed, usable, weakest_search
+from brickyard.analysis.load_curve import (
+    Bend,
+    CurvePoint,
+    Knee,
+    Limit,
+    capacity,
+    knee,
+    samples_needed,
+    usable,
+    weakest_search,
+)
 from brickyard.cli import options
 from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stderr, stdout, table
@@ -33,6 +44,7 @@ NAMES = ("of closed loop", "offered/s", "achieved/s", "mean", "p50", "p99", "max
 LEVELS = ",".join(str(level) for level in LEVELS_PERCENT)
 EACH_MIN_NS = 100_000_000  # ten intervals of 10 ms, the shortest that there are
 LEVEL_MAX_PERCENT = 1000
+FURTHER = 4  # times the highest rate that was offered, as a proposal where it did not saturate
 
 
 def load_curve(
@@ -44,6 +56,13 @@ def load_curve(
     ] = None,
     each: Annotated[str, Parameter(help="How long each rate is measured.")] = EACH,
     levels: Annotated[str, Parameter(help="Rates to offer, in per cent of the closed loop's.")] = LEVELS,
+    max_rate: Annotated[
+        float | None,
+        Parameter(
+            help="Requests (or chains) a second up to which rates beyond the levels are offered, each a quarter higher,"
+            " until the storage does not keep up."
+        ),
+    ] = None,
     phase: Annotated[str | None, Parameter(help="Which phase, where the profile has several.")] = None,
     overrides: options.Overrides = (),
     placing: options.Placing = options.AS_IT_IS,
@@ -64,6 +83,8 @@ def load_curve(
     changes, brick_changes = split_overrides(targets, list(overrides))
     plan: Json = jsonlib.loads(profiles.validate(text, changes))
     refuse_programs(text.name, plan, "load-curve")
+    if max_rate is not None and not max_rate > 0:
+        raise BadInputError(f"--max-rate {max_rate:g}: above 0 a second")
     only, asked, each_ns, shares = one_phase(plan, phase), parse_limit(limit), _each_ns(each), parse_levels(levels)
     if not targets and any(stream["target"] for stream in only["stream"]):
         raise BadInputError(f"{text.name}: speaks of several targets; name them")
@@ -77,7 +98,9 @@ def load_curve(
             for note in aimed.notes:
                 terminal.note(note)
             curve = LoadCurve(kept, terminal, interrupt, each_ns)
-            result = curve.run(text.name, plan, only, aimed.targets, aimed.options, shares, asked, aimed.condition)
+            result = curve.run(
+                text.name, plan, only, aimed.targets, aimed.options, shares, asked, aimed.condition, max_rate
+            )
         records = [kept.record(run) for run in result.runs]
         page = _draw(kept, result, records, asked, output)
     if json:
@@ -131,10 +154,9 @@ def _draw(
 
     stderr().print("writing the report", markup=False)
     study = next(s for s in store.studies() if s.id == result.study)
-    picture = drawn(result.points, knee(result.points), limit)
+    picture = drawn(result.points, knee(result.points).point, limit)
     rows = [_row(point, result.maximum_per_s) for point in result.points]
-    note = _dash_note(rows)
-    caption = "; ".join([*_found_lines(result, limit), *([note] if note else [])]) + "."
+    caption = "; ".join([*_found_lines(result, limit), *_notes(rows)]) + "."
     lead = Lead(
         [Figure("Response time against offered rate", caption, [picture], [])],
         [Table("Response time against offered rate", [*NAMES, ""], rows, text_columns=0)],
@@ -156,7 +178,9 @@ def _document(result: CurveResult, limit: Limit | None, page: Path | None) -> Js
         "message": result.message,
         "closed_loop_per_s": result.maximum_per_s,
         "points": [point.document() for point in result.points],
-        "knee": found.document() if found else None,
+        "knee": found.document(),
+        "bend": found.bend.value,
+        "capacity_per_s": most.achieved_per_s if (most := capacity(result.points)) else None,
         "limit": {"figure": limit.figure, "above_ns": limit.above_ns} if limit else None,
         "usable": best.document() if best else None,
         "picture": str(_picture(page)) if page else None,
@@ -168,7 +192,7 @@ def _row(point: CurvePoint, maximum_per_s: float) -> list[str]:
     return [
         format_percent(point.offered_per_s / maximum_per_s),
         format_iops(point.offered_per_s),
-        format_iops(point.achieved_per_s),
+        _achieved(point),
         format_ns(point.mean_ns),
         *(format_ns(point.percentiles.get(name)) for name in ("p50", "p99")),
         format_ns(point.max_ns),
@@ -188,7 +212,7 @@ def _print(
     columns = [*((name, "right") for name in NAMES), ("", "left")]
     rows = [_row(point, result.maximum_per_s) for point in result.points]
     console.print(table("Response time against offered rate", columns, rows))
-    if note := _dash_note(rows):
+    for note in _notes(rows):
         console.print(note, markup=False, soft_wrap=True)
     console.print()
     lines = _found_lines(result, limit)
@@ -200,24 +224,51 @@ def _print(
         console.print(line, markup=False, soft_wrap=True)
 
 
-def _dash_note(rows: list[list[str]]) -> str:
-    """What a dash means, where there is one."""
-    return f"{DASH}: fewer than ten requests lie beyond the percentile" if any(DASH in row for row in rows) else ""
+def _achieved(point: CurvePoint) -> str:
+    """Arrivals are random: what was achieved may be above what was offered, by chance."""
+    if point.overloaded or point.chance is None:
+        return format_iops(point.achieved_per_s)
+    return f"{format_iops(point.achieved_per_s)} ± {format_percent(point.chance)}"
+
+
+def _notes(rows: list[list[str]]) -> list[str]:
+    """What the signs mean that are there."""
+    said = []
+    if any(DASH in row for row in rows):
+        said.append(f"{DASH}: fewer than ten requests lie beyond the percentile")
+    if any("±" in row[NAMES.index("achieved/s")] for row in rows):
+        said.append("±: the chance of random (Poisson) arrivals in the time measured, two standard deviations")
+    return said
 
 
 def _found_lines(result: CurveResult, limit: Limit | None) -> list[str]:
-    lines = [f"closed loop at the profile's depth: {format_iops(result.maximum_per_s)} a second"]
-    found = knee(result.points)
-    if found:
-        lines.append(
-            f"knee: {format_iops(found.offered_per_s)} a second with a mean response of {format_ns(found.mean_ns)}"
-            " (greatest rate over mean response, after Kleinrock)"
-        )
-    else:
-        lines.append("knee: none; it takes three rates that are not overloaded")
+    lines = [
+        f"closed loop at the profile's depth: {format_iops(result.maximum_per_s)} a second; percentages are of it, and"
+        " it is not the capacity"
+    ]
+    most = capacity(result.points)
+    if most:
+        lines.append(f"capacity: {format_iops(most.achieved_per_s)} a second was the most that was achieved")
+    lines.append(f"knee: {_knee_words(knee(result.points))}")
     if limit:
         lines.append(_limit_line(result, limit))
     return lines
+
+
+def _knee_words(found: Knee) -> str:
+    if found.point:
+        return (
+            f"{format_iops(found.point.offered_per_s)} a second with a mean response of"
+            f" {format_ns(found.point.mean_ns)} (greatest rate over mean response, after Kleinrock)"
+        )
+    if found.bend is Bend.TOO_FEW or found.end is None:
+        return "none; it takes three rates that are not overloaded"
+    if found.bend is Bend.BELOW:
+        return "at or below the lowest rate that was offered; offer lower ones with --levels"
+    return (
+        f"not reached; the search ended before saturation, at {format_iops(found.end.offered_per_s)} a second; go on"
+        f" with --max-rate {math.ceil(FURTHER * found.end.offered_per_s)}"
+    )
 
 
 def _limit_line(result: CurveResult, limit: Limit) -> str:
@@ -225,7 +276,11 @@ def _limit_line(result: CurveResult, limit: Limit) -> str:
     said = f"{limit.figure} within {format_ns(limit.above_ns)}"
     if best is None:
         return f"{said}: at no rate that was measured"
-    until = f"; no longer at {format_iops(worst.offered_per_s)}" if worst else "; no rate that was offered broke it"
+    until = (
+        f"; no longer at {format_iops(worst.offered_per_s)}"
+        if worst
+        else "; every offered rate kept it, see --max-rate"
+    )
     few = weakest_search(result.points, limit)
     if few is None:
         return f"{said}: up to {format_iops(best.offered_per_s)} a second{until}"

@@ -2,17 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from brickyard import outputs
+from brickyard.store import APPLICATION_ID, IN_MEMORY
+
 Json = Annotated[
     bool, Parameter(name="--json", negative="", help="One machine-readable document on stdout; progress on stderr.")
 ]
+
+
+@dataclass(frozen=True)
+class Written:
+    """Marks an option that names a path to be written, with the check that refuses it before anything else happens."""
+
+    check: Callable[[Path], object]
+
+    def __call__(self, _type: object, value: Path | None) -> None:
+        if value is not None:
+            self.check(value)
+
+
+@dataclass(frozen=True)
+class Read:
+    """Marks an option that names a path which is only read."""
+
+    def __call__(self, _type: object, value: Path | None) -> None: ...
+
+
+def _check_store(path: Path) -> None:
+    if str(path) != IN_MEMORY and path.parent.is_dir() and not path.is_dir():  # the store has more to say of these
+        outputs.check_database(path, APPLICATION_ID)
+
+
+READ = Read()
+FILE, STREAM = Written(outputs.check_place), Written(partial(outputs.check_file, stream=True))
+FOLDER, REPORT = Written(outputs.check_folder), Written(outputs.check_report)
+
 StorePlace = Annotated[
-    Path | None, Parameter(name="--store", help="Store to use instead of the one in your data directory.")
+    Path | None,
+    Parameter(
+        name="--store",
+        validator=Written(_check_store),
+        help="Store to use instead of the one in your data directory.",
+    ),
 ]
 Overrides = Annotated[
     tuple[str, ...],
@@ -54,7 +93,8 @@ ArrayAddress = Annotated[
 ]
 Size = Annotated[str | None, Parameter(name="--size", help="Size of the file that is made, such as 2GiB.")]
 Scratch = Annotated[
-    Path | None, Parameter(name="--scratch", help="Directory for the scratch file when no target is named.")
+    Path | None,
+    Parameter(name="--scratch", validator=FOLDER, help="Directory for the scratch file when no target is named."),
 ]
 Keep = Annotated[bool, Parameter(name="--keep", negative="", help="Leave the scratch file behind.")]
 Overwrite = Annotated[
@@ -86,8 +126,13 @@ class Placing:
 AS_IT_IS = Placing()
 
 
-Output = Annotated[Path | None, Parameter(name=["--output", "-o"], help="Where to write.")]
+Output = Annotated[Path | None, Parameter(name=["--output", "-o"], validator=STREAM, help="Where to write.")]
+Pictures = Annotated[Path | None, Parameter(name=["--output", "-o"], validator=FOLDER, help="Folder for the pictures.")]
 ReportPlace = Annotated[
     Path | None,
-    Parameter(name=["--output", "-o"], help="A folder for the report, or its page when the name ends in .html."),
+    Parameter(
+        name=["--output", "-o"],
+        validator=REPORT,
+        help="A folder for the report, or its page when the name ends in .html.",
+    ),
 ]

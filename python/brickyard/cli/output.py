@@ -8,26 +8,43 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TextIO
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from brickyard.cli.fitted import Column, Fitted
+from brickyard.printable import json_text, printable
 from brickyard.store import Json
 
 TABLE_WIDTH = 400  # where nobody looks, a line of a table is a line
 
 
+class Screen(Console):
+    """Whatever is printed, the only controls that reach the terminal are rich's own."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            text = segment.text if segment.control else printable(segment.text, lines=True)
+            yield segment if text == segment.text else Segment(text, segment.style)
+
+
 def stdout() -> Console:
     """As wide as the terminal, or as COLUMNS says; else as the widest table."""
-    return Console(highlight=False, width=_width(sys.stdout))
+    return Screen(highlight=False, width=_width(sys.stdout))
 
 
 def stderr() -> Console:
-    return Console(stderr=True, highlight=False, width=_width(sys.stderr))
+    return Screen(stderr=True, highlight=False, width=_width(sys.stderr))
+
+
+def print_text(text: str) -> None:
+    """A text of several lines as it is, but for controls: a profile, a mapping, a ruler."""
+    sys.stdout.write(printable(text, lines=True))
+    sys.stdout.flush()
 
 
 def _width(stream: TextIO) -> int | None:
@@ -56,7 +73,8 @@ def print_labelled(console: Console, lines: Sequence[tuple[str, str]]) -> None:
 
 def emit(document: Json) -> None:
     """The one document of `--json`. NaN and infinity are not JSON and are refused."""
-    sys.stdout.write(json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1)
+    sys.stdout.write(json_text(text) + "\n")
     sys.stdout.flush()
 
 
@@ -80,7 +98,7 @@ def table(
             name,
             side,
             # A row may end before the last column.
-            tuple(row[place] if place < len(row) else "" for row in rows),
+            tuple(printable(row[place], lines=True) if place < len(row) else "" for row in rows),
             heads[place] if heads else "",
             name in wrapped,
         )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json as jsonlib
-import sys
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from brickyard import profiles
 from brickyard.cli import options
-from brickyard.cli.output import emit, stdout, table
+from brickyard.cli.output import emit, print_text, stdout, table
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json
 
@@ -52,7 +51,7 @@ def show_profile(
     if json:
         emit({"name": profile.name, "place": profile.place, "text": text, "plan": plan})
     else:
-        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        print_text(text if text.endswith("\n") else text + "\n")
     return 0
 
 

@@ -18,7 +18,7 @@ from brickyard.honesty.recorder import DEFAULT_ADDRESS, Recorder, parse_address
 def recorder(
     *,
     listen: Annotated[str, Parameter(help="Where writers connect to: HOST:PORT.")] = DEFAULT_ADDRESS,
-    file: Annotated[Path, Parameter(help="Where it is kept.")] = Path("brickyard-recorder.log"),
+    file: Annotated[Path, Parameter(validator=options.FILE, help="Where it is kept.")] = Path("brickyard-recorder.log"),
     json: options.Json = False,
 ) -> int:
     """Keep, on another host, what writers say was acknowledged as durable; ends with Ctrl-C."""

@@ -31,7 +31,10 @@ from brickyard.study.runner import RunResult
 
 def replay(
     *logs: str,
-    mapping: Annotated[Path, Parameter(name=["--map", "-m"], help="The mapping of requests to calls, a TOML file.")],
+    mapping: Annotated[
+        Path,
+        Parameter(name=["--map", "-m"], validator=options.READ, help="The mapping of requests to calls, a TOML file."),
+    ],
     to: Annotated[
         tuple[str, ...],
         Parameter(name="--to", negative="", help="Connection string; several, by comma or repeated, share the calls."),

@@ -27,13 +27,15 @@ from brickyard.cli.target import (
     aim_at,
     aim_directories,
     aim_modelled,
+    check_unnamed,
     missing_targets,
     parse_size,
     split_overrides,
 )
 from brickyard.errors import BAD_INPUT, BadInputError, one_line
 from brickyard.formats.fio_export import export_fio
-from brickyard.store import Json, Store
+from brickyard.store import Json, Store, check_place
+from brickyard.study.check import check_run
 from brickyard.study.fit import check_room, has_programs, own_size, sized
 from brickyard.study.forecast import forecast, forecast_lines
 from brickyard.study.interrupt import Interrupt
@@ -106,21 +108,26 @@ def run(
     if has_programs(jsonlib.loads(plan)):
         _refuse_carriers(text.name, engine, modelled=modelled)
         plan = profiles.validate(text, [*sized(jsonlib.loads(plan), placing.size), *changes])
-        aiming = aim_directories(_target_count(plan), targets, placing)
+        aiming = aim_directories(_target_count(plan), targets, placing, makes=not dry_run)
         asked = None if dry_run else (repeat, judge, wish, store)
+        if dry_run:
+            wish.check()
+            check_place(store)
         return _run_programs(text.name, plan, aiming, asked, as_json=json)
     if placing.size is None and not modelled and not any(os.path.lexists(path) for path in targets):
         placing = replace(placing, size=own_size(jsonlib.loads(plan)))
     if engine == "fio":
         _check_fio(plan, modelled=modelled)
     if dry_run:
-        return _dry_run(text, plan, targets, placing.size, as_json=json)
+        check_place(store)
+        wish.check()
+        aimed = _aim_models(targets, brick_changes, rebuild_rate, placing.size, engine) if modelled else None
+        return _dry_run(text, plan, targets, placing, aimed, by_fio=engine == "fio", as_json=json)
     if modelled:
         aimed = _aim_models(targets, brick_changes, rebuild_rate, placing.size, engine)
         with Store(store) as kept:
             return _measure(kept, text.name, plan, aimed, repeat, judge, as_json=json)
-    if not targets and _target_count(plan) > 1:
-        raise BadInputError(f"{text.name}: speaks of {_target_count(plan)} targets; name them")
+    _refuse_unnamed(text.name, plan, targets)
     with (
         Store(store) as kept,
         aim_at(targets, placing) as aimed,
@@ -182,6 +189,7 @@ def _run_programs(
     with aiming as aimed:
         check_room(parsed, aimed.targets)
         if asked is None:
+            check_run(plan, aimed.targets, aimed.options)
             return _dry_run_programs(name, parsed, aimed, as_json=as_json)
         times, judge, wish, place = asked
         with Store(place) as kept:
@@ -253,15 +261,45 @@ def _targets(count: int) -> str:
     return "1 target" if count == 1 else f"{count} targets"
 
 
+def _refuse_unnamed(name: str, plan: str, targets: tuple[str, ...]) -> None:
+    if not targets and _target_count(plan) > 1:
+        raise BadInputError(f"{name}: speaks of {_targets(_target_count(plan))}; name them")
+
+
+def _check_targets(
+    plan: str, targets: tuple[str, ...], placing: options.Placing, aimed: Aim | None, *, by_fio: bool
+) -> None:
+    """What the run would refuse of its targets; nothing is made or written."""
+    if aimed is not None:
+        check_run(plan, aimed.targets, aimed.options)
+    elif targets:
+        with aim_at(targets, placing) as named:
+            check_run(plan, named.targets, named.options, by_fio=by_fio)
+    else:
+        path, size_bytes = check_unnamed(placing)
+        consent = {"overwrite": list(placing.overwrite), "destroys_data": placing.i_know_this_destroys_data}
+        check_run(plan, [str(path)], {"create_bytes": size_bytes, **consent}, by_fio=by_fio)
+
+
 def _dry_run(
-    text: profiles.ProfileText, plan: str, targets: tuple[str, ...], size: str | None, *, as_json: bool
+    text: profiles.ProfileText,
+    plan: str,
+    targets: tuple[str, ...],
+    placing: options.Placing,
+    aimed: Aim | None,
+    *,
+    by_fio: bool,
+    as_json: bool,
 ) -> int:
     parsed: Json = jsonlib.loads(plan)
-    if targets and not any(bricks.is_modelled(target) for target in targets):
+    size = placing.size
+    if targets and aimed is None:
         missing_targets(targets, parse_size(size))
-    wanted = max(stream["target"] for phase in parsed["phase"] for stream in phase["stream"]) + 1
+    wanted = _target_count(plan)
     if targets and len(targets) != wanted:
         raise BadInputError(f"{text.name}: speaks of {_targets(wanted)}, and {len(targets)} were named")
+    _refuse_unnamed(text.name, plan, targets)
+    _check_targets(plan, targets, placing, aimed, by_fio=by_fio)
     sizes = _sizes(list(targets) or [""], parse_size(size))
     expected = forecast(parsed, sizes)
     if as_json:
@@ -273,7 +311,6 @@ def _dry_run(
     for line in [
         *plan_lines(parsed),
         *forecast_lines(expected, list(targets), made=any(":" not in p and not os.path.exists(p) for p in targets)),
-        *([f"it needs {_targets(wanted)}, to be named for the run"] if not targets and wanted > 1 else []),
         "nothing was touched (--dry-run)",
     ]:
         console.print(line, markup=False, soft_wrap=True)

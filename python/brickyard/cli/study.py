@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -13,14 +12,14 @@ from brickyard.analysis.conclusions import conclusions
 from brickyard.analysis.differing import differing_in_study
 from brickyard.analysis.observe import Observed
 from brickyard.cli import options
-from brickyard.cli.output import emit, print_line, stderr, stdout, table
+from brickyard.cli.output import emit, print_line, print_text, stderr, stdout, table
 from brickyard.cli.progress import Terminal
 from brickyard.cli.target import parse_size
 from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError
 from brickyard.report.matrix_tables import footnotes, matrix_table
 from brickyard.report.study_page import StudyView, study_document, write_study_report
 from brickyard.report.tables import Table
-from brickyard.store import Json, Record, Store
+from brickyard.store import Json, Record, Store, check_place
 from brickyard.study.cells import Layout, Specs, Wishes, combinations_words, lay_out
 from brickyard.study.design import Design, read_design
 from brickyard.study.interrupt import Interrupt
@@ -88,7 +87,7 @@ def study(
     folder = Path(text.place).parent if "/" in name or name.endswith(".toml") else None
     planned = steps(design, layout, wishes, Specs(design, wishes, folder))
     if dry_run:
-        return _dry_run(design, layout, planned, store, as_json=json)
+        return _dry_run(design, layout, planned, store, manage=manage, as_json=json)
     with Store(store) as kept, Interrupt() as interrupt:
         with Terminal() as terminal:
             for note in layout.notes:
@@ -204,13 +203,19 @@ def _document(
     }
 
 
-def _dry_run(design: Design, layout: Layout, planned: list[Step], place: Path | None, *, as_json: bool) -> int:
-    from brickyard.study.planning import plan_of
+def _dry_run(
+    design: Design, layout: Layout, planned: list[Step], place: Path | None, *, manage: bool, as_json: bool
+) -> int:
+    from brickyard.study.planning import plan_of, refusals
 
+    check_place(place)
     plan = plan_of(design, planned, place)
+    refused = refusals(plan, manage=manage)
+    code = BAD_INPUT if plan.missing_targets or refused else DONE
     if as_json:
-        emit({"study": design.name, "title": design.title, "excluded": layout.excluded, **plan.document()})
-        return BAD_INPUT if plan.missing_targets else DONE
+        about = {"study": design.name, "title": design.title, "excluded": layout.excluded, "refused": refused}
+        emit({**about, **plan.document()})
+        return code
     console = stdout()
     columns = [("#", "right"), *((factor.title, "left") for factor in design.factors), ("repetition", "right")]
     columns += [("target", "left"), ("profile", "left"), ("condition", "left"), ("lasts", "right"), ("", "left")]
@@ -225,8 +230,10 @@ def _dry_run(design: Design, layout: Layout, planned: list[Step], place: Path | 
         console.print(
             f"{target}: does not exist, so that its runs would be refused; {remedy}", markup=False, soft_wrap=True
         )
+    for line in refused:
+        console.print(f"would be refused: {line}", markup=False, soft_wrap=True)
     console.print("nothing was touched (--dry-run)")
-    return BAD_INPUT if plan.missing_targets else DONE
+    return code
 
 
 @study_app.command(name="show")
@@ -243,7 +250,7 @@ def show_study(name: str, /, *, json: options.Json = False) -> int:
     if json:
         emit({"study": text.name, "title": design.title, "text": text.text})
     else:
-        sys.stdout.write(text.text)
+        print_text(text.text)
     return 0
 
 

@@ -68,38 +68,54 @@ def print_totals(console: Console, record: Record) -> None:
 
 
 def _print_throughput(console: Console, record: Record, rows: list[Totals]) -> None:
-    names = ("requests", "IOPS", "MiB/s", "variation", "depth", "errors")
+    over = cells.over_columns(rows)
+    whole = [row for row in summary.with_transient(record) if row.operation not in CHAINS | METADATA]
+    told = [(row, cells.over(row)) for row in rows] + [(row, cells.WHOLE) for row in whole]
     _print_rows(
         console,
         record,
         "Throughput",
-        names,
+        (*over, "requests", "IOPS", "MiB/s", "variation", "depth", "errors"),
         [
             (
                 row,
                 [
+                    *([words] if over else []),
                     format_count(row.requests),
                     cells.iops(row),
                     cells.mib_per_s(row),
-                    format_percent(row.variation),
+                    cells.variation(row.variation),
                     format_count(row.depth_max),
                     format_count(row.errors),
                 ],
             )
-            for row in rows
+            for row, words in told
         ],
+        texts=len(over),
     )
 
 
 def _print_apart(console: Console, record: Record, title: str, noun: str, rows: list[Totals]) -> None:
-    told = [(row, [format_count(row.requests), *cells.rate_cells(row)]) for row in rows]
-    _print_rows(console, record, title, (noun, *cells.RATE_COLUMNS), told)
+    over = cells.over_columns(rows)
+    told = [
+        (row, [*([cells.over(row)] if over else []), format_count(row.requests), *cells.rate_cells(row)])
+        for row in rows
+    ]
+    _print_rows(console, record, title, (*over, noun, *cells.RATE_COLUMNS), told, texts=len(over))
 
 
 def _print_rows(
-    console: Console, record: Record, title: str, names: Sequence[str], rows: list[tuple[Totals, list[str]]]
+    console: Console,
+    record: Record,
+    title: str,
+    names: Sequence[str],
+    rows: list[tuple[Totals, list[str]]],
+    *,
+    texts: int = 0,
 ) -> None:
-    columns = [("stream", LEFT), ("operation", LEFT), *((name, RIGHT) for name in names)]
+    """The first `texts` of the columns are words."""
+    sides = [LEFT if number < texts else RIGHT for number in range(len(names))]
+    columns = [("stream", LEFT), ("operation", LEFT), *zip(names, sides, strict=True)]
     told = [
         [analysis.full_stream_name(record, row.phase, row.stream), row.operation, *figures] for row, figures in rows
     ]
@@ -161,8 +177,10 @@ def print_conditions(console: Console, record: Record) -> None:
 
 
 def print_characterization(console: Console, patterns: dict[tuple[str, str], list[RankedCell]]) -> None:
+    over = cells.over_columns(item.cell.row for ranked in patterns.values() for item in ranked)
     columns = [
         ("request", RIGHT),
+        *((name, LEFT) for name in over),
         ("IOPS", RIGHT),
         ("% of best", RIGHT),
         ("MiB/s", RIGHT),
@@ -182,6 +200,7 @@ def print_characterization(console: Console, patterns: dict[tuple[str, str], lis
             rows.append(
                 [
                     format_size(item.cell.request_bytes),
+                    *([cells.over(row)] if over else []),
                     format_iops(row.iops),
                     format_percent(item.iops_share),
                     format_mib_per_s(row.bytes_per_s),

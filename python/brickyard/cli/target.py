@@ -12,12 +12,13 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from brickyard import bricks, facts
+from brickyard import bricks, facts, outputs
 from brickyard.cli.options import Placing
 from brickyard.errors import BadInputError
 from brickyard.reading import parsed_bytes
 from brickyard.store import Json
-from brickyard.study.scratch import cache_home, scratch_file
+from brickyard.study.check import nearest_folder
+from brickyard.study.scratch import cache_home, check_scratch, scratch_file
 from brickyard.study.sizes import size_of
 from brickyard.units import format_size
 
@@ -64,11 +65,13 @@ def missing_targets(targets: Sequence[str], size_bytes: int | None) -> list[str]
     """Those that are to be made; what can be no target is refused."""
     missing = [path for path in targets if ":" not in path and not os.path.lexists(path)]
     if missing and size_bytes is None:
-        raise BadInputError(f"{missing[0]}: no such file or device; --size 2GiB makes a file of that size")
+        raise BadInputError(f"{missing[0]}: no such file or device; {_remedy(missing[0])}")
     for path in missing:
         parent = os.path.dirname(path) or "."
         if not os.path.isdir(parent):
             raise BadInputError(f"{path}: the directory {parent} does not exist; make it first")
+        if not outputs.may_hold_files(Path(parent)):
+            raise BadInputError(f"{path}: no such device; {_remedy(path)}")
     for path in targets:
         if os.path.isdir(path):
             raise BadInputError(f"{path}: is a directory; name a file in it, or use --scratch {path}")
@@ -81,6 +84,13 @@ def missing_targets(targets: Sequence[str], size_bytes: int | None) -> list[str]
             if not stat.S_ISREG(mode) and not stat.S_ISBLK(mode):
                 raise BadInputError(f"{path}: neither a file nor a block device; name one of these")
     return missing
+
+
+def _remedy(path: str) -> str:
+    """No file is made among devices, so no size helps there."""
+    home = Path(os.path.dirname(path) or ".")
+    is_files = not home.is_dir() or outputs.may_hold_files(home)
+    return "--size 2GiB makes a file of that size" if is_files else "check the name, `lsblk` lists the devices"
 
 
 def _size_notes(targets: Sequence[str], missing: list[str], size_bytes: int | None) -> tuple[str, ...]:
@@ -109,8 +119,11 @@ def parse_size(text: str | None) -> int | None:
 
 
 @contextmanager
-def aim_directories(wanted: int, targets: tuple[str, ...], placing: Placing) -> Iterator[Aim]:
-    """Directories for programs, which make one of their own in each; the cache directory where none is named."""
+def aim_directories(wanted: int, targets: tuple[str, ...], placing: Placing, *, makes: bool = True) -> Iterator[Aim]:
+    """Directories for programs, which make one of their own in each; the cache directory where none is named.
+
+    Unless it `makes` that one, the nearest directory above it stands for it.
+    """
     scratch = placing.scratch
     if placing.keep or placing.overwrite:
         raise BadInputError("--keep and --overwrite: a program works in a directory of its own, removed at the end")
@@ -124,11 +137,21 @@ def aim_directories(wanted: int, targets: tuple[str, ...], placing: Placing) -> 
             raise BadInputError(f"{path}: {said}")
     home = scratch or cache_home()
     if not targets and scratch is None:
-        try:
-            home.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise BadInputError(f"{home}: cannot be made: {error.strerror}; name a directory") from error
+        if makes:
+            outputs.folder(home)
+        else:
+            home = nearest_folder(outputs.check_folder(home))
     yield Aim(list(targets) or [str(home)], {}, (), is_scratch=not targets)
+
+
+def check_unnamed(placing: Placing) -> tuple[Path, int]:
+    """Refuses what `aim` would refuse where no target is named; nothing is made. A name for the file, and its size."""
+    for path in placing.overwrite:
+        raise BadInputError(f"--overwrite {path}: not among the targets; name it as a target as well")
+    if placing.scratch is not None and not placing.scratch.is_dir():
+        raise BadInputError(f"--scratch {placing.scratch}: no such directory")
+    home = placing.scratch or cache_home()
+    return check_scratch(placing.scratch, parse_size(placing.size), facts.cache_bytes(str(home)))
 
 
 @contextmanager
@@ -160,7 +183,7 @@ def aim(
     home = scratch or cache_home()
     with scratch_file(scratch, size_bytes, keep=keep, quick=quick, cache_bytes=facts.cache_bytes(str(home))) as made:
         notes = (*made.notes, f"the scratch file is kept: {made.path}") if keep else made.notes
-        yield Aim([str(made.path)], {**options, "create_bytes": made.size_bytes}, notes, is_scratch=True)
+        yield Aim([str(made.path)], {**options, "create_bytes": None}, notes, is_scratch=True)
 
 
 def aim_at(targets: tuple[str, ...], placing: Placing, *, quick: bool = False) -> AbstractContextManager[Aim]:

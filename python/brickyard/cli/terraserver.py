@@ -13,13 +13,13 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from brickyard import _core
 from brickyard.cli import options
-from brickyard.cli.output import emit, stderr, stdout
+from brickyard.cli.output import emit, print_text, stderr, stdout
 from brickyard.databases import loading, terraserver
 from brickyard.databases.connect import split_dsns, spoken
 from brickyard.databases.layout import Layout
 from brickyard.databases.loading import Loaded
 from brickyard.errors import BAD_INPUT, DONE, INTERRUPTED, BadInputError
-from brickyard.outputs import new_file
+from brickyard.outputs import write_whole
 from brickyard.reading import parsed_bytes
 from brickyard.store import Json
 from brickyard.study.interrupt import Interrupt
@@ -202,13 +202,13 @@ def mapping(*, to: To | None = None, output: options.Output = None, json: option
         text = terraserver.mapping_text(terraserver.bricks_of(split_dsns(to))[0].layout)
     if output is not None:
         try:
-            new_file(output).write_text(text, "utf-8")
+            write_whole(output, text, stream=True)
         except OSError as error:
             raise BadInputError(f"{output}: cannot be written: {error.strerror}; name another place") from error
     if json:
         emit({"mapping": text, "path": str(output) if output else None})
     elif output is None:
-        print(text, end="")
+        print_text(text)
     else:
         stdout().print(f"{output}", markup=False)
     return DONE

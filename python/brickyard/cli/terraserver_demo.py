@@ -34,7 +34,10 @@ def demo(
     size: Annotated[str, Parameter(help="Bytes of pictures.")] = DEFAULT_SIZE,
     seconds: Annotated[int, Parameter(help="Length of each of the four runs.")] = 15,
     repeat: Annotated[int, Parameter(help="Runs of each pace.")] = 2,
-    place: Annotated[Path | None, Parameter(help="Directory on the volume on which the database shall lie.")] = None,
+    place: Annotated[
+        Path | None,
+        Parameter(validator=options.FOLDER, help="Directory on the volume on which the database shall lie."),
+    ] = None,
     to: Annotated[str | None, Parameter(help="A database of yours instead of an own server.")] = None,
     settings: Annotated[
         tuple[str, ...],

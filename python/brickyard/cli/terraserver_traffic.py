@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 import time
 from pathlib import Path
 from typing import Annotated
@@ -17,10 +18,11 @@ from brickyard.databases.connect import split_dsns
 from brickyard.databases.layout import Layout
 from brickyard.databases.traffic import COVERED_SHARE, Traffic, spots_of, write_log, zipf_weights
 from brickyard.errors import DONE, INTERRUPTED, BadInputError
-from brickyard.outputs import new_file, whole_file
+from brickyard.outputs import check_file, folder, whole_file
 from brickyard.reading import parsed_bytes
 from brickyard.units import format_size
 
+LOG_MARK = re.compile(rb"\A#Software: Brickyard")
 MONDAY = "2003-06-02"  # a Monday of the study's year; nothing depends on it but the stamps
 OTHERS = round(100 - COVERED_SHARE * 100, 3)
 
@@ -29,7 +31,9 @@ def traffic(
     *,
     to: Annotated[str | None, Parameter(help="The loaded bricks, whose tiles are asked for.")] = None,
     size: Annotated[str | None, Parameter(help="Instead of --to: as it was loaded.")] = None,
-    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Folder for the logs.")] = Path("terraserver-logs"),
+    output: Annotated[
+        Path, Parameter(name=["--output", "-o"], validator=options.FOLDER, help="Folder for the logs.")
+    ] = Path("terraserver-logs"),
     servers: Annotated[int, Parameter(help="Web servers, each with logs of its own.")] = 4,
     days: Annotated[int, Parameter(help="Days, one log a server and day.")] = 1,
     first_day: Annotated[str, Parameter(help="The first day, as 2003-06-02; Mondays are busiest.")] = MONDAY,
@@ -64,11 +68,13 @@ def traffic(
     lines = written_bytes = 0
     begun = time.monotonic()
     try:
-        output.mkdir(parents=True, exist_ok=True)
+        folder(output)
+        for name, _, _ in wanted.logs():
+            check_file(output / name, LOG_MARK)
         spots = spots_of(layout, seed)
         weights = zipf_weights(len(spots), zipf)
         for name, server, number in wanted.logs():
-            with whole_file(new_file(output / name, b"#Software: Brickyard")) as file:
+            with whole_file(output / name, LOG_MARK) as file:
                 for piece in write_log(wanted, spots, weights, server, number):
                     written_bytes += file.write(piece.encode("ascii"))
                     lines += piece.count("\n")

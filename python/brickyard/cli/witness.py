@@ -16,7 +16,7 @@ from brickyard.errors import BAD_INPUT, DONE, FAILED, BadInputError, one_line
 from brickyard.honesty.recorder import parse_address
 from brickyard.honesty.verify import Verified
 from brickyard.honesty.verify import verify as verify_target
-from brickyard.honesty.writers import Writers, claim, new_layout
+from brickyard.honesty.writers import Writers, new_layout
 from brickyard.reading import parsed_bytes
 from brickyard.study.interrupt import Interrupt
 
@@ -46,7 +46,7 @@ def write(
     """
     address = parse_address(recorder)
     layout = new_layout(writers, slots, block_bytes := parsed_bytes(block, "--block"))
-    group = Writers(target, address, layout, sync)
+    Writers(target, address, layout, sync)  # refuses what cannot be, before the target is looked at
     duration_s = _seconds(duration)
     with aim(
         (target,),
@@ -56,7 +56,7 @@ def write(
         overwrite=overwrite,
         destroys_data=i_know_this_destroys_data,
     ) as aimed:
-        claim(target, aimed.options)
+        group = Writers(target, address, layout, sync, aimed.options)
     with Interrupt() as interrupt:
         interrupt.attach(group)
         stderr().print(
@@ -95,7 +95,7 @@ def verify(
     target: str,
     /,
     *,
-    recorder_file: Annotated[Path, Parameter(help="The recorder's file.")],
+    recorder_file: Annotated[Path, Parameter(validator=options.READ, help="The recorder's file.")],
     json: options.Json = False,
 ) -> int:
     """After a power cut: is every write there that was acknowledged? Exit code 1 when one is missing.

@@ -141,6 +141,7 @@ def check(
     condition: str,
     *,
     manage: bool,
+    rate_bytes_per_s: int | None = None,
     neighbour: str | None = None,
     array: str | None = None,
     host: Host | None = None,
@@ -153,8 +154,20 @@ def check(
             raise _caches_need_manage(name, target)
     elif name != "normal":
         own, other = _arrays(target, name, neighbour, array, place)
-        if not manage:
+        if manage:
+            _check_possible(name, other or own, rate_bytes_per_s)
+        else:
             _check_already(name, other or own)
+
+
+def _check_possible(name: str, array: Array, rate_bytes_per_s: int | None) -> None:
+    """Whether the array can be brought into the condition from its state of now."""
+    if name in ("degraded", "rebuilding", "neighbour_rebuilding"):
+        array.check_redundant()
+    elif array.state().name != "normal":
+        raise BadInputError(f"{array.name}: is {array.state().name}; it must be normal to begin with")
+    if rate_bytes_per_s:
+        array.limit_settings(rate_bytes_per_s)  # a rate that cannot be had is refused first of all
 
 
 def _arrays(target: str, name: str, neighbour: str | None, array: str | None, host: Host) -> tuple[Array, Array | None]:
@@ -229,13 +242,8 @@ class Bringing:
 
     def bring(self) -> None:
         work = "rebuilding" if self.held.condition == "neighbour_rebuilding" else self.held.condition
-        if work in ("degraded", "rebuilding"):
-            self.array.check_redundant()
-        elif self.array.state().name != "normal":
-            raise BadInputError(f"{self.array.name}: is {self.array.state().name}; it must be normal to begin with")
+        _check_possible(work, self.array, self.rate_bytes_per_s)
         self.array.prepare_work()
-        if self.rate_bytes_per_s:
-            self.array.limit_settings(self.rate_bytes_per_s)  # a rate that cannot be had is refused first of all
         if work == "degraded":
             member = self._take_out()
             self.held.go_on = lambda rate: self._prepare("rebuilding", member, rate)

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from brickyard import outputs
 from brickyard.errors import BrickyardError
 from brickyard.store import Json
 from brickyard.store.process import is_alive, own_process
+
+MARK = re.compile(rb'\A{"process": ')
 
 
 def journal_home() -> Path:
@@ -36,10 +39,7 @@ class Entry:
     def note(self, step: Json) -> None:
         """Call before the change: it returns once the step is on the medium."""
         try:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(step) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
+            outputs.append_to(self.path, (json.dumps(step) + "\n").encode(), MARK)
         except OSError as error:
             raise BrickyardError(
                 f"{self.path}: what would have to be undone cannot be noted ({error.strerror}), so nothing was changed"
@@ -48,7 +48,7 @@ class Entry:
 
     def close(self) -> None:
         """Everything is undone."""
-        self.path.unlink(missing_ok=True)
+        outputs.remove_ours(self.path, MARK)
 
     @property
     def is_left_over(self) -> bool:
@@ -63,19 +63,14 @@ def begin(about: Json) -> Entry:
     home = journal_home()
     process = own_process()
     try:
-        home.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=home, prefix=f"{process['pid']}-", suffix=".jsonl")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(json.dumps({"process": process, "about": about}) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        _sync_directory(home)
+        first = json.dumps({"process": process, "about": about}) + "\n"
+        path = outputs.fresh_file(outputs.folder(home), f"{process['pid']}-", ".jsonl", first.encode())
     except OSError as error:
         raise BrickyardError(
             f"{home}: what would have to be undone cannot be noted ({error.strerror}); set XDG_STATE_HOME to a place"
             " that can be written"
         ) from error
-    return Entry(Path(name), process, about, [])
+    return Entry(path, process, about, [])
 
 
 def leftovers() -> list[Entry]:
@@ -103,11 +98,3 @@ def _read(path: Path) -> Entry | None:
     if not rows or not isinstance(rows[0].get("process"), dict):
         return None
     return Entry(path, rows[0]["process"], rows[0].get("about") or {}, rows[1:])
-
-
-def _sync_directory(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

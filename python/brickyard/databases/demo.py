@@ -6,12 +6,12 @@ Refusal: no figures. The server and the logs are gone afterwards; the runs stay 
 from __future__ import annotations
 
 import datetime
-import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+from brickyard import outputs
 from brickyard.databases import terraserver
 from brickyard.databases.ephemeral import Server, ephemeral_postgres
 from brickyard.databases.layout import Layout
@@ -67,7 +67,7 @@ def demonstrate(
     own: AbstractContextManager[Server | None] = (
         ephemeral_postgres(place, settings={**SETTINGS, **settings}) if dsn is None else nullcontext(None)
     )
-    with own as server, tempfile.TemporaryDirectory(prefix="brickyard-logs-") as folder:
+    with own as server, outputs.temporary_folder("brickyard-logs-") as folder:
         to = server.dsn if server is not None else str(dsn)
         for note in server.notes if server is not None else []:
             listener.note(note)
@@ -79,7 +79,7 @@ def demonstrate(
         if not loaded.finished:
             raise KeyboardInterrupt
         listener.note(f"{loaded.tiles:,} tiles of {layout.cities} cities loaded; writing the logs of {SERVERS} servers")
-        logs, requests = _write_logs(Path(folder), layout, seed, seconds * FASTEST_PER_S // SERVERS, interrupt)
+        logs, requests = _write_logs(folder, layout, seed, seconds * FASTEST_PER_S // SERVERS, interrupt)
         about = server.facts() if server is not None else {}
         study = store.add_study("TerraServer", {"verb": "terraserver demo", "size_bytes": size_bytes, "server": about})
         results: list[RunResult] = []
@@ -132,10 +132,10 @@ def _write_logs(folder: Path, layout: Layout, seed: int, enough: int, interrupt:
     made, requests = [], 0
     for name, server, day in traffic.logs():
         path = folder / name
-        with path.open("w", encoding="ascii", newline="\n") as file:
+        with outputs.whole_file(path) as file:
             lines = 0
             for piece in write_log(traffic, spots, weights, server, day):
-                file.write(piece)
+                file.write(piece.encode("ascii"))
                 lines += piece.count("\n")
                 if interrupt.requested:
                     raise KeyboardInterrupt

@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -19,10 +20,11 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
+from brickyard import outputs
 from brickyard.databases.programs import (
     Account,
     Programs,
@@ -36,6 +38,8 @@ from brickyard.store import Json
 
 PREFIX = "brickyard-postgres-"
 MARKER = "brickyard-owner.json"
+NOTHING, CONFIGURATION = re.compile(rb"\A\Z"), re.compile(rb"PostgreSQL configuration file")
+LOG_HEAD, LOG = b"server log\n", re.compile(rb"\Aserver log\n")
 # On a disk, other than /tmp may be; every account may enter it; the room in it is made by mkdtemp.
 DEFAULT_PLACE = Path("/var/tmp")  # noqa: S108
 USER = "brickyard"
@@ -98,24 +102,27 @@ class Server:
             self._call([*command, "--auth-host=reject"])
         else:
             file = self.room / "password"
-            file.touch(0o600)
-            file.write_text(self.password + "\n", "utf-8")
+            outputs.write_whole(file, self.password + "\n", mode=0o600)
             self._give(file)
             self._call([*command, "--auth-host=scram-sha-256", f"--pwfile={file}"])
-            file.unlink()
+            outputs.remove_ours(file, re.compile(re.escape(self.password.encode())))
         listen = "" if self.password is None else self.host
         own = {"listen_addresses": listen, "port": str(self.port), "unix_socket_directories": str(self._sockets)}
-        with (self.data / "postgresql.conf").open("a", encoding="utf-8") as file_:
-            for name, value in {**self.settings, **own}.items():
-                quoted = value.replace("\\", "\\\\").replace("'", "''")
-                file_.write(f"{name} = '{quoted}'\n")
+        lines = []
+        for name, value in {**self.settings, **own}.items():
+            quoted = value.replace("\\", "\\\\").replace("'", "''")
+            lines.append(f"{name} = '{quoted}'\n")
+        outputs.append_to(self.data / "postgresql.conf", "".join(lines).encode(), CONFIGURATION)
 
     def start(self) -> None:
         """Starts the server and waits until it answers. It dies with the thread that called this."""
         if self.pid is not None:
             return
         log = self.room / "server.log"
-        with log.open("wb") as sink:
+        outputs.remove_ours(log, LOG)
+        sink = outputs.open_journal(log, LOG, LOG_HEAD)
+        os.lseek(sink, 0, os.SEEK_END)
+        try:
             self._process = subprocess.Popen(
                 [*self._as_account("INT"), str(self.programs.path("postgres")), "-D", str(self.data)],
                 stdin=subprocess.DEVNULL,
@@ -125,6 +132,8 @@ class Server:
                 env=_environment(),
                 start_new_session=True,  # Ctrl-C at the terminal is ours to handle
             )
+        finally:
+            os.close(sink)
         deadline = time.monotonic() + START_S
         while not self._is_ready():
             if self._process.poll() is not None:
@@ -144,12 +153,11 @@ class Server:
         """At once and without a word to its clients; the next start recovers from the log."""
         self._end(signal.SIGQUIT)
 
-    def remove(self) -> None:
-        """Ends it and takes its files away."""
+    def end(self) -> None:
+        """Ends it; its room is for whoever made that."""
         self.kill()
-        _remove(self.room)
         if self._sockets.parent != self.room:
-            shutil.rmtree(self._sockets, ignore_errors=True)
+            _remove_sockets(self._sockets)
 
     def _end(self, first: signal.Signals) -> None:
         process, self._process = self._process, None
@@ -210,9 +218,14 @@ def ephemeral_postgres(
     found, account = find_programs(programs), helper_account()
     notes = remove_leftovers(home)
     room = _make_room(home, account)
-    with (room / MARKER).open("w+", encoding="utf-8") as marker:
-        # Whoever owns a room holds this lock; a process of another container can't be seen, its lock can.
-        fcntl.flock(marker, fcntl.LOCK_EX)
+    held = outputs.held_folder(room)
+    marker = outputs.open_journal(room / MARKER, NOTHING, b"")
+    # Whoever owns a room holds this lock; a process of another container can't be seen, its lock can.
+    fcntl.flock(marker, fcntl.LOCK_EX)
+    with ExitStack() as ending:
+        ending.callback(os.close, marker)
+        ending.callback(os.close, held)
+        ending.callback(outputs.remove_folder, room, held, MARKER)
         server = None
         try:
             server = Server(
@@ -223,41 +236,48 @@ def ephemeral_postgres(
                 secrets.token_urlsafe(18) if tcp else None,
             )
             server.notes += notes
-            json.dump({"brickyard": "postgres", "pid": os.getpid(), "sockets": str(server._sockets)}, marker)
-            marker.flush()
+            about = {"brickyard": "postgres", "pid": os.getpid(), "sockets": str(server._sockets)}
+            os.write(marker, json.dumps(about).encode())
             server.initialize()
             server.start()
             yield server
         finally:
             if server is not None:
-                server.remove()
-            else:
-                _remove(room)
+                server.end()
 
 
 def remove_leftovers(home: Path) -> list[str]:
     """Takes away rooms in `home` whose owners were killed, and ends servers that still run in them."""
     notes = []
     for room in sorted(home.glob(PREFIX + "*")):
-        try:
-            handle = os.open(room / MARKER, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
-            continue
-        with os.fdopen(handle, "r", encoding="utf-8") as marker:
-            try:
-                fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                told = json.load(marker)
-            except (OSError, ValueError):
-                continue
+        with suppress(OSError, ValueError), ExitStack() as ending:
+            held = outputs.held_folder(room)
+            ending.callback(os.close, held)
+            handle = os.open(MARKER, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=held)
+            marker = ending.enter_context(os.fdopen(handle, "r", encoding="utf-8"))
+            fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            told = json.load(marker)
             if not isinstance(told, dict) or told.get("brickyard") != "postgres":
                 continue
             _end_orphan(room)
             sockets = Path(str(told.get("sockets", "")))
             if sockets.name.startswith(PREFIX) and sockets.parent == Path(tempfile.gettempdir()):
-                shutil.rmtree(sockets, ignore_errors=True)
-            _remove(room)
-            notes.append(f"removed {room}, the database of a run that was killed")
+                _remove_sockets(sockets)
+            # The marker goes last: what is half removed is still known for ours.
+            if outputs.remove_folder(room, held, MARKER):
+                notes.append(f"removed {room}, the database of a run that was killed")
     return notes
+
+
+def _remove_sockets(path: Path) -> None:
+    """A folder outside of the room, in which nothing but PostgreSQL's sockets has a place."""
+    with suppress(OSError):
+        held = outputs.held_folder(path)
+        try:
+            if all(name.startswith(".s.PGSQL.") for name in os.listdir(held)):
+                outputs.remove_folder(path, held)
+        finally:
+            os.close(held)
 
 
 def _end_orphan(room: Path) -> None:
@@ -279,13 +299,13 @@ def _end_orphan(room: Path) -> None:
 
 def _make_room(home: Path, account: Account | None) -> Path:
     try:
-        room = Path(tempfile.mkdtemp(prefix=PREFIX, dir=home))
+        room = outputs.fresh_folder(PREFIX, home)
     except OSError as error:
         raise BadInputError(f"{home}: no database can be made here: {error.strerror}; name another place") from error
     if account is not None:
         os.chown(room, account.uid, account.gid)
     if not reachable(room, account, "w"):
-        room.rmdir()
+        outputs.remove_empty(room)
         name = account.name if account else "that runs this"
         raise BadInputError(
             f"{home}: the account {name} may not enter; chmod o+x it and what is above, or name another"
@@ -297,20 +317,13 @@ def _socket_directory(room: Path, account: Account | None) -> Path:
     """In the room, where its path is short enough for a socket."""
     inside = room / "socket"
     if len(os.fsencode(inside / ".s.PGSQL.65535.lock")) <= SOCKET_PATH_BYTES:
-        inside.mkdir(0o700)
+        outputs.folder(inside)
+        inside.chmod(0o700)
     else:
-        inside = Path(tempfile.mkdtemp(prefix=PREFIX, dir=tempfile.gettempdir()))
+        inside = outputs.fresh_folder(PREFIX, Path(tempfile.gettempdir()))
     if account is not None:
         os.chown(inside, account.uid, account.gid)
     return inside
-
-
-def _remove(room: Path) -> None:
-    """The marker goes last: what is half removed still is known for ours."""
-    for path in room.iterdir():
-        if path.name != MARKER:
-            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
-    shutil.rmtree(room, ignore_errors=True)
 
 
 def _free_port() -> int:

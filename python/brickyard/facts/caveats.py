@@ -11,13 +11,12 @@ Keys of the record; every one may be absent or null, and what is absent is not j
     intervals      list of "interval" events; a shorter form is {"phase", "index", "start_ns", "end_ns", "warmup",
                    "knob", "requests", "errors"} in the place of "cells"
     phase_ends     list of "phase_end" events
-    steady         list of "steady" events
     power_cuts     list of "power_cut" events
     power_cuts_ns  when the power of modelled targets was to fail
     volatile_caches  list of {"path", "caches"}: modelled targets with caches that a power cut empties
     hangs          list of "hang" events
     totals         {"requests", "errors", "write_bytes"}; goes before the sums of `intervals`
-    plan           the canonical plan as a dictionary; "io", "engine" and each "phase"[i]["steady"] are looked at
+    plan           the canonical plan as a dictionary; "io", "engine" and each "phase"[i]["ramp"] are looked at
     store          store_facts(path): {"path", "devices"}
     release_build  bool, as _core.is_release_build()
 """
@@ -42,8 +41,6 @@ RULES: tuple[Rule, ...] = (
     caveats_run.fallbacks,
     caveats_run.never_failed,
     caveats_run.never_cut,
-    caveats_run.steadiness,
-    caveats_run.spread,
     caveats_site.replaced,
     caveats_site.write_cache,
     caveats_site.modelled_write_cache,

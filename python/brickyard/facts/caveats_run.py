@@ -1,13 +1,12 @@
-"""Warnings about the run itself: its generator, its failures, its steadiness.
+"""Warnings about the run itself: its generator and its failures.
 
-Duty: rules over events. Refusal: nothing about host or device; those are `caveats_site`.
+Duty: rules over events. Refusal: nothing about host or device; those are `caveats_site`. How steady a run was is
+judged by `analysis.steadiness`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from statistics import fmean, stdev
 from typing import Any
 
 from brickyard.units import format_count, format_ns, format_percent
@@ -18,12 +17,6 @@ CHAINS = ("chain", "create_file", "read_file", "append_file")
 
 # Above this a record says `overloaded`: one request in a hundred that was due was never sent.
 UNSENT_SHARE_MAX = 0.01
-# A spread of a tenth between intervals is twice what a quiet device shows and hides differences of that size.
-VARIATION_MAX = 0.10
-# Both SNIA criteria and a spread need five rounds.
-INTERVALS_MIN = 5
-# An interval cut short by the end of its phase says nothing of a rate.
-FULL_SHARE = 0.95
 # Verification samples the data: where it looked at less than a tenth, nine in ten blocks may be damaged unseen.
 CHECKED_SHARE_MIN = 0.10
 
@@ -76,34 +69,10 @@ def cell_sum(interval: Json, key: str) -> int:
     return sum(int(cell.get(key) or 0) for cell in rows(interval, "cells") if cell.get("operation") not in CHAINS)
 
 
-def measured(record: Json) -> dict[int, list[Json]]:
-    """Intervals after the warm-up and before the drain by phase; a phase that has only warm-up is not measured."""
-    found: dict[int, list[Json]] = {}
-    for interval in rows(record, "intervals"):
-        if not interval.get("warmup") and not interval.get("drain"):
-            found.setdefault(int(interval.get("phase") or 0), []).append(interval)
-    return found
-
-
-def length_ns(interval: Json) -> int:
-    return int(interval.get("end_ns") or 0) - int(interval.get("start_ns") or 0)
-
-
-def full(intervals: list[Json]) -> list[Json]:
-    """Intervals of full length; they are compared with the longest, as they lengthen in a long run."""
-    longest = max((length_ns(interval) for interval in intervals), default=0)
-    return [interval for interval in intervals if length_ns(interval) >= FULL_SHARE * longest > 0]
-
-
 def phase_name(record: Json, index: int) -> str:
     phases = rows(section(record, "start"), "phases") or rows(section(record, "plan"), "phase")
     name = phases[index].get("name") if 0 <= index < len(phases) else None
     return f"phase {name}" if name else f"phase {index + 1}"
-
-
-def plan_phase(record: Json, index: int) -> Json:
-    phases = rows(section(record, "plan"), "phase")
-    return phases[index] if 0 <= index < len(phases) else {}
 
 
 def total_requests(record: Json, phase: int | None = None) -> int:
@@ -329,110 +298,4 @@ def fallbacks(record: Json) -> Iterator[Json]:
             f"The engine fell back from io_uring to psync ({reason}), which takes a thread for each request in flight.",
             "Allow io_uring (sysctl kernel.io_uring_disabled=0, the container's seccomp profile), or compare "
             "only with other psync runs.",
-        )
-
-
-def steadiness(record: Json) -> Iterator[Json]:
-    phases = measured(record)
-    programs = [phase for phase in phases if any(s.get("program") for s in rows(plan_phase(record, phase), "stream"))]
-    yield from short_programs(record, [phase for phase in programs if len(phases[phase]) < INTERVALS_MIN])
-    for phase, intervals in sorted(phases.items()):
-        if len(intervals) < INTERVALS_MIN and phase not in programs:
-            yield item(
-                "short",
-                "warning",
-                f"{phase_name(record, phase).capitalize()} was measured for {len(intervals)} intervals, "
-                f"and below {INTERVALS_MIN} neither spread nor steady state can be told.",
-                "Measure longer, or set a shorter interval.",
-            )
-    if record.get("steady") is None:
-        return
-    for phase, intervals in sorted(phases.items()):
-        events = [event for event in rows(record, "steady") if int(event.get("phase") or 0) == phase]
-        asked = plan_phase(record, phase).get("steady", "unknown")
-        # A ramp changes the load on purpose.
-        if plan_phase(record, phase).get("ramp") or any(interval.get("knob") for interval in intervals):
-            continue
-        judged = bool(asked) and len(intervals) >= INTERVALS_MIN
-        yield from steady_phase(phase_name(record, phase), events, judged, steady_rule(asked))
-
-
-def short_programs(record: Json, phases: list[int]) -> Iterator[Json]:
-    """A program ends by itself, and has many phases: one sentence for all that were short."""
-    if phases:
-        names = ", ".join(phase_name(record, phase).removeprefix("phase ") for phase in sorted(phases))
-        yield item(
-            "short",
-            "warning",
-            f"Too short for spread or steady state to be told (below {INTERVALS_MIN} intervals): {names}.",
-            "Use more or larger files, or set a shorter interval.",
-        )
-
-
-def steady_rule(asked: Any) -> str:
-    """The rule of the plan in words, with the plan's own figures."""
-    if not isinstance(asked, dict):
-        return ""
-    parts = [
-        f"{name} at most {asked[key]:g} %" for key, name in (("range", "range"), ("slope", "slope")) if key in asked
-    ]
-    over = f" over {asked['rounds']} rounds" if asked.get("rounds") else ""
-    measure = f" of {asked['measure']}" if asked.get("measure") else ""
-    return f" ({', '.join(parts)}{measure}{over})" if parts else ""
-
-
-def steady_phase(name: str, events: list[Json], judged: bool, rule: str) -> Iterator[Json]:
-    reached = [event for event in events if event.get("reached")]
-    if not reached:
-        if judged:
-            yield item(
-                "not_steady",
-                "warning",
-                f"{name.capitalize()} did not reach steady state{rule}{last_figures(events)}.",
-                "Measure longer, precondition the target first, or read the figures as those of a device on its way.",
-            )
-        return
-    last = max(events, key=lambda event: int(event.get("at_ns") or 0))
-    if not last.get("reached"):
-        yield item(
-            "left_steady",
-            "warning",
-            f"{name.capitalize()} left steady state again at {int(last.get('at_ns') or 0) / 1e9:.0f} "
-            f"s{last_figures([last])}.",
-            "Look at temperature, cache and background work of the device at that time, and measure longer.",
-        )
-
-
-def last_figures(events: list[Json]) -> str:
-    if not events or events[-1].get("range_percent") is None:
-        return ""
-    slope = events[-1].get("slope_percent")
-    return f": range {events[-1]['range_percent']:.1f} %" + (f", slope {slope:.1f} %" if slope is not None else "")
-
-
-def spread(record: Json) -> Iterator[Json]:
-    for phase, intervals in sorted(measured(record).items()):
-        if plan_phase(record, phase).get("ramp") or any(interval.get("knob") for interval in intervals):
-            continue
-        whole = full(intervals)
-        if len(whole) < INTERVALS_MIN:
-            continue
-        counts = [cell_sum(interval, "requests") for interval in whole]
-        rates = [count * 1e9 / length_ns(interval) for count, interval in zip(counts, whole, strict=True)]
-        mean = fmean(rates)
-        variation = stdev(rates) / mean if mean else 0.0
-        if variation <= VARIATION_MAX:
-            continue
-        # Counting n independent events alone spreads by 1/sqrt(n): few slow requests are no sign of a disturbance.
-        alone = 1 / math.sqrt(fmean(counts))
-        few = variation <= 2 * alone
-        explained = f"; so few requests an interval ({fmean(counts):.0f}) spread by {alone:.0%} anyway" if few else ""
-        yield item(
-            "noisy",
-            "note" if few else "warning",
-            f"{phase_name(record, phase).capitalize()} is noisy: IOPS vary by {variation:.1%} between "
-            f"{len(whole)} intervals (coefficient of variation){explained}.",
-            "Measure with longer intervals."
-            if few
-            else "Look for other load on host and device, and repeat the run to see how far the means differ.",
         )

@@ -12,8 +12,10 @@ import mmap
 import os
 import stat
 import struct
-import tempfile
 from collections.abc import Callable
+from pathlib import Path
+
+from brickyard.outputs import nameless_file
 
 from . import stack
 from .cgroups import cgroup_facts
@@ -110,7 +112,7 @@ def try_direct(path: str) -> str:
 
 
 def try_direct_write(directory: str) -> str:
-    with tempfile.TemporaryFile(dir=directory, prefix=".brickyard-") as file:
+    with nameless_file(Path(directory)) as file:
         handle = os.open(f"/proc/self/fd/{file.fileno()}", os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC)
         try:
             refuse_silent_fallback(handle)

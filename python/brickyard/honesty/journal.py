@@ -17,9 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from brickyard import outputs
 from brickyard.errors import BadInputError, BrickyardError
 
 HEAD = b"brickyard recorder 1\n"
+MARK = re.compile(rb"\A(?:brickyard recorder 1\n|brickyard[recod 1]*\Z)")  # a head may be torn
 LINE_BYTES_MAX = 256  # the longest line has 136 bytes; whatever is longer is not ours
 _RUN = re.compile(r"r ([0-9a-f]{16}) ([0-9a-f]{32}) (\d{1,4}) (\d{1,9}) (\d{1,9})")
 _WRITE = re.compile(r"a ([0-9a-f]{16}) (\d{1,4}) (\d{1,18})")
@@ -118,7 +120,7 @@ class Journal:
         self.known = 0
         extent = Extent()
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._file = outputs.open_journal(path, MARK, HEAD)
         except OSError as error:
             raise BadInputError(f"{path}: cannot be written: {error.strerror}; name another with --file") from error
         try:
@@ -129,7 +131,6 @@ class Journal:
             if not extent.sound_bytes:
                 _write_all(self._file, HEAD)
             os.fsync(self._file)
-            _sync_directory(path)
         except OSError as error:
             os.close(self._file)
             why = "another recorder writes it" if isinstance(error, BlockingIOError) else error.strerror
@@ -154,12 +155,3 @@ class Journal:
 def _write_all(file: int, content: bytes) -> None:
     while content:
         content = content[os.write(file, content) :]
-
-
-def _sync_directory(path: Path) -> None:
-    """A new file's name is durable only with its directory."""
-    directory = os.open(path.absolute().parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

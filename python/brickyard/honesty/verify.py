@@ -8,13 +8,12 @@ Refusal: of another target than the recorder's it says nothing.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.honesty.journal import Extent, RunEntry, WriteEntry, entries
-from brickyard.honesty.slots import Layout, aligned_read, open_ours, sequence_in
+from brickyard.honesty.slots import Layout, aligned_read, opened_target, sequence_in
 
 NAMED_MAX = 1000  # more names tell no more than their number
 
@@ -31,12 +30,9 @@ class Verified:
 
 
 def verify(target: str, recorder_file: Path) -> Verified:
-    opened = open_ours(target, write=False)
-    try:
+    with opened_target(target, write=False) as opened:
         layout = _last_run(target, recorder_file, opened.uuid)
         present = _present(target, opened.file, layout)
-    finally:
-        os.close(opened.file)
     found, extent = Verified(layout.run), Extent()
     for entry in entries(recorder_file, extent):
         if not isinstance(entry, WriteEntry) or entry.run != layout.run:

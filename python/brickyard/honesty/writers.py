@@ -14,26 +14,16 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from brickyard import _core, profiles
+from brickyard import _core
 from brickyard.errors import BadInputError, one_line
 from brickyard.honesty.journal import RunEntry, WriteEntry
 from brickyard.honesty.recorder import OK, RecorderError
-from brickyard.honesty.slots import STAMP_BYTES, Layout, Opened, block, open_ours
+from brickyard.honesty.slots import STAMP_BYTES, Layout, block, opened_target
 from brickyard.store import Json
 
 SYNCS = ("dsync", "fdatasync", "fsync")
 RECORDER_TIMEOUT_S = 30.0  # as long as databases wait for a lock: a witness that is silent for longer has gone
 WRITERS_MAX, SLOTS_MAX = 256, 1 << 20
-CLAIM = """
-title = "Honesty: takes possession of the target"
-fill = "never"
-[[phase]]
-requests = 1
-[[phase.stream]]
-operations = { read = 0, write = 100 }
-request = "4KiB"
-region = "0..4KiB"
-"""
 
 
 @dataclass
@@ -46,21 +36,6 @@ class Written:
     elapsed_s: float = 0.0
     outcome: str = "done"
     message: str = ""
-
-
-def claim(target: str, options: Json) -> None:
-    """One write through the core: it makes the file or takes the device, with every check that it has."""
-    text = profiles.ProfileText("honesty write", CLAIM, "")
-    try:
-        run = _core.start(profiles.validate(text, []), [target], json.dumps(options))
-    except ValueError as error:
-        raise BadInputError(one_line(error)) from error
-    end: Json = {}
-    while not run.finished():
-        events = [json.loads(event) for event in run.events(100)]
-        end = next((event for event in events if event["event"] == "end"), end)
-    if end.get("outcome", "done") != "done":
-        raise BadInputError(f"{target}: cannot be prepared: {end.get('message')}")
 
 
 class Channel:
@@ -94,7 +69,9 @@ class Channel:
 class Writers:
     """Threads, one a writer; `stop` ends them after the write that is under way."""
 
-    def __init__(self, target: str, recorder: tuple[str, int], layout: Layout, sync: str) -> None:
+    def __init__(
+        self, target: str, recorder: tuple[str, int], layout: Layout, sync: str, options: Json | None = None
+    ) -> None:
         if sync not in SYNCS:
             raise BadInputError(f"--sync {sync}: one of {', '.join(SYNCS)}")
         if not 1 <= layout.writers <= WRITERS_MAX or not 1 <= layout.slots <= SLOTS_MAX:
@@ -102,6 +79,7 @@ class Writers:
         if layout.block_bytes % STAMP_BYTES or not STAMP_BYTES <= layout.block_bytes <= 1 << 20:
             raise BadInputError(f"--block: a multiple of {STAMP_BYTES} bytes, at most 1 MiB")
         self.target, self.recorder, self.layout, self.sync = target, recorder, layout, sync
+        self.options = options or {}
         self._stopping = threading.Event()
         self._failures: list[Exception] = []
 
@@ -111,23 +89,23 @@ class Writers:
     abandon = stop
 
     def run(self, *, writes: int | None = None, duration_s: float | None = None) -> Written:
-        """Until all have written so often, time is over, or `stop`. The target has been claimed before."""
-        channel = Channel(self.recorder)
-        opened = open_ours(self.target, write=True, sync=os.O_DSYNC if self.sync == "dsync" else 0)
-        try:
+        """Until all have written so often, time is over, or `stop`. The target is made or claimed first."""
+        with opened_target(self.target, write=True, options=json.dumps(self.options)) as opened:
             if opened.data_bytes < self.layout.data_bytes:
                 raise BadInputError(
                     f"{self.target}: {self.layout.data_bytes:,} bytes are needed for the slots, it has room for"
                     f" {opened.data_bytes:,}; fewer --writers or --slots, or a larger target"
                 )
             layout = self.layout
-            channel.tell(RunEntry(layout.run, opened.uuid, layout.writers, layout.slots, layout.block_bytes).line())
-            return self._write(opened, writes, duration_s)
-        finally:
-            channel.close()
-            os.close(opened.file)
+            channel = Channel(self.recorder)
+            try:
+                entry = RunEntry(layout.run, opened.uuid, layout.writers, layout.slots, layout.block_bytes)
+                channel.tell(entry.line())
+                return self._write(opened, writes, duration_s)
+            finally:
+                channel.close()
 
-    def _write(self, opened: Opened, writes: int | None, duration_s: float | None) -> Written:
+    def _write(self, opened: _core.OpenTarget, writes: int | None, duration_s: float | None) -> Written:
         written = Written(self.layout, opened.direct, [0] * self.layout.writers)
         began = time.monotonic()
         until = None if duration_s is None else began + duration_s
@@ -159,7 +137,9 @@ class Writers:
         for thread in running:
             thread.join()
 
-    def _writer(self, number: int, opened: Opened, written: Written, writes: int | None, until: float | None) -> None:
+    def _writer(
+        self, number: int, opened: _core.OpenTarget, written: Written, writes: int | None, until: float | None
+    ) -> None:
         sequence = 0
         try:
             channel = Channel(self.recorder)
@@ -182,7 +162,7 @@ class Writers:
         return spent or self._stopping.is_set() or (until is not None and time.monotonic() >= until)
 
     def _durably(self, file: int, memory: mmap.mmap, offset: int) -> None:
-        count = os.pwrite(file, memory, offset)
+        count = os.pwritev(file, [memory], offset, os.RWF_DSYNC if self.sync == "dsync" else 0)
         if count != len(memory):
             raise OSError(f"{self.target}: only {count} of {len(memory)} bytes were written at {offset:,}")
         if self.sync == "fdatasync":

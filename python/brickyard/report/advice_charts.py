@@ -12,15 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import altair as alt
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from brickyard import _core
 from brickyard.advise import drive_chart, level_chart, suitability
 from brickyard.advise.charts import SUITABILITY, Cell, Charts, footnotes
-from brickyard.errors import BadInputError, one_line
-from brickyard.outputs import new_page, write_whole
+from brickyard.outputs import report_place
 from brickyard.report import theme
 from brickyard.report.pictures import Picture, draw
+from brickyard.report.written import templates, write_page
 
 TITLE = "Rules of thumb, computed from models"
 WIDTH = 560
@@ -50,37 +49,25 @@ def write_charts(charts: Charts, directory: Path) -> Path:
         _shown(charts, "interface", tuple(_ranges(charts, "interface", c) for c in _criteria(charts, "interface"))),
         _shown(charts, SUITABILITY, (_costs(charts),)),
     ]
-    page = new_page(directory / "report.html")
-    try:
-        pictures = directory / "pictures"
-        pictures.mkdir(parents=True, exist_ok=True)
-        for item in shown:
-            for picture in item.pictures:
-                picture.write(pictures)
-        write_whole(page, _render(charts, shown))
-    except OSError as error:
-        raise BadInputError(f"{directory}: report cannot be written: {one_line(error.strerror)}") from error
-    return page.resolve()
+    pictures = (picture for item in shown for picture in item.pictures)
+    return write_page(report_place(directory), _render(charts, shown), pictures)
 
 
 def _render(charts: Charts, shown: list[Shown]) -> str:
-    environment = Environment(
-        loader=PackageLoader("brickyard.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     pairs = [item for item in charts.ordered if item.basis == level_chart.PER_DATA]
-    return environment.get_template("charts.html.j2").render(
-        title=TITLE,
-        version=_core.version(),
-        summary="Published ratings that agree with what the models give: " + ", ".join(_agreeing(charts)) + ". "
-        f"{sum(item.agree for item in pairs)} of {sum(item.pairs for item in pairs)} pairs of RAID levels are ordered "
-        "as published, compared at the same usable capacity.",
-        shown=shown,
-        agrees=AGREES,
-        suitability=SUITABILITY,
+    return (
+        templates()
+        .get_template("charts.html.j2")
+        .render(
+            title=TITLE,
+            version=_core.version(),
+            summary="Published ratings that agree with what the models give: " + ", ".join(_agreeing(charts)) + ". "
+            f"{sum(item.agree for item in pairs)} of {sum(item.pairs for item in pairs)} pairs of RAID levels are"
+            " ordered as published, compared at the same usable capacity.",
+            shown=shown,
+            agrees=AGREES,
+            suitability=SUITABILITY,
+        )
     )
 
 

@@ -22,7 +22,7 @@ def changes_picture(found: Comparison) -> Picture | None:
     rows: list[dict[str, Any]] = []
     for change in found.changes[:CHANGES_SHOWN]:
         item = change.difference
-        kind = "noise unknown" if item.seen is None else "seen" if item.seen else "no difference seen"
+        kind = "noise unknown" if item.seen is None else "seen" if item.seen else "not seen beyond noise"
         rows.append(
             {
                 "name": f"{', '.join(change.name)}: {change.figure.title}",
@@ -34,8 +34,8 @@ def changes_picture(found: Comparison) -> Picture | None:
         )
     if not rows:
         return None
-    kinds = [k for k in ("seen", "no difference seen", "noise unknown") if any(row["kind"] == k for row in rows)]
-    colours = {"seen": theme.BLUE, "no difference seen": "#9aa5b1", "noise unknown": theme.ORANGE}
+    kinds = [k for k in ("seen", "not seen beyond noise", "noise unknown") if any(row["kind"] == k for row in rows)]
+    colours = {"seen": theme.BLUE, "not seen beyond noise": "#9aa5b1", "noise unknown": theme.ORANGE}
     y = alt.Y("name:N", sort=[row["name"] for row in rows], title=None, axis=alt.Axis(labelLimit=380))
     x = alt.X("share:Q", title="difference, after against before", axis=alt.Axis(format="+.3~p", tickCount=6))
     colour = alt.Color(

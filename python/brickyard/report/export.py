@@ -1,7 +1,8 @@
 """Duty: records as CSV, JSON or Parquet. Refusal: no figure is rounded or left out.
 
 CSV and Parquet have three tables: `intervals` (a row for each interval, stream, operation and measure), `totals` (each
-stream, operation and measure of a run) and `runs` (circumstances and outcome). JSON has the whole record.
+stream, operation and measure of a run) and `runs` (circumstances and outcome). JSON has the whole record. `headline`
+says whether the figures of the phase are made of the interval: not of a warm-up, nor of what went before steady state.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, Literal
 
 from brickyard.analysis.latency import PERCENTILES, percentile_name
+from brickyard.analysis.steady import headline_from_ns
 from brickyard.analysis.summary import run_document
 from brickyard.analysis.totals import phase_name, stream_name, stream_plan, totals
 from brickyard.errors import BadInputError
+from brickyard.printable import csv_cell, json_text
 from brickyard.report.hdr_log import histogram_log
 from brickyard.report.metrics import metrics_text
 from brickyard.store import Interval, Record, RunInfo
@@ -39,6 +42,7 @@ INTERVALS: dict[str, type] = {
     "operation": str,
     "measure": str,
     "warmup": bool,
+    "headline": bool,
     "start_ns": int,
     "end_ns": int,
     "requests": int,
@@ -112,11 +116,13 @@ def rows(records: list[Record], which: Rows = "intervals") -> Iterator[dict[str,
 
 
 def _interval_rows(record: Record) -> Iterator[dict[str, Any]]:
+    from_ns = {phase: headline_from_ns(record, phase) for phase in {item.phase for item in record.intervals}}
     for item in record.intervals:
         yield {
             **of_run(record.info),
             "phase": phase_name(record, item.phase),
             "stream": stream_name(record, item.phase, item.stream),
+            "headline": not item.warmup and item.start_ns >= from_ns[item.phase],
             **{name: getattr(item, name) for name in _OF_INTERVAL},
         }
 
@@ -189,7 +195,8 @@ def write_export(records: list[Record], form: Form, file: BinaryIO, which: Rows 
     """Writes to an open file and gives back the number of rows, lines of figures, or runs (for JSON)."""
     if form == "json":
         found = documents(records)
-        file.write(json.dumps({"runs": found}, ensure_ascii=False, allow_nan=False, indent=1).encode() + b"\n")
+        text = json.dumps({"runs": found}, ensure_ascii=False, allow_nan=False, indent=1)
+        file.write(json_text(text).encode() + b"\n")
         return len(found)
     if form in ("csv", "parquet"):
         table = list(rows(records, which))
@@ -205,7 +212,7 @@ def _write_csv(table: list[dict[str, Any]], columns: dict[str, type], file: Bina
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(columns), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(table)
+    writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in table)
     file.write(text.getvalue().encode())
 
 

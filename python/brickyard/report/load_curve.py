@@ -70,7 +70,9 @@ def load_curve(
             layers.append(marked.encode(x=x, y=y, color=colour, shape=shape))
     layers += _lines(knee, limit, x_scale, y_scale, high)
     hollow = " (hollow: overloaded)" if any(point.overloaded for point in points) else ""
-    title = f"Response time against {against}{hollow}"
+    # Of a ramp's knob nobody asks for saturation; of a rate a reader would take the last point for it.
+    is_open = knee is None and against == "offered rate" and not hollow
+    title = f"Response time against {against}{hollow}{' (not saturated)' if is_open else ''}"
     chart = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=title)
     return draw(name, _alt_text(points, knee, against), chart, width=WIDTH)
 

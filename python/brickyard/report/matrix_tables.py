@@ -11,8 +11,11 @@ from brickyard.units import format_percent, three_digits
 
 DASH = "–"
 UNKNOWN = "?"
-NO_DIFFERENCE = "no difference seen"
-NOISE_UNKNOWN = f"{UNKNOWN}: measured once, so its noise is unknown; repetitions = 3 or more tell it"
+WITHIN_NOISE = "~"
+NOISE_UNKNOWN = f"{UNKNOWN}: measured once, so its noise is unknown; repetitions = 3 or more show it"
+NOT_SEEN = f"{WITHIN_NOISE}: not seen beyond noise; the true difference may be anywhere within the range"
+SHARE_MAX = 99.99  # beyond, digits say nothing
+LOPSIDED = 0.5  # from such a half width on, ± would hide that the interval reaches farther up than down
 HEADINGS = {"percent_of_best": "% of best", "rank": "rank"}
 
 
@@ -91,9 +94,9 @@ def entry_text(pivot: Pivot, entry: Entry | None, what: str) -> str:
 
 def _spread(pivot: Pivot, entry: Entry) -> str:
     found = entry.sample
-    if found.is_outside:
-        return f" ({pivot.figure.text(found.low)} to {pivot.figure.text(found.high)})"
     width = found.relative_width
+    if found.is_outside or (width is not None and width > LOPSIDED):
+        return f" ({pivot.figure.text(found.low)} to {pivot.figure.text(found.high)})"
     return "" if width is None else f" ± {_share(width)}"
 
 
@@ -104,14 +107,16 @@ def difference_text(found: Difference | None, *, negated: bool = False) -> str:
     share = f"{_percent(sign * found.share, signed=not negated)} %"
     if found.seen is None:
         return f"{share} {UNKNOWN}"
-    if not found.seen:
-        return NO_DIFFERENCE
     low, high = sorted((sign * (found.low or 0.0), sign * (found.high or 0.0)))
-    return f"{share} ({_percent(low)} to {_percent(high)})"
+    return f"{share} ({_percent(low)} to {_percent(high)})" + ("" if found.seen else f" {WITHIN_NOISE}")
 
 
 def _percent(share: float, *, signed: bool = True) -> str:
     """A tenth of a per cent is as fine as anybody reads; from 100 % on whole ones do."""
+    if share > SHARE_MAX:
+        return ">+9,999" if signed else ">9,999"
+    if share < -SHARE_MAX:
+        return "<-9,999"
     digits = 0 if abs(share) >= 1 else 1
     text = f"{share * 100:,.{digits}f}"
     text = text.removeprefix("-") if not float(text.replace(",", "")) else text
@@ -125,10 +130,13 @@ def _share(width: float) -> str:
 def footnotes(pivots: Sequence[Pivot]) -> list[str]:
     """What must be said below the tables."""
     said = []
-    if any(UNKNOWN in cell for pivot in pivots for row in matrix_table(pivot).rows for cell in row):
+    cells = [cell for pivot in pivots for row in matrix_table(pivot).rows for cell in row]
+    if any(UNKNOWN in cell for cell in cells):
         said.append(NOISE_UNKNOWN)
+    if any(WITHIN_NOISE in cell for cell in cells):
+        said.append(NOT_SEEN)
     if any(pivot.repetitions > 1 for pivot in pivots):
-        said.append("±: half of the 95 % bootstrap interval over repetitions, as a share of the figure")
+        said.append("±: half of the 95 % t interval over repetitions, as a share of the figure (their geometric mean)")
         if any(pivot.figure.is_percentile for pivot in pivots):
             said.append(
                 "percentiles are of all repetitions together; their intervals are of the repetitions' own percentiles, "

@@ -13,18 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import altair as alt
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from brickyard import analysis
 from brickyard.analysis import ramp
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.replay_runs import is_replay
-from brickyard.errors import BadInputError, one_line
-from brickyard.outputs import new_page, write_whole
+from brickyard.outputs import report_place
 from brickyard.report import charts, replay, words
 from brickyard.report.load_curve import load_curve
 from brickyard.report.pictures import Picture, draw
 from brickyard.report.tables import Table, characterization_tables, failure_table, slowest_table, totals_tables
+from brickyard.report.written import templates, write_page
 from brickyard.store import Record, StudyInfo
 from brickyard.units import format_size
 
@@ -68,19 +67,9 @@ def write_report(
     A place that ends in .html is the page itself, with its pictures beside it.
     """
     figures = [*(lead.figures if lead else []), *draw_figures(records)]
-    is_page = place.suffix.lower() in (".html", ".htm") and not place.is_dir()
-    page = place if is_page else place / "report.html"
-    pictures = page.parent / (f"{page.stem}-pictures" if is_page else "pictures")
-    new_page(page)
-    try:
-        pictures.mkdir(parents=True, exist_ok=True)
-        for figure in figures:
-            for picture in figure.pictures:
-                picture.write(pictures)
-        write_whole(page, render(records, study, figures, judge, lead, pictures=pictures.name))
-    except OSError as error:
-        raise BadInputError(f"{place}: report cannot be written: {one_line(error.strerror)}") from error
-    return page.resolve()
+    where = report_place(place)
+    html = render(records, study, figures, judge, lead, pictures=where.pictures.name)
+    return write_page(where, html, (picture for figure in figures for picture in figure.pictures))
 
 
 def draw_figures(records: list[Record]) -> list[Figure]:
@@ -219,33 +208,30 @@ def render(
     """The page as text."""
     patterns = analysis.characterization(records)
     graph = analysis.is_graph(patterns)
-    environment = Environment(
-        loader=PackageLoader("brickyard.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     replayed = all(is_replay(record) for record in records)
     tables: list[Table] = characterization_tables(patterns) if graph else totals_tables(records)
     if replayed:
         tables = replay.tables(records)
     outcomes = [r for r in records if r.info.outcome != "done"]
-    return environment.get_template("report.html.j2").render(
-        title=_title(records, study, graph=graph),
-        when=summaries.when(records[0].info),
-        version=records[0].info.software_version,
-        warnings=summaries.distinct_warnings(records),
-        notes=study.notes if study else [],
-        unfinished=[f"Run {r.info.id} {r.info.outcome}: {r.info.message}" for r in outcomes],
-        circumstances=summaries.circumstances(records),
-        summary=replay.summary(records) if replayed else words.summary(records, patterns),
-        figures=figures,
-        tables=[*(lead.tables if lead else []), *tables],
-        verdicts=_verdicts(records, judge),
-        failures=None if replayed else failure_table(records),
-        slowest=slowest_table(records),
-        pictures=pictures,
+    return (
+        templates()
+        .get_template("report.html.j2")
+        .render(
+            title=_title(records, study, graph=graph),
+            when=summaries.when(records[0].info),
+            version=records[0].info.software_version,
+            warnings=summaries.distinct_warnings(records),
+            notes=study.notes if study else [],
+            unfinished=[f"Run {r.info.id} {r.info.outcome}: {r.info.message}" for r in outcomes],
+            circumstances=summaries.circumstances(records),
+            summary=replay.summary(records) if replayed else words.summary(records, patterns),
+            figures=figures,
+            tables=[*(lead.tables if lead else []), *tables],
+            verdicts=_verdicts(records, judge),
+            failures=None if replayed else failure_table(records),
+            slowest=slowest_table(records),
+            pictures=pictures,
+        )
     )
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import altair as alt
 import vl_convert
 
-from brickyard.outputs import new_file, write_whole
+from brickyard.outputs import check_file, write_whole
+from brickyard.printable import printable
 from brickyard.report.theme import dressed
 
 PNG_SCALE = 2.0  # twice the nominal size stays sharp on paper and on phones
@@ -18,14 +19,20 @@ VEGALITE_VERSION = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
 
 
 MARK = "<!-- drawn by Brickyard -->\n"
+SVG_MARK = re.compile(re.escape(MARK.strip().encode()))
+PNG_MARK = re.compile(rb"\A\x89PNG\r\n\x1a\n")
 
 
-def room_for(directory: Path, name: str) -> None:
-    """Refuses a picture that would take the place of somebody's file. The SVG carries a mark; the PNG goes with it."""
+def room_for(directory: Path, name: str) -> re.Pattern[bytes] | None:
+    """Refuses a picture that would take the place of somebody's file. The SVG carries a mark; the PNG goes with it.
+
+    Gives what a PNG that may be replaced looks like, if one may be.
+    """
     svg, png = directory / f"{name}.svg", directory / f"{name}.png"
-    new_file(svg, MARK.strip().encode())
-    if not svg.is_file():
-        new_file(png)
+    check_file(svg, SVG_MARK)
+    goes_with = PNG_MARK if svg.exists() else None
+    check_file(png, goes_with)
+    return goes_with
 
 
 @dataclass(frozen=True)
@@ -38,9 +45,9 @@ class Picture:
 
     def write(self, directory: Path) -> None:
         """As SVG and PNG; files of these names that are not pictures of ours are refused."""
-        room_for(directory, self.name)
-        write_whole(directory / f"{self.name}.svg", MARK + self.svg)
-        write_whole(directory / f"{self.name}.png", vl_convert.svg_to_png(self.svg, scale=PNG_SCALE))
+        png_mark = room_for(directory, self.name)
+        write_whole(directory / f"{self.name}.svg", MARK + self.svg, SVG_MARK)
+        write_whole(directory / f"{self.name}.png", vl_convert.svg_to_png(self.svg, scale=PNG_SCALE), png_mark)
 
     def inline(self) -> str:
         """The picture for a place inside HTML: it takes the width that is there, and shares no id with another."""
@@ -63,6 +70,16 @@ def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
 
 
+def _printable(part: Any) -> Any:
+    """A control in a text would make the SVG unreadable."""
+    if isinstance(part, dict):
+        return {key: _printable(value) for key, value in part.items()}
+    if isinstance(part, list):
+        return [_printable(value) for value in part]
+    return printable(part, lines=True) if isinstance(part, str) else part
+
+
 def draw(name: str, alt_text: str, chart: Any, *, width: int | None = None) -> Picture:
-    svg = vl_convert.vegalite_to_svg(dressed(chart, width=width).to_dict(), VEGALITE_VERSION, allowed_base_urls=[])
+    dressed_chart = _printable(dressed(chart, width=width).to_dict())
+    svg = vl_convert.vegalite_to_svg(dressed_chart, VEGALITE_VERSION, allowed_base_urls=[])
     return Picture(name, alt_text, svg)

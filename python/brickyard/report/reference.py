@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import altair as alt
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from brickyard import _core
-from brickyard.errors import BadInputError, one_line
-from brickyard.outputs import new_page, write_whole
+from brickyard.outputs import report_place
 from brickyard.report import theme
 from brickyard.report.pictures import Picture, draw
+from brickyard.report.written import templates, write_page
 from brickyard.study.reference import Outcome, Rankings, Table
 from brickyard.units import format_size, three_digits
 
@@ -46,39 +45,28 @@ def write_reference(tables: list[Table], ranked: Rankings, directory: Path) -> P
     """Writes `report.html` and `pictures/`; gives back the page's absolute path."""
     scatter, errors = _scatter(tables), _errors(tables)
     shown = [_shown(number, table) for number, table in enumerate(tables, 1)]
-    page = new_page(directory / "report.html")
-    try:
-        pictures = directory / "pictures"
-        pictures.mkdir(parents=True, exist_ok=True)
-        for picture in (scatter, errors, *(item.picture for item in shown)):
-            picture.write(pictures)
-        write_whole(page, _render(tables, ranked, scatter, errors, shown))
-    except OSError as error:
-        raise BadInputError(f"{directory}: report cannot be written: {one_line(error.strerror)}") from error
-    return page.resolve()
+    pictures = [scatter, errors, *(item.picture for item in shown)]
+    return write_page(report_place(directory), _render(tables, ranked, scatter, errors, shown), pictures)
 
 
 def _render(tables: list[Table], ranked: Rankings, scatter: Picture, errors: Picture, shown: list[Shown]) -> str:
-    environment = Environment(
-        loader=PackageLoader("brickyard.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     every = [abs(outcome.error) for table in tables for outcome in table.outcomes]
     within = [sum(error <= bound for error in every) for bound in (NEAR, FAR)]
     agreed = ranked.pairs - len(ranked.disagreements)
-    return environment.get_template("reference.html.j2").render(
-        title=TITLE,
-        version=_core.version(),
-        summary=f"{len(every)} published figures: {within[0]} simulated within {NEAR:.0%}, {within[1]} within "
-        f"{FAR:.0%}. docs/models.md says what was fitted to what, and why the others miss.",
-        scatter=scatter,
-        errors=errors,
-        tables=shown,
-        rankings=f"Of {ranked.pairs} pairs that differ by more than 10 % as published, {agreed} are ordered alike.",
-        disagreements=[(high.name, low.name) for high, low in ranked.disagreements],
+    return (
+        templates()
+        .get_template("reference.html.j2")
+        .render(
+            title=TITLE,
+            version=_core.version(),
+            summary=f"{len(every)} published figures: {within[0]} simulated within {NEAR:.0%}, {within[1]} within "
+            f"{FAR:.0%}. docs/models.md says what was fitted to what, and why the others miss.",
+            scatter=scatter,
+            errors=errors,
+            tables=shown,
+            rankings=f"Of {ranked.pairs} pairs that differ by more than 10 % as published, {agreed} are ordered alike.",
+            disagreements=[(high.name, low.name) for high, low in ranked.disagreements],
+        )
     )
 
 

@@ -58,7 +58,7 @@ def _curve(records: list[Record]) -> list[Drawn]:
     points = replay_head_room.offered_points(records)
     if len(points) < 2:
         return []
-    picture = load_curve(points, knee(points), None)
+    picture = load_curve(points, knee(points).point, None)
     caption = "Response time counts from the due instant; rates that were not reached are hollow."
     return [("Response time against offered rate", caption, picture, picture)]
 

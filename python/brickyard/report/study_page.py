@@ -8,27 +8,28 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.conclusions import conclusions
 from brickyard.analysis.differing import differing_in_study
 from brickyard.analysis.observe import Observed
 from brickyard.analysis.pivot import Pivot
-from brickyard.errors import BadInputError, one_line
-from brickyard.outputs import new_page, write_whole
+from brickyard.outputs import report_place
+from brickyard.printable import csv_cell, json_text
 from brickyard.report.matrix_charts import matrix_picture, trade_picture
 from brickyard.report.matrix_documents import pivot_document
 from brickyard.report.matrix_tables import footnotes, matrix_table
 from brickyard.report.page import Figure
 from brickyard.report.pictures import Picture
 from brickyard.report.tables import Table
+from brickyard.report.written import Beside, templates, write_page
 from brickyard.store import Json, Record
 
+CELLS_MARK, DOCUMENT_MARK = re.compile(rb"\Atable,"), re.compile(rb'\A\{\s+"title": ')
 INTERVALS = "Lines in the bars are 95 % intervals over repetitions."
 
 
@@ -48,25 +49,15 @@ class StudyView:
 
 def write_study_report(view: StudyView, place: Path) -> Path:
     """Writes `report.html`, `pictures/`, `cells.csv`, `study.json`; a place that ends in .html is the page itself."""
-    is_page = place.suffix.lower() in (".html", ".htm") and not place.is_dir()
-    page = place if is_page else place / "report.html"
-    stem = f"{page.stem}-" if is_page else ""
-    pictures = page.parent / f"{stem}pictures"
-    cells, document = page.parent / f"{stem}cells.csv", page.parent / f"{stem}study.json"
-    new_page(page, cells, document)
+    where = report_place(place)
     figures = _figures(view)
-    try:
-        pictures.mkdir(parents=True, exist_ok=True)
-        for figure in figures:
-            for picture in figure.pictures:
-                picture.write(pictures)
-        write_whole(page, _render(view, figures, pictures.name))
-        write_whole(cells, cells_csv(view.observed.pivots))
-        text = json.dumps(study_document(view), ensure_ascii=False, allow_nan=False, indent=1)
-        write_whole(document, text + "\n")
-    except OSError as error:
-        raise BadInputError(f"{place}: report cannot be written: {one_line(error.strerror)}") from error
-    return page.resolve()
+    text = json.dumps(study_document(view), ensure_ascii=False, allow_nan=False, indent=1)
+    beside = [
+        Beside("cells.csv", cells_csv(view.observed.pivots), CELLS_MARK),
+        Beside("study.json", json_text(text) + "\n", DOCUMENT_MARK),
+    ]
+    html = _render(view, figures, where.pictures.name)
+    return write_page(where, html, (picture for figure in figures for picture in figure.pictures), beside)
 
 
 def study_document(view: StudyView) -> Json:
@@ -91,9 +82,8 @@ def cells_csv(pivots: Sequence[Pivot]) -> str:
     keys = ("value", "low", "high", "n", "share_of_best", "rank")
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
-        ["table", *factors, "figure", "unit", *keys, "difference", "difference_low", "difference_high", "seen"]
-    )
+    ends = ("difference", "difference_low", "difference_high", "seen")
+    writer.writerow(map(csv_cell, ("table", *factors, "figure", "unit", *keys, *ends)))
     for pivot, document in documents:
         for cell in document["cells"]:
             if cell["value"] is None:
@@ -102,7 +92,8 @@ def cells_csv(pivots: Sequence[Pivot]) -> str:
             levels = [cell["levels"].get(name, "") for name in factors]
             told = [found.get(key) for key in ("share", "low", "high", "seen")]
             name = pivot.spec.name
-            writer.writerow([name, *levels, document["figure"], document["unit"], *(cell[key] for key in keys), *told])
+            row = [name, *levels, document["figure"], document["unit"], *(cell[key] for key in keys), *told]
+            writer.writerow(map(csv_cell, row))
     return text.getvalue()
 
 
@@ -123,32 +114,29 @@ def _trade(view: StudyView, x: str, y: str, title: str) -> Figure | None:
 
 
 def _render(view: StudyView, figures: list[Figure], pictures: str) -> str:
-    environment = Environment(
-        loader=PackageLoader("brickyard.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     records = list(view.records)
-    return environment.get_template("study.html.j2").render(
-        title=view.title,
-        when=summaries.when(records[0].info),
-        version=records[0].info.software_version,
-        differing=differing_in_study(records),
-        warnings=summaries.distinct_warnings(records),
-        notes=[*view.notes, *view.observed.troubles],
-        unfinished=[f"Run {r.info.id} is in no table: {r.info.invalid}" for r in view.invalid],
-        circumstances=_circumstances(view),
-        about=" ".join(view.about.split()),
-        conclusions=conclusions(view.observed.pivots, view.records),
-        figures=figures,
-        tables=[matrix_table(pivot) for pivot in view.observed.pivots if pivot.rows],
-        footnotes=footnotes(view.observed.pivots),
-        verdicts=[],
-        failures=None,
-        slowest=Table("", [], []),
-        pictures=pictures,
+    return (
+        templates()
+        .get_template("study.html.j2")
+        .render(
+            title=view.title,
+            when=summaries.when(records[0].info),
+            version=records[0].info.software_version,
+            differing=differing_in_study(records),
+            warnings=summaries.distinct_warnings(records),
+            notes=[*view.notes, *view.observed.troubles],
+            unfinished=[f"Run {r.info.id} is in no table: {r.info.invalid}" for r in view.invalid],
+            circumstances=_circumstances(view),
+            about=" ".join(view.about.split()),
+            conclusions=conclusions(view.observed.pivots, view.records),
+            figures=figures,
+            tables=[matrix_table(pivot) for pivot in view.observed.pivots if pivot.rows],
+            footnotes=footnotes(view.observed.pivots),
+            verdicts=[],
+            failures=None,
+            slowest=Table("", [], []),
+            pictures=pictures,
+        )
     )
 
 

@@ -16,7 +16,6 @@ from brickyard.units import (
     format_ns,
     format_percent,
     format_size,
-    three_digits,
 )
 
 
@@ -33,8 +32,25 @@ class Table:
 
 def characterization_tables(patterns: dict[tuple[str, str], list[RankedCell]]) -> list[Table]:
     """One table for each pattern; "% of best" compares with the best request size of the same pattern."""
-    columns = ["request size", "IOPS", "% of best", "MiB/s", "% of best", *LATENCY_COLUMNS, "variation", "errors"]
-    groups = (("", 1), ("requests a second", 2), ("throughput", 2), ("service time", len(LATENCY_COLUMNS)), ("", 2))
+    over = cells.over_columns(item.cell.row for ranked in patterns.values() for item in ranked)
+    columns = [
+        "request size",
+        *over,
+        "IOPS",
+        "% of best",
+        "MiB/s",
+        "% of best",
+        *LATENCY_COLUMNS,
+        "variation",
+        "errors",
+    ]
+    groups = (
+        ("", 1 + len(over)),
+        ("requests a second", 2),
+        ("throughput", 2),
+        ("service time", len(LATENCY_COLUMNS)),
+        ("", 2),
+    )
     return [
         Table(
             title=f"{address} {operation}".capitalize(),
@@ -42,26 +58,22 @@ def characterization_tables(patterns: dict[tuple[str, str], list[RankedCell]]) -
             rows=[
                 [
                     format_size(item.cell.request_bytes),
+                    *([cells.over(item.cell.row)] if over else []),
                     cells.iops(item.cell.row),
                     format_percent(item.iops_share),
                     cells.mib_per_s(item.cell.row),
                     format_percent(item.throughput_share),
                     *latency_cells(item.cell.service),
-                    variation(item.cell.row),
+                    cells.variation(item.cell.row.variation),
                     format_count(item.cell.row.errors),
                 ]
                 for item in ranked
             ],
-            text_columns=1,
+            text_columns=1 + len(over),
             groups=groups,
         )
         for (address, operation), ranked in patterns.items()
     ]
-
-
-def variation(row: Totals) -> str:
-    """Coefficient of variation of the throughput between intervals."""
-    return "–" if row.variation is None else f"{three_digits(row.variation * 100)} %"
 
 
 def totals_tables(records: list[Record]) -> list[Table]:
@@ -80,17 +92,26 @@ def totals_tables(records: list[Record]) -> list[Table]:
         return [*run, *([row.phase_name] if many_phases else []), row.stream_name, row.operation]
 
     best = ["% of best"] if any(share is not None for share in shares) else []
+    over = cells.over_columns(row for _, row in found)
+    whole = [
+        (record, row, None, cells.WHOLE)
+        for record in records
+        for row in summaries.with_transient(record)
+        if row.operation not in CHAINS | METADATA
+    ]
+    shown = [(record, row, share, cells.over(row)) for (record, row), share in zip(found, shares, strict=True)]
     throughput = [
         [
             *name_cells(record, row),
+            *([words] if over else []),
             format_count(row.requests),
             cells.iops(row),
             *([format_percent(share)] if best else []),
             cells.mib_per_s(row),
-            variation(row),
+            cells.variation(row.variation),
             format_count(row.errors),
         ]
-        for (record, row), share in zip(found, shares, strict=True)
+        for record, row, share, words in [*shown, *whole]
     ]
     latency = [
         [*name_cells(record, row), measure, *latency_cells(row.measures[measure])]
@@ -110,10 +131,14 @@ def totals_tables(records: list[Record]) -> list[Table]:
         )
         if rows
     ]
-    columns = [*names, "requests", "IOPS", *best, "MiB/s", "variation", "errors"]
+    columns = [*names, *over, "requests", "IOPS", *best, "MiB/s", "variation", "errors"]
     return [
         *tool_tables(records),
-        *([Table("Throughput", columns, throughput, text_columns=len(names))] if throughput or not apart else []),
+        *(
+            [Table("Throughput", columns, throughput, text_columns=len(names) + len(over))]
+            if throughput or not apart
+            else []
+        ),
         *apart,
         Table("Latency", [*names, "time", *LATENCY_COLUMNS], latency, text_columns=len(names) + 1),
         *more_tables(records),

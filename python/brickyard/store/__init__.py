@@ -14,12 +14,15 @@ from brickyard.store.record import (
     RunInfo,
     StudyInfo,
 )
-from brickyard.store.store import Store, default_place
+from brickyard.store.schema import APPLICATION_ID
+from brickyard.store.store import IN_MEMORY, Store, check_place, default_place
 
 __all__ = [
+    "APPLICATION_ID",
     "CHAIN",
     "CHAINS",
     "FRAME",
+    "IN_MEMORY",
     "METADATA",
     "READS",
     "WRITES",
@@ -30,5 +33,6 @@ __all__ = [
     "RunInfo",
     "Store",
     "StudyInfo",
+    "check_place",
     "default_place",
 ]

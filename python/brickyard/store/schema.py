@@ -11,6 +11,7 @@ from contextlib import closing
 from functools import cache
 
 from brickyard.errors import BadInputError
+from brickyard.outputs import in_memory
 
 APPLICATION_ID = 0x42524B59  # "BRKY", so that `file` and we ourselves know a store from another SQLite file
 
@@ -165,12 +166,7 @@ MIGRATIONS: tuple[str, ...] = (
 
 def migrate(connection: sqlite3.Connection, place: str, migrations: Sequence[str] = MIGRATIONS) -> None:
     """Brings a store to the current version, or says in one line why it cannot be used."""
-    version = _version(connection, place)
-    if version > len(migrations):
-        raise BadInputError(
-            f"{place}: written by a newer Brickyard (store version {version}, this one knows up to {len(migrations)}); "
-            "upgrade Brickyard or name another store with --store"
-        )
+    version = _refuse_newer(connection, place, migrations)
     while version < len(migrations):
         # The write lock comes first and the version is read again under it: another process may have been faster.
         connection.execute("BEGIN IMMEDIATE")
@@ -182,6 +178,22 @@ def migrate(connection: sqlite3.Connection, place: str, migrations: Sequence[str
             connection.execute(f"PRAGMA user_version = {version}")
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute("COMMIT")
+
+
+def _refuse_newer(connection: sqlite3.Connection, place: str, migrations: Sequence[str]) -> int:
+    version = _version(connection, place)
+    if version > len(migrations):
+        raise BadInputError(
+            f"{place}: written by a newer Brickyard (store version {version}, this one knows up to {len(migrations)}); "
+            "upgrade Brickyard or name another store with --store"
+        )
+    return version
+
+
+def check_version(connection: sqlite3.Connection, place: str) -> None:
+    """Refuses a store that cannot be used; an older one can, and stays as it is."""
+    if _refuse_newer(connection, place, MIGRATIONS) == len(MIGRATIONS):
+        check_columns(connection, place)
 
 
 def check_columns(connection: sqlite3.Connection, place: str) -> None:
@@ -197,7 +209,7 @@ def check_columns(connection: sqlite3.Connection, place: str) -> None:
 
 @cache
 def _own_columns() -> dict[str, list[str]]:
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as made:
+    with closing(in_memory()) as made:
         migrate(made, ":memory:")
         return _columns(made)
 

@@ -20,12 +20,12 @@ from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import quote
 
+from brickyard import outputs
 from brickyard.errors import BadInputError, one_line
 from brickyard.store.process import is_alive
 from brickyard.store.record import Interval, IntervalCost, Json, Record, RunInfo, StudyInfo
-from brickyard.store.schema import check_columns, migrate
+from brickyard.store.schema import APPLICATION_ID, check_columns, check_version, migrate
 
 LOCKED_WAIT_S = 0.02  # between two tries where SQLite does not wait by itself
 IN_MEMORY = ":memory:"
@@ -49,27 +49,53 @@ def default_place() -> Path:
     return base / "brickyard" / "runs.db"
 
 
+def check_place(place: Path | None) -> None:
+    """Refuses what a store for writing would refuse; nothing is made, and a store that is there is only read."""
+    path = place or default_place()
+    if str(path) == IN_MEMORY:
+        return
+    if place is None:
+        outputs.check_folder(path.parent)
+        if not path.parent.is_dir():
+            return
+    else:
+        _refuse_folders(path)
+    if not outputs.check_database(path, APPLICATION_ID):
+        return
+    if not os.access(path, os.W_OK) or not os.access(path.parent, os.W_OK):
+        raise BadInputError(f"{path}: cannot be used as a store: it may not be written; name another with --store")
+    try:
+        with closing(outputs.connect_for_reading(path, APPLICATION_ID, BUSY_TIMEOUT_S, immutable=False)) as db:
+            check_version(db, str(path))
+    except sqlite3.Error as error:
+        raise BadInputError(f"{path}: cannot be used as a store: {one_line(error)}") from error
+
+
+def _refuse_folders(place: Path) -> None:
+    if place.is_dir():
+        raise BadInputError(
+            f"{place}: cannot be used as a store: it is a directory; name a file in it, such as {place / 'runs.db'}"
+        )
+    if not place.parent.is_dir():
+        raise BadInputError(f"{place}: cannot be used as a store: {place.parent} is no directory; make it first")
+
+
 class Store:
     """An open store; safe to use beside other processes that have it open."""
 
     def __init__(self, place: Path | str | None = None, *, must_exist: bool = False) -> None:
         self.place = Path(place) if place is not None else default_place()
         try:
-            if must_exist and not self.place.exists():
+            if must_exist and not os.path.lexists(self.place):
                 raise BadInputError(
                     f"{self.place}: no store here; measure something first or name another with --store"
                 )
             if place is None:
-                self.place.parent.mkdir(parents=True, exist_ok=True)
-            elif self.place.is_dir():
-                raise BadInputError(
-                    f"{self.place}: cannot be used as a store: it is a directory; name a file in it, such as"
-                    f" {self.place / 'runs.db'}"
-                )
-            elif not self.place.parent.is_dir():
-                raise BadInputError(
-                    f"{self.place}: cannot be used as a store: {self.place.parent} is no directory; make it first"
-                )
+                outputs.folder(self.place.parent)
+            else:
+                _refuse_folders(self.place)
+            if str(self.place) != IN_MEMORY and not outputs.check_database(self.place, APPLICATION_ID):
+                outputs.make_database(self.place, _blank())
             self._db = self._opened(must_exist=must_exist)
             if str(self.place) != IN_MEMORY:
                 check_columns(self._db, str(self.place))
@@ -254,19 +280,20 @@ class Store:
 @cache
 def _blank() -> bytes:
     """A store without runs: each simulation has one in memory, and making its tables would take half of its time."""
-    with closing(sqlite3.connect(IN_MEMORY, isolation_level=None)) as made:
+    with closing(outputs.in_memory()) as made:
         migrate(made, IN_MEMORY)
         return made.serialize()
 
 
 def _open_for_writing(place: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(place, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+    is_kept = str(place) != IN_MEMORY
+    db = outputs.connect(place, APPLICATION_ID, BUSY_TIMEOUT_S) if is_kept else outputs.in_memory()
     try:
-        if str(place) == IN_MEMORY:
-            db.deserialize(_blank())
-        else:
-            migrate(db, str(place))  # first, so that a database of somebody else is not touched
+        if is_kept:
+            migrate(db, str(place))
             _write_ahead(db)
+        else:
+            db.deserialize(_blank())
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute("PRAGMA foreign_keys = ON")
     except BaseException:
@@ -289,18 +316,20 @@ def _write_ahead(db: sqlite3.Connection) -> None:
 
 
 def _open_for_reading(place: Path) -> sqlite3.Connection:
-    """`immutable` only where nothing else works: it leaves out what still stands in a write-ahead log."""
-    address = f"file:{quote(str(place.absolute()))}?mode=ro"
-    for suffix in ("", "&immutable=1"):
-        db = sqlite3.connect(address + suffix, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None)
-        try:
-            migrate(db, str(place))
-            return db
-        except sqlite3.OperationalError:
-            db.close()
-            if suffix:
-                raise
-    raise AssertionError("the last address returns or raises")
+    try:
+        return _reading(place, immutable=False)
+    except sqlite3.OperationalError:
+        return _reading(place, immutable=True)
+
+
+def _reading(place: Path, *, immutable: bool) -> sqlite3.Connection:
+    db = outputs.connect_for_reading(place, APPLICATION_ID, BUSY_TIMEOUT_S, immutable=immutable)
+    try:
+        migrate(db, str(place))
+    except BaseException:
+        db.close()
+        raise
+    return db
 
 
 _NOTHING: Json = {"mean_ns": 0.0, "p50_ns": 0, "p99_ns": 0, "max_ns": 0, "histogram": ""}

@@ -10,15 +10,15 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from brickyard import _core, facts
+from brickyard import _core, facts, outputs
 from brickyard.errors import BadInputError, one_line
 from brickyard.facts.target import drives
 from brickyard.store import Json, Store
@@ -38,6 +38,9 @@ HEALTH_KEYS = (
     "bytes_written",
 )
 WORSE = ("passed", "reallocated_sectors", "media_errors", "critical_warning")  # a change of these fails the device
+TEXT_MARK = re.compile(rb"\A\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ ")
+LINES_MARK = re.compile(rb'\A{"time": "')
+ACCOUNT_MARK = re.compile(rb'\A{"device": "')
 COUNTS = ("written_bytes", "read_bytes", "errors", "hangs", "checked_blocks", "damaged_blocks")
 
 
@@ -100,34 +103,31 @@ class Log:
     def make_room(self, *, anew: bool) -> None:
         """A place for generations. Those of an earlier burn-in are put aside until the new one has begun."""
         if anew and self.generations.exists():
-            shutil.rmtree(self._aside, ignore_errors=True)
-            self.generations.rename(self._aside)
+            _remove_folder(self._aside)
+            outputs.rename_folder(self.generations, self._aside.name)
         self._made = not self.generations.exists()
-        self.generations.mkdir(exist_ok=True)
+        outputs.folder(self.generations)
 
     def begun(self, *, anew: bool) -> None:
         if anew:
-            for path in (self.text, self.lines):
-                path.unlink(missing_ok=True)
-            shutil.rmtree(self._aside, ignore_errors=True)
+            outputs.remove_ours(self.text, TEXT_MARK)
+            outputs.remove_ours(self.lines, LINES_MARK)
+            _remove_folder(self._aside)
 
     def refused(self) -> None:
         """As if nobody had asked."""
         if self._made:
-            shutil.rmtree(self.generations, ignore_errors=True)
+            _remove_folder(self.generations)
         if self._aside.exists():
-            self._aside.rename(self.generations)
+            outputs.rename_folder(self._aside, self.generations.name)
 
     def add(self, told: Json, unix_ns: int) -> None:
         moment = datetime.fromtimestamp(unix_ns / 1e9, UTC)
         where = f"{told['operation']} of {told['request_bytes']} bytes at {told['offset_bytes']}"
-        said = f"{moment:%Y-%m-%d %H:%M:%S.%f} {told['kind']}: {where}: {told['text']}\n"
+        said = f"{moment:%Y-%m-%d %H:%M:%S.%f} {told['kind']}: {where}: {one_line(told['text'])}\n"
         kept = {"time": moment.isoformat(), **told}
-        for path, line in ((self.text, said), (self.lines, json.dumps(kept) + "\n")):
-            with path.open("a", encoding="utf-8") as file:
-                file.write(line)
-                file.flush()
-                os.fsync(file.fileno())
+        outputs.append_to(self.text, said.encode(), TEXT_MARK)
+        outputs.append_to(self.lines, (json.dumps(kept) + "\n").encode(), LINES_MARK)
 
     def load(self) -> Account | None:
         try:
@@ -141,12 +141,17 @@ class Log:
 
     def save(self, account: Account) -> None:
         """Whole or not at all, also when the power fails."""
-        temporary = self.account.with_suffix(".json.new")
-        with temporary.open("w", encoding="utf-8") as file:
-            json.dump(account.__dict__, file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self.account)
+        outputs.write_whole(self.account, json.dumps(account.__dict__), ACCOUNT_MARK, durable=True)
+
+
+def _remove_folder(path: Path) -> None:
+    """Of generations that no longer count; what cannot be removed is removed by hand."""
+    with suppress(OSError):
+        held = outputs.held_folder(path)
+        try:
+            outputs.remove_folder(path, held)
+        finally:
+            os.close(held)
 
 
 @dataclass

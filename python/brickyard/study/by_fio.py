@@ -3,8 +3,9 @@
 The core goes first: it opens the targets, makes and fills what is missing, refuses what may not be written, and tells
 where the data lie. fio then gets that part alone, so that our header and everything outside stay as they are.
 
-Refusal: between the core's look and fio's open a device could change hands; no lock spans two programs. fio's own runs
-have no intervals, no response time from a due instant and no watchdog, and none are made up.
+fio is given the descriptors that the guard has opened, never a path, so that it can open nothing else.
+
+Refusal: fio's own runs have no intervals, no response time from a due instant and no watchdog, and none are made up.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from brickyard import _core
+from brickyard import _core, outputs
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.formats.fio_export import export_fio
 from brickyard.formats.fio_result import read_result, store_result
@@ -53,11 +54,12 @@ def run_fio(
     export_fio(plan, spec.targets)
     opened = prepare(plan, spec, interrupt)
     facts = circumstances.collect(spec.targets)
-    data = [(item["data_start_bytes"], item["data_bytes"]) for item in opened["targets"]]
     plan["io"] = opened["io"]  # where the file system has no O_DIRECT, fio must not try either
     listener.note(f"{_version(place)} runs {spec.profile}")
-    paths = [os.path.abspath(target) for target in spec.targets]  # fio works in a directory of its own
-    document, is_stopped = _carry_out(place, export_fio(plan, paths, data), interrupt)
+    with _held(plan, spec) as held:
+        data = [(target.data_start_bytes, target.data_bytes) for target in held]
+        files = [target.file for target in held]
+        document, is_stopped = _carry_out(place, export_fio(plan, _paths(files), data), files, interrupt)
     run = store_result(
         store,
         document,
@@ -74,6 +76,33 @@ def run_fio(
     )
     info = store.record(run).info
     return RunResult(run, info.outcome, info.message, info.engine)
+
+
+@contextmanager
+def _held(plan: Json, spec: RunSpec) -> Iterator[list[_core.OpenTarget]]:
+    """The targets as the guard has opened them, locked and claimed until fio has ended."""
+    held: list[_core.OpenTarget] = []
+    options = json.dumps({**spec.options, "create_bytes": None})
+    try:
+        for number, path in enumerate(spec.targets):
+            try:
+                held.append(_core.open_target(path, _is_written(plan, number), False, options))
+            except ValueError as error:
+                raise BadInputError(one_line(error)) from error
+        yield held
+    finally:
+        for target in held:
+            os.close(target.file)
+
+
+def _is_written(plan: Json, target: int) -> bool:
+    streams = [stream for phase in plan["phase"] for stream in phase["stream"] if stream["target"] == target]
+    return any(stream["operations"].get(name) for stream in streams for name in ("write", "trim"))
+
+
+def _paths(files: list[int]) -> list[str]:
+    """What fio opens: the very files that were checked, whatever has come to bear their names meanwhile."""
+    return [f"/proc/self/fd/{file}" for file in files]
 
 
 def prepare(plan: Json, spec: RunSpec, interrupt: Interrupt) -> Json:
@@ -116,10 +145,10 @@ class _Process:
         self.process.kill()
 
 
-def _carry_out(place: str, job: str, interrupt: Interrupt) -> tuple[Json, bool]:
-    with tempfile.TemporaryDirectory(prefix="brickyard-fio-") as directory:
-        file, result = Path(directory, "job.fio"), Path(directory, "result.json")
-        file.write_text(job, "utf-8")
+def _carry_out(place: str, job: str, files: list[int], interrupt: Interrupt) -> tuple[Json, bool]:
+    with outputs.temporary_folder("brickyard-fio-") as directory:
+        file, result = directory / "job.fio", directory / "result.json"
+        outputs.write_whole(file, job)
         # A session of its own: Ctrl-C reaches fio once, through us.
         process = subprocess.Popen(
             [place, "--output-format=json+", f"--output={result}", str(file)],
@@ -129,6 +158,7 @@ def _carry_out(place: str, job: str, interrupt: Interrupt) -> tuple[Json, bool]:
             text=True,
             cwd=directory,
             start_new_session=True,
+            pass_fds=files,
         )
         interrupt.attach(_Process(process))
         try:

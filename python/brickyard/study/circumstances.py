@@ -9,17 +9,14 @@ import time
 
 from brickyard import _core, bricks, facts
 from brickyard.analysis import replay_runs, replay_warnings, summary
+from brickyard.analysis.steadiness import steadiness_warnings
 from brickyard.analysis.totals import stream_plan
 from brickyard.bricks import caches
 from brickyard.store import READS, WRITES, Json, Record, Store
 
 DATABASE_KINDS = ("replay", "load")  # of plans that go to a server, not to a file or device
 NOT_OF_DATABASES = {"cache_unknown", "smaller_than_cache", "unwritten", "unwritten_unknown"}
-NOT_OF_REPLAYS = {
-    *("short", "not_steady", "left_steady", "noisy"),
-    *NOT_OF_DATABASES,
-    "volatile_write_cache",
-}
+NOT_OF_REPLAYS = {*NOT_OF_DATABASES, "volatile_write_cache"}
 SAMPLE_EVERY_S = 1.0  # a sample reads a few open files; more often would tell no more
 
 
@@ -116,7 +113,6 @@ def warnings(store: Store, record: Record, watched: list[Json]) -> list[Json]:
             "start": info.engine,
             "intervals": summary.interval_documents(record),
             "phase_ends": record.events_of("phase_end"),
-            "steady": record.events_of("steady"),
             "hangs": record.events_of("hang"),
             "totals": {"write_bytes": _written(record)},
             "power_cuts": record.events_of("power_cut"),
@@ -131,12 +127,12 @@ def warnings(store: Store, record: Record, watched: list[Json]) -> list[Json]:
     if replay_runs.is_replay(record):
         # A log's load is not meant to be steady, and what the server's cache takes off its disks is the server's merit.
         found = [item for item in found if item["id"] not in NOT_OF_REPLAYS]
-        return sorted(
-            [*replay_warnings.replay_warnings(record), *found], key=lambda item: item["severity"] != "warning"
-        )
-    if info.plan.get("kind") in DATABASE_KINDS:
-        return [item for item in found if item["id"] not in NOT_OF_DATABASES]
-    return found
+        judged = replay_warnings.replay_warnings(record)
+    else:
+        judged = steadiness_warnings(record)
+        if info.plan.get("kind") in DATABASE_KINDS:
+            found = [item for item in found if item["id"] not in NOT_OF_DATABASES]
+    return sorted([*judged, *found], key=lambda item: item["severity"] != "warning")
 
 
 def invalid_condition(condition: str, reason: str) -> Json:

@@ -36,7 +36,14 @@ class SetUp:
         """What could not be held is refused before anything is measured."""
         if self.changes_something:
             target = self._target()
-            conditions.check(target, self.condition, manage=manage, neighbour=self.neighbour, array=self.array)
+            conditions.check(
+                target,
+                self.condition,
+                manage=manage,
+                rate_bytes_per_s=self.rate_bytes_per_s,
+                neighbour=self.neighbour,
+                array=self.array,
+            )
 
     def _target(self) -> str:
         if len(self.targets) != 1:

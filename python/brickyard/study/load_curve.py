@@ -27,6 +27,7 @@ from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
 
 LEVELS_PERCENT = tuple(range(10, 111, 10))
+GROWTH = 1.25  # of the rates beyond the levels
 SEARCH_PERCENT = 1.0  # as `advise predict`; two runs hardly agree better
 SEARCH_FROM = 16  # where no level keeps the limit, the search begins at this part of the lowest
 STEP_GROWTH_MAX = 10  # times --each, of a step of the search on real storage; a model's time costs little
@@ -138,7 +139,9 @@ class LoadCurve:
         levels: tuple[int, ...] = LEVELS_PERCENT,
         limit: Limit | None = None,
         condition: str = "normal",
+        max_rate_per_s: float | None = None,
     ) -> CurveResult:
+        """With `max_rate_per_s` the levels go on beyond their last until one is overloaded or this rate is reached."""
         self._about = name, targets, options, condition
         self.listener.expect(1 + len(levels) + (1 if limit else 0))
         last, record = self._one(closed_plan(plan, phase, self.each_ns), {"loop": "closed"})
@@ -164,6 +167,12 @@ class LoadCurve:
             if last.outcome != "done" or (result.points and result.points[-1].overloaded):
                 break
             level(percent / 100)
+        share = max(levels) / 100
+        most = max_rate_per_s / result.maximum_per_s if max_rate_per_s else 0.0
+        while last.outcome == "done" and share < most and not (result.points and result.points[-1].overloaded):
+            share = min(share * GROWTH, most)
+            self.listener.expect(1)
+            level(share)
         if limit and last.outcome == "done":
             best, worst = usable(result.points, limit)
             if worst is not None:

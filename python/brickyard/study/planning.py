@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from brickyard import _core
+from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json, Store, default_place
+from brickyard.study.check import check_run
 from brickyard.study.design import Design
 from brickyard.study.forecast import forecast
 from brickyard.study.matrix import Step, finished, is_good
@@ -103,6 +105,24 @@ class StudyPlan:
             "open_ended": self.open_ended,
             "missing_targets": self.missing_targets,
         }
+
+
+def refusals(plan: StudyPlan, *, manage: bool) -> list[str]:
+    """What runs that are missing would be refused for, each once; nothing is made, written or changed."""
+    found: list[str] = []
+    seen: set[str] = set()
+    for line in plan.lines:
+        cell, spec = line.step.cell, line.step.spec
+        key = json.dumps([{**json.loads(spec.plan), "seed": 0}, spec.targets, spec.options, cell.condition])
+        if line.is_done or key in seen or not set(plan.missing_targets).isdisjoint(cell.targets):
+            continue
+        seen.add(key)
+        try:
+            cell.set_up.check(manage=manage)
+            check_run(spec.plan, spec.targets, spec.options)
+        except BadInputError as error:
+            found.append(one_line(error))
+    return list(dict.fromkeys(found))
 
 
 def plan_of(design: Design, planned: Sequence[Step], place: Path | None) -> StudyPlan:

@@ -147,7 +147,8 @@ class Specification:
     def _cells(self, phases: list[Measured | None], skipped: int, test: RoundTest) -> list[Measured]:
         cells = phases[skipped : skipped + len(test.cells)]
         for cell, figures in zip(test.cells, cells, strict=True):
-            if figures is None or not figures.iops:
+            # On real storage a rate of zero is a finding; on a model the round is shorter than its requests.
+            if figures is None or (self.is_modelled and not figures.iops):
                 raise BrickyardError(
                     f"{test.title}: nothing ended in {cell.mix} of {cell.size_bytes} bytes; lengthen --round"
                 )

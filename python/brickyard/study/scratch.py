@@ -9,14 +9,15 @@ import fcntl
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from brickyard.errors import BadInputError
+from brickyard import _core, outputs
+from brickyard.errors import BadInputError, one_line
+from brickyard.study.check import nearest_folder
 from brickyard.units import format_size
 
 MAX_DEFAULT_BYTES = 2 << 30  # filled within seconds on most disks; larger only when the user says so
@@ -80,50 +81,70 @@ def scratch_file(
     quick: bool = False,
     cache_bytes: int | None = None,
 ) -> Iterator[Scratch]:
-    """The path of a scratch file that does not exist yet; the core makes and fills it. Removed at the end."""
+    """A scratch file that is ours as long as the context lasts; the core makes and fills it. Removed at the end.
+
+    What is removed is the file that was made: whatever else has come to bear its name is somebody's, and stays.
+    """
     home = directory or cache_home()
     try:
         if directory is None:
-            home.mkdir(parents=True, exist_ok=True)
+            outputs.folder(home)
         left = _remove_leftovers(home) if home.is_dir() else []
         size, notes = plan_size(home, asked_bytes, cache_bytes, quick=quick)
-        with tempfile.NamedTemporaryFile(dir=home, delete=True):
-            pass  # whether a file can be made here shows best by making one
+        path = _free_name(home, "kept" if keep else f"scratch-{os.getpid()}")
+        held = _core.make_target(str(path), size)
     except OSError as error:
         raise BadInputError(
             f"{home}: no scratch file can be made here: {error.strerror}; name another with --scratch"
         ) from error
-    path = _kept_name(home) if keep else home / f"scratch-{os.getpid()}.brick"
-    if not keep:
-        path.unlink(missing_ok=True)
+    except ValueError as error:
+        raise BadInputError(one_line(error)) from error
+    is_kept = keep
     try:
         yield Scratch(path, size, (*left, *notes))
+    except BadInputError:
+        is_kept = False  # nothing was measured on it
+        raise
     finally:
-        if not keep:
-            path.unlink(missing_ok=True)
+        if not is_kept:
+            outputs.remove(path, held)
+        os.close(held)
 
 
-def _kept_name(home: Path) -> Path:
-    """A name that no later run takes for a leftover."""
-    return next(path for number in count(1) if not os.path.lexists(path := home / f"kept-{number}.brick"))
+def check_scratch(directory: Path | None, asked_bytes: int | None, cache_bytes: int | None) -> tuple[Path, int]:
+    """Refuses what `scratch_file` would refuse; nothing is made. Gives a name for the file, and its size."""
+    home = directory or cache_home()
+    outputs.check_folder(home)
+    existing = nearest_folder(home)
+    size, _ = plan_size(existing, asked_bytes, cache_bytes)
+    path = _free_name(existing, f"scratch-{os.getpid()}")
+    try:
+        _core.could_make_target(str(path), size)
+    except ValueError as error:
+        raise BadInputError(one_line(error)) from error
+    return path, size
+
+
+def _free_name(home: Path, stem: str) -> Path:
+    """`scratch-PID-1.brick`, `kept-1.brick`: a kept one has a name that no later run takes for a leftover."""
+    return next(path for number in count(1) if not os.path.lexists(path := home / f"{stem}-{number}.brick"))
 
 
 def _remove_leftovers(home: Path) -> list[str]:
     """Takes away scratch files of processes that were killed before they could, and tells which."""
     notes = []
     for path in sorted(home.glob("scratch-*.brick")):
-        owner = path.stem.removeprefix("scratch-")
+        owner = path.stem.removeprefix("scratch-").partition("-")[0]
         if not owner.isdigit() or Path("/proc", owner).exists():
             continue
-        size = _abandoned_bytes(path)
+        size = _remove_abandoned(path)
         if size is not None:
-            path.unlink(missing_ok=True)
             notes.append(f"removed {path} ({format_size(size)}), the scratch file of a run that was killed")
     return notes
 
 
-def _abandoned_bytes(path: Path) -> int | None:
-    """The size of a file with our header that nobody has locked, or None.
+def _remove_abandoned(path: Path) -> int | None:
+    """Removes a file with our header that nobody has locked, and gives its size; None where it stays.
 
     Whoever measures a file holds a lock on it, also where its process cannot be seen from here.
     """
@@ -136,7 +157,7 @@ def _abandoned_bytes(path: Path) -> int | None:
         if not stat.S_ISREG(found.st_mode) or os.pread(handle, len(HEADER_MAGIC), 0) != HEADER_MAGIC:
             return None
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return found.st_size
+        return found.st_size if outputs.remove(path, handle) else None
     except OSError:
         return None
     finally:

@@ -86,9 +86,25 @@ fn a_file_that_may_be_older_than_the_device_or_another_region_s_is_begun_anew() 
     let other = session(&path, RUN + 2, 2);
     assert_eq!(judged(&other, 5, &block), (vec![], 0), "other data are expected with another seed");
     drop(other);
-    std::fs::write(&path, b"no map at all").unwrap();
+    std::fs::write(&path, vec![0; 100]).unwrap();
     let third = session(&path, RUN + 3, 2);
-    assert_eq!(judged(&third, 5, &block), (vec![], 0));
+    assert_eq!(judged(&third, 5, &block), (vec![], 0), "made, and never signed");
     drop(third);
     std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn what_is_no_map_of_ours_is_left_alone() {
+    let path = place("foreign");
+    let identity = Identity { run_id: RUN, start_bytes: 0, block_bytes: 4096, seed: 1 };
+    std::fs::write(&path, b"no map at all").unwrap();
+    let refusal = MapFile::kept(&path, 16, identity).unwrap_err().to_string();
+    assert!(refusal.contains("was not made by Brickyard"), "{refusal}");
+    assert_eq!(std::fs::read(&path).unwrap(), b"no map at all");
+    std::fs::remove_file(&path).unwrap();
+    for target in ["/dev/null", "/nowhere/at/all"] {
+        std::os::unix::fs::symlink(target, &path).unwrap();
+        assert!(MapFile::kept(&path, 16, identity).is_err(), "{target}");
+        std::fs::remove_file(&path).unwrap();
+    }
 }

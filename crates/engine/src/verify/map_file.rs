@@ -79,7 +79,7 @@ impl MapFile {
     /// A file that stays. Gives back whose words are in it: of an earlier session where it can be believed, else, with
     /// all words unset, of `identity`.
     pub fn kept(path: &Path, length: usize, identity: Identity) -> io::Result<(MapFile, Identity)> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        let file = file_of_ours(path)?;
         if file.metadata()?.len() != MapFile::bytes_for(length) as u64 {
             file.set_len(0)?;
         }
@@ -287,8 +287,36 @@ fn boot_id() -> [u64; 2] {
     [half(0..16), half(16..32)]
 }
 
+/// A file that is kept: made now, or one that begins as ours do. One of zeros was made by us and never signed.
+fn file_of_ours(path: &Path) -> io::Result<File> {
+    let (directory, _) = place::split(path)?;
+    let refused = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, format!("{}: {why}", path.display()));
+    if let Some(why) = place::kernels(&directory)? {
+        return Err(refused(&format!("its directory {why}; name another place")));
+    }
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    match options.clone().create_new(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        made => return made,
+    }
+    // Looked at before it is opened: to open a device may already do something to it.
+    if !std::fs::symlink_metadata(path)?.is_file() {
+        return Err(refused("is no regular file; move it away"));
+    }
+    let file = options.open(path)?;
+    let mut head = [0; 8];
+    let count = file.read_at(&mut head, 0)?;
+    let is_ours = file.metadata()?.is_file() && (head == MAGIC.to_le_bytes() || head[..count].iter().all(|b| *b == 0));
+    if is_ours { Ok(file) } else { Err(refused("was not made by Brickyard; move it away")) }
+}
+
 /// A file that vanishes with its descriptor, also after a kill.
 fn nameless_file(directory: &Path) -> io::Result<File> {
+    let place = place::directory(directory)?;
+    if let Some(why) = place::kernels(&place)? {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{why}; name another place")));
+    }
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(0o600);
     let nameless = options.clone().custom_flags(libc::O_TMPFILE).open(directory);
@@ -297,7 +325,7 @@ fn nameless_file(directory: &Path) -> io::Result<File> {
         Err(Some(libc::EOPNOTSUPP | libc::EISDIR | libc::ENOENT)) if directory.is_dir() => {
             let path = directory.join(format!(".brickyard-generations-{}", std::process::id()));
             let file = options.create_new(true).open(&path)?;
-            std::fs::remove_file(&path)?;
+            place::remove_path(&path, &file)?;
             Ok(file)
         }
         _ => nameless,

@@ -1,0 +1,131 @@
+"""Duty: warnings about a run's course: too short to judge, not steady, steady no more, noisy between intervals.
+
+Refusal: no figure of its own; intervals and variation are those of `analysis.totals`, the steady state the engine's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from brickyard.analysis import cells
+from brickyard.analysis.steady import State, steady
+from brickyard.analysis.totals import full_intervals, phase_plan, rated_intervals, rates, variation
+from brickyard.store import CHAINS, Json, Record
+from brickyard.units import format_percent
+
+# A spread of a tenth between intervals is twice what a quiet device shows and hides differences of that size.
+VARIATION_MAX = 0.10
+# Both SNIA criteria and a spread need five rounds.
+INTERVALS_MIN = 5
+
+
+def steadiness_warnings(record: Record) -> list[Json]:
+    phases = sorted({cost.phase for cost in record.costs if not cost.warmup and not cost.drain})
+    return [*_short(record, phases), *_unsteady(record, phases), *_noisy(record, phases)]
+
+
+def _item(identifier: str, text: str, remedy: str, severity: str = "warning") -> Json:
+    return {"id": identifier, "severity": severity, "text": text, "remedy": remedy}
+
+
+def _name(record: Record, phase: int) -> str:
+    name = phase_plan(record, phase).get("name")
+    return f"phase {name}" if name else f"phase {phase + 1}"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _count(record: Record, phase: int) -> int:
+    return len(rated_intervals(record, phase, with_transient=True))
+
+
+def _is_ramp(record: Record, phase: int) -> bool:
+    """A ramp changes the load on purpose."""
+    turned = any(cost.knob for cost in record.costs if cost.phase == phase)
+    return bool(phase_plan(record, phase).get("ramp")) or turned
+
+
+def _short(record: Record, phases: list[int]) -> Iterator[Json]:
+    """A program ends by itself, and has many phases: one sentence for all that were short."""
+    short = [phase for phase in phases if _count(record, phase) < INTERVALS_MIN]
+    streams = {phase: phase_plan(record, phase).get("stream", []) for phase in short}
+    programs = [phase for phase in short if any(stream.get("program") for stream in streams[phase])]
+    for phase in short:
+        if phase not in programs:
+            yield _item(
+                "short",
+                f"{_capital(_name(record, phase))} was measured for {_count(record, phase)} intervals; fewer than"
+                f" {INTERVALS_MIN} are too few to judge spread or steady state.",
+                "Measure longer, or set a shorter interval.",
+            )
+    if programs:
+        names = ", ".join(_name(record, phase).removeprefix("phase ") for phase in programs)
+        yield _item(
+            "short",
+            f"Too short to judge spread or steady state (below {INTERVALS_MIN} intervals): {names}.",
+            "Use more or larger files, or set a shorter interval.",
+        )
+
+
+def _unsteady(record: Record, phases: list[int]) -> Iterator[Json]:
+    for phase in phases:
+        found = steady(record, phase)
+        if found is None or _is_ramp(record, phase):
+            continue
+        events = [event for event in record.events_of("steady") if int(event["phase"]) == phase]
+        if found.state is State.NEVER and _count(record, phase) >= INTERVALS_MIN:
+            rule = steady_rule(phase_plan(record, phase)["steady"])
+            yield _item(
+                "not_steady",
+                f"{_capital(_name(record, phase))} did not reach steady state{rule}.",
+                "Measure longer, precondition the target first, or read the figures as those of a device on its way.",
+            )
+        if found.state is State.LEFT:
+            last = max(events, key=lambda event: int(event["at_ns"]))
+            yield _item(
+                "left_steady",
+                f"{_capital(_name(record, phase))} left steady state again at {int(last['at_ns']) / 1e9:.0f} s: range"
+                f" {last['range_percent']:.1f} %, slope {last['slope_percent']:.1f} %.",
+                "Look at temperature, cache and background work of the device at that time, and measure longer.",
+            )
+
+
+def steady_rule(asked: Json) -> str:
+    """The rule of the plan in words, with the plan's own figures."""
+    parts = [f"{name} at most {asked[name]:g} %" for name in ("range", "slope") if name in asked]
+    over = f" over {asked['rounds']} rounds" if asked.get("rounds") else ""
+    measure = f" of {asked['measure']}" if asked.get("measure") else ""
+    return f" ({', '.join(parts)}{measure}{over})" if parts else ""
+
+
+def _noisy(record: Record, phases: list[int]) -> Iterator[Json]:
+    for phase in phases:
+        whole = full_intervals(record, phase)
+        if len(whole) < INTERVALS_MIN or _is_ramp(record, phase):
+            continue
+        requests = [
+            item
+            for item in record.intervals
+            if item.phase == phase and item.measure == "service" and item.operation not in CHAINS
+        ]
+        found = variation(rates(record, phase, requests))
+        if found is None or found <= VARIATION_MAX:
+            continue
+        # Counting n independent events alone spreads by 1/sqrt(n): few slow requests are no sign of a disturbance.
+        starts = {span.start_ns for span in whole}
+        mean = sum(item.requests for item in requests if item.start_ns in starts) / len(whole)
+        alone = 1 / math.sqrt(mean)
+        few = found <= 2 * alone
+        explained = f"; so few requests an interval ({mean:.0f}) spread by {format_percent(alone)} anyway"
+        yield _item(
+            "noisy",
+            f"{_capital(_name(record, phase))} is noisy: IOPS vary by {cells.variation(found)} between {len(whole)}"
+            f" intervals (coefficient of variation){explained if few else ''}.",
+            "Measure with longer intervals."
+            if few
+            else "Look for other load on host and device, and repeat the run to see how far the means differ.",
+            "note" if few else "warning",
+        )

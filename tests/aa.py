@@ -1,0 +1,316 @@
+"""The A/A harness: how often the product's own statistics are right where the truth is known, by simulation.
+
+Equal things are compared (A/A), and things that differ by a known share; each trial goes through the functions that
+`compare`, its gate and `history` use. `python tests/aa.py` writes the figures into docs/statistics.md, and
+`test_statistics.py` holds both against what is claimed. Seeds are fixed, so that a figure is the same in every run.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brickyard.analysis.batches import batch_means
+from brickyard.analysis.comparison import Change
+from brickyard.analysis.figures import FIGURES
+from brickyard.analysis.gate import Finding, Gate, gate
+from brickyard.analysis.history import change_points
+from brickyard.analysis.samples import Sample, difference, in_family, sample
+
+Array = NDArray[np.float64]
+Draw = Callable[[np.random.Generator, tuple[int, ...]], Array]
+TRIALS = 3000
+FAMILIES = 200
+CELLS = 30
+SPREAD = 0.06
+TOLERANCE = 0.05
+DOC = Path(__file__).parent.parent / "docs" / "statistics.md"
+BEGIN, END = "<!-- written by tests/aa.py -->", "<!-- end -->"
+
+
+def normal(dice: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return dice.standard_normal(shape)
+
+
+def heavy(dice: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Student's t with three degrees of freedom, scaled to a standard deviation of 1."""
+    return dice.standard_t(3, shape) / math.sqrt(3)
+
+
+def spoiled(dice: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """One run in ten has five times the noise of the others."""
+    return np.where(dice.random(shape) < 0.1, 5.0, 1.0) * dice.standard_normal(shape)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Logarithms of a figure on two sides: their standard deviations, and their distribution."""
+
+    name: str
+    one: float
+    other: float
+    draw: Draw
+
+
+NOISES = (
+    Noise("lognormal, 6 % on both sides", SPREAD, SPREAD, normal),
+    Noise("lognormal, 2 % and 20 %", 0.02, 0.20, normal),
+    Noise("heavy-tailed (t with 3 degrees of freedom), 6 %", SPREAD, SPREAD, heavy),
+    Noise("one run in ten five times as noisy, 6 %", SPREAD, SPREAD, spoiled),
+)
+SIDES = ((2, 2), (3, 3), (5, 5), (10, 10), (3, 10), (5, 1))
+
+
+def _sample(values: Array) -> Sample:
+    made = sample([float(value) for value in values])
+    assert made is not None
+    return made
+
+
+@cache
+def coverage(noise: Noise, n: int, m: int) -> float:
+    """The share of intervals of a ratio that hold the true one."""
+    dice = np.random.default_rng([n, m, NOISES.index(noise)])
+    truth = 0.10
+    ones = 1000 * (1 + truth) * np.exp(noise.one * noise.draw(dice, (TRIALS, n)))
+    others = 1000 * np.exp(noise.other * noise.draw(dice, (TRIALS, m)))
+    held = 0
+    for one, other in zip(ones, others, strict=True):
+        found = difference(_sample(one), _sample(other))
+        assert found is not None
+        assert found.low is not None
+        assert found.high is not None
+        held += found.low <= truth <= found.high
+    return held / TRIALS
+
+
+@cache
+def single_coverage(n: int, draw: Draw) -> float:
+    """The share of intervals of one side's figure that hold the true one."""
+    dice = np.random.default_rng([n, 77])
+    found = [_sample(1000 * np.exp(SPREAD * values)) for values in draw(dice, (TRIALS, n))]
+    return sum(
+        item.low is not None and item.high is not None and item.low <= 1000 <= item.high for item in found
+    ) / len(found)
+
+
+def families(noise: Noise, n: int, worse: float = 0.0, cells: int = CELLS, seed: int = 0) -> Iterator[list[Change]]:
+    """Comparisons of `CELLS` cells by IOPS, mean and p99. The first `cells` cells are worse by a share after than
+    before; IOPS and mean response of a closed loop are one thing seen twice, the p99 has noise of its own."""
+    dice = np.random.default_rng([n, NOISES.index(noise), seed])
+    kinds = ("iops", "response_mean", "response_p99")
+    for _ in range(FAMILIES):
+        changes = []
+        for cell in range(CELLS):
+            loss = math.log1p(worse) if cell < cells else 0.0
+            sides = []
+            for spread, shift in ((noise.one, 0.0), (noise.other, loss)):
+                rate = spread * noise.draw(dice, (n,)) - shift
+                tail = spread * noise.draw(dice, (n,)) + shift
+                sides.append((1000 * np.exp(rate), 1e6 * np.exp(-rate), 5e6 * np.exp(tail)))
+            for number, kind in enumerate(kinds):
+                before, after = _sample(sides[0][number]), _sample(sides[1][number])
+                figure = FIGURES[kind]
+                apart = difference(after, before, resolution=figure.resolution)
+                assert apart is not None
+                changes.append(Change((str(cell),), figure, before, after, apart))
+        yield changes
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Shares of families: the gate failed; any difference was called seen; and of single figures."""
+
+    failed: float
+    seen: float
+    held: float
+    found: float
+
+
+@cache
+def gates(noise: Noise, n: int, worse: float = 0.0, cells: int = CELLS, tolerance: float = TOLERANCE) -> Rates:
+    failed = seen = held = found = 0
+    for changes in families(noise, n, worse, cells):
+        judged: Gate = gate(changes, tolerance)
+        failed += bool(judged.of(Finding.WORSE))
+        held += len(judged.of(Finding.HELD))
+        found += sum(int(change.name[0]) < cells for change in judged.of(Finding.WORSE))
+        seen += any(item is not None and item.seen for item in in_family([c.difference for c in changes]))
+    whole = FAMILIES * CELLS * 3
+    return Rates(failed / FAMILIES, seen / FAMILIES, held / whole, found / (FAMILIES * cells * 3))
+
+
+@cache
+def power(n: int) -> tuple[float, float]:
+    """The change that `n` repetitions are said to see at this noise (the median), and how often they do."""
+    dice = np.random.default_rng([n, 5])
+    equal = 1000 * np.exp(SPREAD * dice.standard_normal((TRIALS // 3, 2, n)))
+    said = [difference(_sample(a), _sample(b)) for a, b in equal]
+    shift = math.log1p(median(item.sees for item in said if item is not None and item.sees is not None))
+    ones = 1000 * np.exp(shift + SPREAD * dice.standard_normal((TRIALS, n)))
+    others = 1000 * np.exp(SPREAD * dice.standard_normal((TRIALS, n)))
+    found = [difference(_sample(a), _sample(b)) for a, b in zip(ones, others, strict=True)]
+    return math.expm1(shift), sum(item is not None and item.seen is True for item in found) / TRIALS
+
+
+HISTORIES = 400
+
+
+@cache
+def false_changes(n: int, draw: Draw) -> float:
+    """The share of histories of `n` runs without a change in which one is reported."""
+    dice = np.random.default_rng([n, 9])
+    series = 1000 * np.exp(SPREAD * draw(dice, (HISTORIES, n)))
+    return sum(bool(change_points([float(v) for v in values])) for values in series) / HISTORIES
+
+
+@cache
+def found_changes(spreads: float, after: int, before: int = 12) -> float:
+    """The share of histories in which a fall by so many standard deviations is reported after so many runs."""
+    dice = np.random.default_rng([after, before])
+    series = SPREAD * dice.standard_normal((HISTORIES, before + after))
+    series[:, before:] -= spreads * SPREAD
+    values = 1000 * np.exp(series)
+    return sum(bool(change_points([float(v) for v in one])) for one in values) / HISTORIES
+
+
+WITHIN = 600
+
+
+@cache
+def within(intervals: int, correlation: float) -> tuple[float, float]:
+    """Of runs whose intervals follow each other with this correlation: the share that has an interval for the run's
+    own noise, and the share of these that hold the true mean."""
+    dice = np.random.default_rng([intervals, int(100 * correlation)])
+    steps = dice.standard_normal((WITHIN, intervals + 60)) * math.sqrt(1 - correlation**2)
+    values = np.empty_like(steps)
+    values[:, 0] = steps[:, 0] / math.sqrt(1 - correlation**2)
+    for at in range(1, steps.shape[1]):
+        values[:, at] = correlation * values[:, at - 1] + steps[:, at]
+    rates = 1000 * (1 + 0.05 * values[:, 60:])
+    told = held = 0
+    for run in rates:
+        ends = np.cumsum(run)
+
+        def means(count: int, ends: Array = ends) -> list[float]:
+            edges = [number * len(ends) // count for number in range(count + 1)]
+            sums = [float(ends[edge - 1]) if edge else 0.0 for edge in edges]
+            return [(b - a) / (j - i) for a, b, i, j in zip(sums, sums[1:], edges, edges[1:], strict=False)]
+
+        found = batch_means(intervals, means, 0.95)
+        if found is not None:
+            told += 1
+            held += abs(float(run.mean()) - 1000) <= found.share * float(run.mean())
+    return told / WITHIN, held / told if told else math.nan
+
+
+def percent(share: float) -> str:
+    return "–" if math.isnan(share) else f"{share * 100:.1f} %"
+
+
+def report() -> str:
+    """The tables of the document."""
+    lines = [
+        "Share of 95 % intervals of a ratio that hold the true ratio (3,000 trials each, the two sides measured so",
+        "often):",
+        "",
+    ]
+    lines += ["| noise | " + " | ".join(f"{n} and {m}" for n, m in SIDES) + " |", "|---|" + "---|" * len(SIDES)]
+    lines += [
+        f"| {noise.name} | " + " | ".join(percent(coverage(noise, n, m)) for n, m in SIDES) + " |" for noise in NOISES
+    ]
+    lines += [
+        "",
+        "Share of 95 % intervals of one figure that hold the true one:",
+        "",
+        "| noise | 2 | 3 | 5 | 10 |",
+        "|---|---|---|---|---|",
+    ]
+    for name, draw in (("lognormal, 6 %", normal), ("heavy-tailed, 6 %", heavy)):
+        lines.append(f"| {name} | " + " | ".join(percent(single_coverage(n, draw)) for n in (2, 3, 5, 10)) + " |")
+    lines += [
+        "",
+        f"`compare --check --tolerance 5%` of equal things, {CELLS} cells × 3 figures as one family"
+        f" ({FAMILIES} families each):",
+        "",
+        "| noise | repetitions | gate fails | any difference called seen | figures shown to have held |",
+        "|---|---|---|---|---|",
+    ]
+    for noise in NOISES:
+        for n in (3, 5):
+            found = gates(noise, n)
+            lines.append(
+                f"| {noise.name} | {n} | {percent(found.failed)} | {percent(found.seen)} | {percent(found.held)} |"
+            )
+    lines += [
+        "",
+        "What the same gate finds where things got worse (lognormal noise of 6 %):",
+        "",
+        "| worse | repetitions | gate fails | worse figures found |",
+        "|---|---|---|---|",
+    ]
+    for words, worse, cells in WORSE:
+        for n in (3, 5, 10):
+            found = gates(NOISES[0], n, worse, cells)
+            lines.append(f"| {words} | {n} | {percent(found.failed)} | {percent(found.found)} |")
+    lines += [
+        "",
+        "The change that one comparison is said to see, and how often it does (lognormal noise of 6 %, 80 % claimed):",
+        "",
+        "| repetitions | change | seen |",
+        "|---|---|---|",
+    ]
+    lines += [f"| {n} | {percent(power(n)[0])} | {percent(power(n)[1])} |" for n in (3, 5, 10)]
+    lines += [
+        "",
+        f"`history`: change points reported where nothing changed ({HISTORIES} histories each):",
+        "",
+        "| noise | 10 runs | 20 runs | 50 runs |",
+        "|---|---|---|---|",
+    ]
+    for name, draw in (("lognormal", normal), ("heavy-tailed", heavy)):
+        lines.append(f"| {name} | " + " | ".join(percent(false_changes(n, draw)) for n in (10, 20, 50)) + " |")
+    lines += [
+        "",
+        "and found, where the figure fell after 12 runs by so many standard deviations of its noise:",
+        "",
+        "| fall | 3 runs later | 5 | 8 |",
+        "|---|---|---|---|",
+    ]
+    for fall in (2.0, 3.0, 5.0):
+        lines.append(f"| {fall:.0f} | " + " | ".join(percent(found_changes(fall, after)) for after in (3, 5, 8)) + " |")
+    lines += [
+        "",
+        "Noise within one run: how often the interval holds the run's true mean, of the runs that get one, by the",
+        "correlation between neighbouring intervals:",
+        "",
+        "| correlation | 30 intervals | 60 | 300 |",
+        "|---|---|---|---|",
+    ]
+    for correlation in (0.0, 0.5, 0.8):
+        cells_ = ["{1} of {0}".format(*(percent(x) for x in within(m, correlation))) for m in (30, 60, 300)]
+        lines.append(f"| {correlation:.1f} | " + " | ".join(cells_) + " |")
+    return "\n".join(lines) + "\n"
+
+
+WORSE = (("one cell of 30 by 30 %", 0.30, 1), ("all cells by 15 %", 0.15, CELLS), ("all cells by 30 %", 0.30, CELLS))
+
+
+def main() -> int:
+    text = DOC.read_text("utf-8")
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    DOC.write_text(f"{before}{BEGIN}\n\n{report()}\n{END}{after}", "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
