@@ -42,7 +42,7 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -
 
 BAD_INPUT = [
     (["bogus"], "Unknown command"),
-    (["run"], "requires an argument"),
+    (["run"], "name a profile"),
     (["run", "nothing-like-it"], "no such profile"),
     (["run", "sqlio-random-read-5"], "did you mean sqlio-random-read"),
     (["run", "./missing.toml"], "cannot be read"),

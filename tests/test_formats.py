@@ -439,6 +439,7 @@ EXPORTED = dict.fromkeys(profiles.names(), True) | dict.fromkeys(
         "burn-in",
         "honesty-dirty",
         "iowork",
+        "kafka-log",
         "mdtest",
         "obl-load",
         "overland-large-file",
@@ -591,7 +592,8 @@ def test_import_knows_a_format_by_its_content(tmp_path: Path, capsys: pytest.Cap
         document = json.loads(capsys.readouterr().out)
         assert document["format" if found != "fio-json" else "run"] in (found, 1)
     assert main(["import", str(tmp_path / "fio.txt"), "-o", str(tmp_path / "made.toml")]) == 0
-    assert main(["run", str(tmp_path / "made.toml"), "--dry-run"]) == 0
+    assert main(["run", str(tmp_path / "made.toml"), "--dry-run"]) == 2
+    assert "2 targets; name them" in capsys.readouterr().err
     assert main(["import", "--command", "diskspd -b4K -w100 x.dat"]) == 0
     (tmp_path / "prose").write_text("Call me Ishmael.")
     for bad in ("prose", "missing"):

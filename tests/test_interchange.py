@@ -59,7 +59,7 @@ def sizes(stream: dict[str, Any]) -> dict[tuple[str | None, int], float]:
             {
                 "kind": "zones",
                 "zones": [
-                    {"requests": 50.0, "region": "0%..5%"},
+                    {"requests": 50.0, "region": "0B..5%"},
                     {"requests": 30.0, "region": "5%..20%"},
                     {"requests": 20.0, "region": "20%..100%"},
                 ],
@@ -345,7 +345,7 @@ def test_diskspd_caches_as_it_says(switches: str, io: str, sync: str) -> None:
             {
                 "kind": "zones",
                 "zones": [
-                    {"requests": 90.0, "region": "0%..10%"},
+                    {"requests": 90.0, "region": "0B..10%"},
                     {"requests": 0.0, "region": "10%..20%"},
                     {"requests": 5.0, "region": "20%..40%"},
                     {"requests": 5.0, "region": "40%..100%"},

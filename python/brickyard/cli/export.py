@@ -12,6 +12,7 @@ from brickyard.cli.output import emit
 from brickyard.cli.selection import open_store, select
 from brickyard.errors import BadInputError, one_line
 from brickyard.outputs import whole_file
+from brickyard.outputs.folders import folder
 from brickyard.report.export import Form, Rows, write_export
 from brickyard.store import Json
 
@@ -64,7 +65,7 @@ def export(
     places = {output / f"{name}.{chosen}": name for name in TABLES} if rows == "all" else {output: _one(rows)}
     try:
         if rows == "all":
-            output.mkdir(parents=True, exist_ok=True)
+            folder(output)
         for place, which in places.items():
             with whole_file(place, stream=rows != "all") as file:
                 written[str(place)] = write_export(records, chosen, file, which)

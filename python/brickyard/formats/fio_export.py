@@ -236,14 +236,25 @@ def _pace(stream: Json, workers: int) -> list[str]:
     pace = stream["pace"]
     lines = []
     if pace["loop"] == "open":
-        rate = pace["rate"] / workers
-        if rate != int(rate):
-            raise _refuse(f"a rate of {rate:g} requests a second and worker")
-        lines = [f"rate_iops={int(rate)}", "rate_process=" + ("poisson" if pace["arrivals"] == "poisson" else "linear")]
+        # A rate of fio's holds for each direction of each job.
+        rates = [pace["rate"] / workers * share / 100 for share in _directions(stream)]
+        if any(abs(rate - round(rate)) > 1e-6 for rate in rates):
+            said = " and ".join(f"{rate:g}" for rate in rates if rate)
+            raise _refuse(f"a rate of {said} requests/s of a worker and direction")
+        process = "poisson" if pace["arrivals"] == "poisson" else "linear"
+        lines = ["rate_iops=" + ",".join(str(round(rate)) for rate in rates), f"rate_process={process}"]
     think_us = _core.parse_duration_ns(stream["think"]) / 1000
     if think_us != int(think_us):
         raise _refuse(f"think {stream['think']}")
     return [*lines, f"thinktime={int(think_us)}us"] if think_us else lines
+
+
+def _directions(stream: Json) -> list[float]:
+    """Shares of reads, writes and trims, as far as the last that there is; one value alone where only reads are."""
+    shares = [float(stream["operations"].get(name, 0)) for name in ("read", "write", "trim")]
+    while not shares[-1]:
+        shares.pop()
+    return shares
 
 
 def _rest(stream: Json) -> list[str]:

@@ -254,7 +254,10 @@ def zones(said: str, items: list[tuple[str, str]], *, is_absolute: bool) -> Json
     for share, length in zip(whole_shares, whole_lengths, strict=True):
         if not length:
             raise BadInputError(f"{said}: a zone is empty")
-        edges = [toml_text.size(int(x)) if is_absolute else f"{min(100, round(x, 6)):g}%" for x in (at, at + length)]
+        edges = [
+            toml_text.size(int(x)) if is_absolute else (f"{min(100, round(x, 6)):g}%" if x else "0")
+            for x in (at, at + length)
+        ]
         found.append({"requests": share, "region": "..".join(edges)})
         at += length
     return {"kind": "zones", "zones": found}
