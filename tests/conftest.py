@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,9 @@ settings.register_profile("brickyard", deadline=None, max_examples=60, derandomi
 settings.load_profile("brickyard")
 
 
+_shops = itertools.count()
+
+
 @pytest.fixture(autouse=True)
 def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing reads or writes the store and cache of whoever runs the tests."""
@@ -26,8 +30,32 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_DATA_HOME", str(home / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+    monkeypatch.setenv("BRICKYARD_STATE_HOME", str(home / "state"))
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.delenv("BRICKYARD_DEBUG", raising=False)
+
+
+@pytest.fixture
+def shop(postgres: Server) -> Iterator[str]:
+    """A database of 100 items."""
+    from test_replay import execute, fill
+
+    name = f"shop_{os.getpid()}_{next(_shops)}"
+    execute(postgres.dsn, f"create database {name}")
+    dsn = postgres.dsn_of(name)
+    fill(dsn)
+    yield dsn
+    execute(postgres.dsn, f"drop database {name} with (force)")
+
+
+@pytest.fixture
+def mapping(tmp_path: Path) -> Path:
+    """The calls of the shop's pages."""
+    from test_replay import MAPPING
+
+    place = tmp_path / "shop.toml"
+    place.write_text(MAPPING)
+    return place
 
 
 @pytest.fixture(scope="session")

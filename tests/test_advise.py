@@ -474,8 +474,8 @@ def test_conditions_are_in_the_words_of_run(capsys: pytest.CaptureFixture[str]) 
         "3ware-8506-8",
     ]
     arguments += ["--members", "2", "--level", "raid1", "--duration", "5s"]
-    for word in ("write-cache-on", "write-cache-off", "checking", "neighbour-rebuilding"):
+    for word in ("write-cache-on", "write-cache-off", "scrubbing", "neighbour-rebuilding"):
         arguments += ["--condition", word]
     states = answer(capsys, *arguments)["simulated"][0]["conditions"]
-    assert list(states) == ["write_cache_on", "write_cache_off", "checking", "neighbour_rebuilding"]
+    assert list(states) == ["write_cache_on", "write_cache_off", "scrubbing", "neighbour_rebuilding"]
     assert states["write_cache_off"]["iops"] < states["write_cache_on"]["iops"]

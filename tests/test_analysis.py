@@ -17,6 +17,7 @@ from brickyard.analysis import cells, ramp, summary
 from brickyard.analysis.latency import is_supported
 from brickyard.analysis.series import latency_edges
 from brickyard.analysis.verdict import verdict
+from brickyard.cli import main
 from brickyard.cli.progress import closing
 from brickyard.cli.tables import print_run
 from brickyard.rulers import read as ruler
@@ -392,3 +393,70 @@ def test_a_chain_has_no_throughput_of_its_own(tmp_path: Path) -> None:
     record = record_of(tmp_path, interval(0, SECOND, chain, cell([MS] * 100)), phase_end())
     assert [cells.mib_per_s(row) for row in analysis.totals(record)] == ["–", "0.39"]
     assert {point.operation for point in analysis.throughput([record])} == {"read"}
+
+
+def rows_of(spans: list[list[int]], length_ns: int = SECOND) -> list[analysis.Peak]:
+    """One peak an interval, in order."""
+    return [
+        analysis.Peak(number * length_ns, (number + 1) * length_ns, max(values), len(values))
+        for number, values in enumerate(spans)
+    ]
+
+
+def latency_shown(tmp_path: Path, spans: list[list[int]]) -> analysis.Latency:
+    with Store(tmp_path / "runs.db") as store:
+        told = [interval(n * SECOND, (n + 1) * SECOND, cell(values)) for n, values in enumerate(spans)]
+        record = store.record(add_run(store, told))
+    [row] = analysis.totals(record)
+    return row.measures["service"]
+
+
+def test_a_percentile_of_one_stall_is_marked(tmp_path: Path) -> None:
+    figures = latency_shown(tmp_path, [[MS] * 5000 for _ in range(3)] + [[MS] * 400 + [5 * SECOND] * 64])
+    assert figures.percentiles["p99.9"] == pytest.approx(5 * SECOND, rel=0.01)
+    assert figures.few_events == {"p99.9"}
+
+
+def test_events_of_every_interval_are_events_of_their_own(tmp_path: Path) -> None:
+    figures = latency_shown(tmp_path, [[MS] * 990 + [50 * MS] * 10 for _ in range(20)])
+    assert figures.percentiles["p99.9"] == pytest.approx(50 * MS, rel=0.01)
+    assert not figures.few_events
+
+
+def test_one_interval_cannot_tell_events_apart(tmp_path: Path) -> None:
+    figures = latency_shown(tmp_path, [[MS] * 990 + [50 * MS] * 10])
+    assert not figures.few_events
+
+
+def test_a_stall_that_outlasts_intervals_is_one_event() -> None:
+    quiet, late = [MS] * 100, [MS] * 50 + [3 * SECOND] * 16
+    assert analysis.events_beyond(rows_of([quiet, late, late, quiet]), 10 * MS) == 1
+    assert analysis.events_beyond(rows_of([late, quiet, quiet, quiet, quiet, late]), 10 * MS) == 2
+    assert analysis.events_beyond(rows_of([[50 * MS], [50 * MS], quiet, [50 * MS]]), 10 * MS) == 3
+    assert analysis.events_beyond([], 10 * MS) == 0
+
+
+def test_a_mark_stands_in_the_table_with_its_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = tmp_path / "runs.db"
+    with Store(place) as store:
+        spans = [[MS] * 5000 for _ in range(3)] + [[MS] * 400 + [5 * SECOND] * 64]
+        add_run(store, [interval(n * SECOND, (n + 1) * SECOND, cell(v)) for n, v in enumerate(spans)])
+    assert main(["show", "1", "--store", str(place)]) == 0
+    told = capsys.readouterr().out
+    assert "5.00 s*" in told
+    assert "*: the samples beyond that percentile come from one or two events, such as one stall" in told
+
+
+def test_the_record_of_a_run_holds_no_histogram(tmp_path: Path) -> None:
+    """What takes the room is read one at a time, also after the store is closed; figures are those of all of it."""
+    with Store(tmp_path / "runs.db") as store:
+        told = [interval(n * SECOND, (n + 1) * SECOND, cell([k * US for k in range(1, 400)])) for n in range(100)]
+        run = add_run(store, told)
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(run)
+    for item in record.intervals:
+        held = [getattr(item, name) for name in item.__slots__]
+        assert not any(isinstance(value, str) and len(value) > 16 for value in held)
+        assert len(item.histogram) > 100
+    [row] = analysis.totals(record)
+    assert row.measures["service"].count == 399 * 100

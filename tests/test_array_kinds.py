@@ -91,7 +91,7 @@ def test_storcli_volume_in_every_state(tmp_path: Path) -> None:
         "storcli:/c0/v1",
         storcli_host(tmp_path, "Optl", ["Onln"] * 3, **{"storcli64 /c0/v1 show cc J": checked}),
     ).state()
-    assert (state.name, state.progress_share) == ("checking", 0.05)
+    assert (state.name, state.progress_share) == ("scrubbing", 0.05)
 
 
 def test_storcli_is_told_what_to_do_in_its_own_words(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_3ware_controllers_are_found_and_obeyed(tmp_path: Path) -> None:
             "tw_cli /c0/u0 start rebuild disk=2": "Sending rebuild start request ... Done.",
         },
     )
-    assert [array.name for array in controller_arrays(place)] == ["tw_cli:/c0/u0", "tw_cli:/c0/u1"]
+    assert [array.name for array in controller_arrays(place, "tw_cli")] == ["tw_cli:/c0/u0", "tw_cli:/c0/u1"]
     array = named("tw_cli:/c0/u0", place)
     array.fail("p2")
     array.give_back("p2")
@@ -374,7 +374,7 @@ def test_lvm_states_by_its_report() -> None:
 
     assert state(raid_sync_action="idle", sync_percent="100.00") == ("normal", None)
     assert state(raid_sync_action="recover", sync_percent="12.50") == ("rebuilding", 0.125)
-    assert state(raid_sync_action="check", sync_percent="3.00") == ("checking", 0.03)
+    assert state(raid_sync_action="check", sync_percent="3.00") == ("scrubbing", 0.03)
     assert state(raid_sync_action="idle", lv_health_status="partial") == ("degraded", None)
     assert lvm.split_mapping("my--shop-data--1") == ["my-shop", "data-1"]
     assert lvm.mapping_of("my-shop/data-1") == "my--shop-data--1"
@@ -394,6 +394,29 @@ def test_text_of_btrfs() -> None:
         "\tdevid    2 size 0 used 0 path <missing disk> MISSING\n"
     )
     assert btrfs.parse_show(show) == {1: "/dev/loop0", 2: None}
+
+
+def test_what_other_kinds_report_of_their_last_scrub() -> None:
+    def of_btrfs(status: str, summary: str) -> tuple[int | None, bool | None]:
+        found = btrfs.parse_scrub(f"Status:           {status}\nError summary:    {summary}\n")
+        return found.mismatches, found.complete
+
+    assert of_btrfs("finished", "no errors found") == (0, True)
+    assert of_btrfs("finished", "csum=2 verify=1") == (3, True)
+    assert of_btrfs("aborted", "no errors found") == (0, False)
+    assert of_btrfs("running", "no errors found") == (None, None)
+    assert btrfs.parse_scrub("\tno stats available\n").complete is None
+
+    def of_zfs(**scan: object) -> tuple[int | None, bool | None]:
+        found = zfs.scrub_of({"scan_stats": scan})
+        return found.mismatches, found.complete
+
+    assert of_zfs(function="SCRUB", state="FINISHED", errors=0) == (0, True)
+    assert of_zfs(function="SCRUB", state="FINISHED", errors=4) == (4, True)
+    assert of_zfs(function="SCRUB", state="CANCELED", errors=0) == (0, False)
+    assert of_zfs(function="RESILVER", state="FINISHED", errors=0) == (None, None)
+    assert lvm.scrub_of({"raid_mismatch_count": "128", "raid_sync_action": "idle"}).mismatches == 128
+    assert lvm.scrub_of({"raid_mismatch_count": "0", "raid_sync_action": "idle"}).complete is None
 
 
 KEYS = ["Controllers", "Command Status", "Response Data", "report", "lv", "pools", "vdevs", "state"]
@@ -444,5 +467,5 @@ def test_no_text_is_too_strange(lines: list[str]) -> None:
 
 
 def test_without_any_tool_there_is_no_controller(tmp_path: Path) -> None:
-    assert list(controller_arrays(host(tmp_path, {}))) == []
+    assert [list(controller_arrays(host(tmp_path, {}), kind)) for kind in CONTROLLERS] == [[]] * 5
     assert set(CONTROLLERS) == {"storcli", "perccli", "tw_cli", "arcconf", "ssacli"}

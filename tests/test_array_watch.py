@@ -20,9 +20,10 @@ import pytest
 
 from brickyard.arrays import Member, Sheet, State, notify
 from brickyard.arrays.guarding import Guard
+from brickyard.arrays.health import Notice
 from brickyard.arrays.looking import Drive, FileSystem, Seen
 from brickyard.arrays.metrics import exposition
-from brickyard.arrays.watching import Notice, Watcher
+from brickyard.arrays.watching import Watcher
 from brickyard.cli import main
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.store import Json
@@ -54,7 +55,7 @@ def test_an_array_is_told_of_when_it_degrades_rebuilds_and_is_whole() -> None:
         ["/dev/md0: a rebuild has begun"],
         [],
         [],
-        ["/dev/md0 has all its members again", "/dev/md0: the rebuild is over"],
+        ["/dev/md0: the rebuild is over", "/dev/md0 has all its members again"],
         [],
     ]
 
@@ -309,6 +310,7 @@ def test_options_that_make_no_sense(capsys: pytest.CaptureFixture[str], tmp_path
         (["--every", "soon"], "write a span"),
         (["--full", "0"], "between 1 and 100"),
         (["--scrub-every", "30d"], "needs --manage"),
+        (["--scrub-every", "30d", "--manage"], "outlasts one look"),
         (["--scrub-rate", "1MiB"], "belongs to --scrub-every"),
         (["--webhook", "file:///etc/passwd"], "write http://"),
         (["--listen", "nowhere"], "write HOST:PORT"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import subprocess
 import sys
@@ -33,14 +34,20 @@ def test_the_damaged_one_is_found_and_only_that(tmp_path: Path, capsys: pytest.C
     over = threading.Event()
 
     def damage() -> None:
-        """Turns the first byte of every sector of the second file over, behind the back of whoever uses it."""
+        """Spoils the second half of every block of the second file, behind the back of whoever uses it."""
         until = time.monotonic() + 30
+        # Past the page cache, whose pages would stand in the way of the direct writes of the one that is checked.
+        sector = mmap.mmap(-1, 4096)
         while not over.is_set() and time.monotonic() < until:
             time.sleep(0.2)
-            if damaged.exists() and damaged.stat().st_size >= 5 * MIB:
-                with damaged.open("r+b", buffering=0) as file:
+            if any(one["device"] == str(damaged) and one["counts"]["written_bytes"] for one in accounts()):
+                handle = os.open(damaged, os.O_WRONLY | os.O_DIRECT)
+                try:
                     for offset in range(MIB, 5 * MIB, 8192):
-                        os.pwrite(file.fileno(), os.urandom(16), offset + 4096)
+                        sector[:] = os.urandom(4096)
+                        os.pwrite(handle, sector, offset + 4096)
+                finally:
+                    os.close(handle)
 
     meddler = threading.Thread(target=damage)
     meddler.start()
@@ -161,3 +168,57 @@ def test_a_burn_in_that_is_refused_leaves_what_was_there(tmp_path: Path, capsys:
     brick.write_bytes(b"precious" * 1000)
     burned(capsys, *words, "--fresh", code=2)
     assert {path: path.read_bytes() for path in logs.rglob("*") if path.is_file()} == kept
+
+
+def test_a_failed_burn_in_stays_on_record_when_it_is_repeated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    device = tmp_path / "device"
+    words = (str(device), *SMALL, "--duration", "1s")
+    burned(capsys, *words)
+    logs = default_place().parent / "burn-in"
+    spoil(device, range(512))
+    account = next(logs.glob("*.json"))
+    kept = json.loads(account.read_text())
+    account.write_text(json.dumps({**kept, "planned_ns": 2 * 10**9}))
+    assert burned(capsys, str(device), *SMALL, "--duration", "2s", code=1)["devices"][0]["verdict"] == "fail"
+    lines = next(logs.glob("*.jsonl")).read_text()
+    assert lines
+    for more in ((), ("--fresh",)):
+        again = burned(capsys, *words, *more, code=1)["devices"][0]
+        assert again["counts"]["damaged_blocks"] == 0
+        assert again["verdict"] == "failed before"
+        assert again["earlier"][0]["verdict"] == "fail"
+        assert next(logs.glob("*.jsonl")).read_text().startswith(lines)
+    assert main(["burn-in", *words]) == 1
+    assert "earlier burn-in(s) of it failed" in capsys.readouterr().out
+
+
+def test_a_sector_that_is_bad_from_the_start_is_logged_with_its_offset(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The device is larger than what lies below it, so that its end cannot be written."""
+    room = tmp_path / "room"
+    room.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "none", str(room)], check=True)
+    device = ""
+    try:
+        (room / "image").touch()
+        os.truncate(room / "image", 16 * MIB)
+        command = ["losetup", "--find", "--show", str(room / "image")]
+        device = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+        words = (device, "--overwrite", device, "--set", "interval=100ms", "--duration", "1s")
+        found = burned(capsys, *words, code=1)
+        [one] = found["devices"]
+        assert one["verdict"] == "fail"
+        assert one["counts"]["errors"] > 0
+        said = one["refused"]
+        assert "filling" in said
+        lines = [json.loads(line) for line in next(Path(found["logs"]).glob("*.jsonl")).read_text().splitlines()]
+        assert lines[0]["kind"] == "errno"
+        assert lines[0]["operation"] == "write"
+        assert f"at offset {lines[0]['offset_bytes']}, {MIB} bytes" in said
+    finally:
+        if device:
+            subprocess.run(["losetup", "--detach", device], check=True)
+        subprocess.run(["umount", "--lazy", str(room)], check=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard import conditions
-from brickyard.arrays import Host
+from brickyard.arrays import Host, lock
 from brickyard.arrays.md import Md, restored_value
 from brickyard.cli import main
 from brickyard.conditions import journal
@@ -46,7 +48,7 @@ def test_a_condition_that_held_throughout_is_valid() -> None:
         ("normal", ["normal", "rebuilding"], "the array was rebuilding, not normal 1.0 s after"),
         ("degraded", ["degraded", "failed"], "the array was failed, not degraded"),
         ("neighbour_rebuilding", ["rebuilding", "target_degraded"], "turned target degraded"),
-        ("checking", ["checking", "normal", "normal"], "the check ended 1.0 s before"),
+        ("scrubbing", ["scrubbing", "normal", "normal"], "the scrub ended 1.0 s before"),
     ],
 )
 def test_what_did_not_hold_is_said_with_its_time(condition: str, states: list[str], reason: str) -> None:
@@ -138,6 +140,12 @@ def md_tree(tmp_path: Path, **files: str) -> Md:
         "sync_speed": "none",
         **files,
     }
+    if not any(name.startswith("dev-") for name in files) and told["degraded"] in ("0", "1", "2"):
+        for slot in range(3):
+            state = "in_sync" if slot >= int(told["degraded"]) else "spare"
+            told |= {f"dev-sd{slot}/state": state, f"dev-sd{slot}/slot": str(slot)}
+            if state == "spare" and told["sync_action"] != "recover":
+                told |= {f"dev-sd{slot}/state": "faulty", f"dev-sd{slot}/slot": "none"}
     for name, content in told.items():
         (base / name).parent.mkdir(parents=True, exist_ok=True)
         (base / name).write_text(content + "\n")
@@ -154,9 +162,23 @@ def md_tree(tmp_path: Path, **files: str) -> Md:
         ({"sync_action": "recover", "degraded": "1", "sync_completed": "50 / 200"}, "rebuilding", 0.25),
         ({"sync_action": "recover", "degraded": "1", "sync_completed": "delayed"}, "delayed", 0.0),
         ({"sync_action": "resync", "sync_completed": "0 / 200"}, "initializing", 0.0),
-        ({"sync_action": "check", "sync_completed": "10 / 200"}, "checking", 0.05),
+        ({"sync_action": "check", "sync_completed": "10 / 200"}, "scrubbing", 0.05),
         ({"sync_action": "reshape", "sync_completed": "10 / 200"}, "reshaping", 0.05),
         ({"sync_action": "frozen", "degraded": "1"}, "degraded", None),
+        ({"array_state": "broken"}, "failed", None),
+        # md says so for a moment where it looks for a spare and finds none.
+        (
+            {
+                "sync_action": "recover",
+                "degraded": "1",
+                "dev-sda/state": "in_sync",
+                "dev-sda/slot": "0",
+                "dev-sdb/state": "in_sync",
+                "dev-sdb/slot": "1",
+            },
+            "degraded",
+            None,
+        ),
     ],
 )
 def test_states_of_md(tmp_path: Path, files: dict[str, str], state: str, share: float | None) -> None:
@@ -180,6 +202,107 @@ def test_states_of_md(tmp_path: Path, files: dict[str, str], state: str, share: 
 )
 def test_how_many_members_each_level_can_lose(tmp_path: Path, files: dict[str, str], losable: int) -> None:
     assert md_tree(tmp_path, **files).redundancy() == losable
+
+
+@pytest.mark.parametrize(
+    ("disks", "near", "far", "active", "has_data"),
+    [
+        (4, 2, 1, {0, 2}, True),  # one disk of each mirror
+        (4, 2, 1, {1, 3}, True),
+        (4, 2, 1, {0, 1}, False),  # both disks of the second mirror are lost
+        (5, 2, 1, {0, 2, 4}, True),
+        (5, 2, 1, {0, 1, 3}, True),
+        (5, 2, 1, {0, 3, 4}, False),
+        (3, 1, 2, {0, 2}, True),
+        (4, 1, 2, {0, 2}, True),
+        (4, 1, 2, {0, 1}, False),
+        (4, 2, 2, {3}, True),
+    ],
+)
+def test_raid10_lives_as_long_as_each_block_has_a_copy(
+    tmp_path: Path, disks: int, near: int, far: int, active: set[int], has_data: bool
+) -> None:
+    slots = {f"dev-sd{slot}/slot": str(slot) for slot in active}
+    states = {f"dev-sd{slot}/state": "in_sync" for slot in active}
+    layout = str(far << 8 | near)
+    told = {"level": "raid10", "raid_disks": str(disks), "layout": layout, "degraded": str(disks - len(active))}
+    state = md_tree(tmp_path, **told, **slots, **states).state()
+    assert state.name == ("degraded" if has_data else "failed")
+
+
+@pytest.mark.parametrize(
+    ("files", "mismatches", "complete"),
+    [
+        ({"last_sync_action": "check", "mismatch_cnt": "128", "sync_min": "0"}, 128, True),
+        ({"last_sync_action": "check", "mismatch_cnt": "0", "sync_min": "0"}, 0, True),
+        ({"last_sync_action": "check", "mismatch_cnt": "0", "sync_min": "4096"}, 0, False),
+        # What a repair or a resync counts it has mended.
+        ({"last_sync_action": "repair", "mismatch_cnt": "128", "sync_min": "0"}, 0, True),
+        ({"last_sync_action": "resync", "mismatch_cnt": "128", "sync_min": "0"}, 0, True),
+        ({"last_sync_action": "recover", "mismatch_cnt": "128", "sync_min": "0"}, None, None),
+        ({"last_sync_action": "check", "mismatch_cnt": "8", "sync_action": "check"}, None, None),
+        ({"last_sync_action": "none", "mismatch_cnt": "0"}, None, None),
+    ],
+)
+def test_what_the_last_scrub_of_md_found(
+    tmp_path: Path, files: dict[str, str], mismatches: int | None, complete: bool | None
+) -> None:
+    scrub = md_tree(tmp_path, **files).sheet().scrub
+    assert (scrub.mismatches, scrub.complete) == (mismatches, complete)
+
+
+def test_what_freezes_md_is_named_with_its_remedy(tmp_path: Path) -> None:
+    assert md_tree(tmp_path, sync_max="max").sheet().frozen == ""
+    assert "echo max > " in md_tree(tmp_path, sync_max="0").sheet().frozen
+    assert "echo idle > " in md_tree(tmp_path, sync_action="frozen").sheet().frozen
+
+
+def test_a_journal_that_others_could_have_written_is_not_believed(tmp_path: Path) -> None:
+    entry = abandoned()
+    assert len(conditions.leftovers()) == 1
+    entry.path.chmod(0o666)
+    assert conditions.leftovers() == []
+    entry.path.chmod(0o644)
+    os.chown(entry.path, 65534, 65534)
+    assert conditions.leftovers() == []
+
+
+def test_journals_do_not_hang_on_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = abandoned()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    assert [found.path for found in conditions.leftovers()] == [entry.path]
+    old = journal.user_home() / "1-old.jsonl"  # where earlier versions kept them
+    old.parent.mkdir(parents=True)
+    old.write_text(entry.path.read_text())
+    assert {found.path for found in conditions.leftovers()} == {entry.path, old}
+    assert journal.SYSTEM_HOMES[0] == Path("/var/lib/brickyard/undo")
+
+
+def test_two_managers_of_one_array_are_told_of_each_other() -> None:
+    script = "import sys; from brickyard.arrays import lock\nwith lock.held(['md 1'], 'array fail', '/dev/md0', 1):\n"
+    script += "    print('held', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        found = lock.current("md 1")
+        assert found is not None
+        assert (found.pid, found.verb, found.taken) == (other.pid, "array fail", 1)
+        with (
+            pytest.raises(lock.LockedError, match=rf"/dev/md0: is held by `brickyard array fail` \(pid {other.pid}\)"),
+            lock.held(["md 0", "md 1"], "array spare", "/dev/md0"),
+        ):
+            pass
+        with pytest.raises(lock.LockedError, match=f"pid {other.pid}"):
+            lock.check_free("md 1", "/dev/md0")
+        with lock.held(["md 0"], "array spare", "/dev/md9"):
+            pass
+        other.kill()
+    assert lock.current("md 1") is None, "a lock dies with its process"
+    with lock.held(["md 1"], "array spare", "/dev/md0"):
+        pass
 
 
 def test_members_of_md_and_the_slot_that_is_empty(tmp_path: Path) -> None:

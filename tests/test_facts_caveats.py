@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard import facts
+from brickyard.bound import BoundReason
 
 GIB = 1 << 30
 SECOND = 10**9
@@ -156,6 +157,23 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
         "warning",
         {"phase_ends.0.generator_bound": True, "phase_ends.0.generator_bound_reason": "cpu"},
         "the kernel's work on behalf of the storage included",
+    ),
+    *(
+        (
+            "generator_bound",
+            "warning",
+            {
+                "plan.kind": kind,
+                "phase_ends.0.generator_bound": True,
+                "phase_ends.0.generator_bound_reason": reason,
+            },
+            said,
+        )
+        for kind, reason, said in (
+            ("replay", BoundReason.CPU, "a driver used a whole core"),
+            ("replay", BoundReason.OWN, "a driver waited for its log"),
+            ("load", BoundReason.CPU, "the loader was the limit, not the database"),
+        )
     ),
     (
         "damage",

@@ -233,3 +233,18 @@ def test_garbage_files_raise_nothing(tmp_path_factory: pytest.TempPathFactory, f
     facts.doctor(str(top), roots=place)
     facts.cache_bytes(str(top), roots=place)
     assert facts.endurance(str(top), 1, roots=place)["text"]
+
+
+@pytest.mark.parametrize(
+    ("content", "rotation"),
+    [
+        (bytes([0, 0xB1, 0, 60, 0x1C, 0x20]) + bytes(58), 7200),
+        (bytes([0, 0xB1, 0, 60, 0, 1]) + bytes(58), None),  # nothing turns
+        (bytes([0, 0xB1, 0, 60, 0, 0]) + bytes(58), None),  # not reported
+        (bytes([0, 0x80, 0, 60, 0x1C, 0x20]), None),
+        (b"", None),
+        (None, None),
+    ],
+)
+def test_the_rotation_of_page_b1(content: bytes | None, rotation: int | None) -> None:
+    assert block.parse_vpd_rotation(content) == rotation

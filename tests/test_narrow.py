@@ -71,7 +71,7 @@ def test_long_lists_are_readable_in_a_narrow_terminal(
     monkeypatch.setenv("COLUMNS", str(columns))
     capsys.readouterr()
     asked = ["advise", "buy", "sqlio-random-read-4", "--require", "iops>=100", "--duration", "1s", "--most", "4"]
-    conditions = ["normal", "degraded", "rebuilding", "neighbour-rebuilding", "checking", "write-cache-off"]
+    conditions = ["normal", "degraded", "rebuilding", "neighbour-rebuilding", "scrubbing", "write-cache-off"]
     assert main([*asked, "--condition", *conditions]) in (0, 1)
     for verb in (["advise", "parts"], ["bricks"], ["profiles"], ["study"]):
         assert main(verb) == 0

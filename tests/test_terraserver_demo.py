@@ -16,6 +16,7 @@ import pytest
 from brickyard import _core
 from brickyard.analysis import replay_head_room, replay_pages
 from brickyard.analysis import terraserver as tables
+from brickyard.bound import BoundReason
 from brickyard.cli import main
 from brickyard.databases.ephemeral import Server, ephemeral_postgres
 from brickyard.databases.layout import Layout
@@ -41,7 +42,17 @@ def test_the_demonstration_prints_both_tables_and_the_head_room(
     assert main(["terraserver", "demo", *arguments, "--set", "fsync=off"]) == 0
     out, _ = capfd.readouterr()
     assert list(volume.iterdir()) == []
-    for said in ("Table 7", "Table 8a", "Table 8b", "driver 4", "TWEB4", "imageinfo", "Head room"):
+    for said in (
+        "Table 7",
+        "Table 8a",
+        "Table 8b",
+        "driver 4",
+        "TWEB4",
+        "1,606,854",
+        "imageinfo",
+        "Head room",
+        "served from",
+    ):
         assert said in out
     with Store(place) as store:
         [study] = store.studies()
@@ -69,6 +80,12 @@ def test_the_demonstration_prints_both_tables_and_the_head_room(
     room = replay_head_room.head_room(records)
     assert room is not None
     assert room.factor > 1
+    # A database of 8 MiB fits in what the server is limited to, and its verdict says so.
+    assert fire.info.engine["targets"][0]["memory"] == {"bytes": 160 << 20, "set_by": "control group"}
+    assert main(["report", "s1", "--store", str(place), "-o", str(tmp_path / "report")]) == 0
+    page = (tmp_path / "report" / "report.html").read_text()
+    for said in ("Table 7. Calls a second", "Table 8b", "1,892,377", "1,606,854"):
+        assert said in page
     assert "password" not in json.dumps([fire.info.plan, fire.info.targets, fire.info.options])
 
 
@@ -150,6 +167,9 @@ def test_loading_is_a_measured_load_too(postgres: Server, tmp_path: Path, capfd:
     with Store(place) as store:
         records = [store.record(info.id) for info in sorted(store.runs(), key=lambda info: info.id)]
     assert [record.info.outcome for record in records] == ["done"] * 3
+    for end in (end for record in records for end in record.events_of("phase_end")):
+        # A value that its readers know, where the loader was the limit; never prose.
+        assert (BoundReason.of(end) is BoundReason.CPU) is end["generator_bound"]
     once = [item for item in records[-1].intervals if item.measure == "service"]
     assert {item.operation for item in once} == {"load"}
     assert sum(item.requests for item in once) == layout.tiles

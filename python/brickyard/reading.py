@@ -22,3 +22,15 @@ def parsed_bytes_per_s(text: str, at: str) -> int:
         return round(_core.parse_bytes_per_s(text))
     except ValueError as error:
         raise BadInputError(f"{at}: {one_line(error)}") from error
+
+
+def parsed_share(text: str) -> float:
+    """`1%` or `0.01` as 0.01; ValueError for what is no share."""
+    word = text.strip()
+    try:
+        value = float(word.removesuffix("%")) / (100 if word.endswith("%") else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise ValueError(f"{text} is no share; write 1% or 0.01")
+    return value

@@ -72,7 +72,9 @@ def test_btrfs_is_measured_normal_degraded_and_rebuilding(
     print(", ".join(f"{name} {rate:.0f} IOPS" for name, rate in rates.items()))
     assert rates["degraded"] < 0.9 * rates["normal"]
     assert rates["rebuilding"] < 0.9 * rates["normal"]
-    checked = run(capsys, tmp_path / "runs.db", target, "--condition", "checking", "--manage", "--rebuild-rate", "2MiB")
+    checked = run(
+        capsys, tmp_path / "runs.db", target, "--condition", "scrubbing", "--manage", "--rebuild-rate", "2MiB"
+    )
     assert checked["condition_check"]["valid"], checked["condition_check"]
     assert main(["array", "destroy", str(place), "--manage"]) == 2, "a file system is not destroyed just like that"
     assert main(["array", "destroy", str(place), "--manage", "--i-know-this-destroys-data"]) == 0

@@ -153,7 +153,7 @@ def test_a_rebuild_that_ends_before_the_run_is_flagged(run: Run) -> None:
 
 def test_nothing_is_changed_without_manage(run: Run) -> None:
     array = create(5, 3)
-    for condition in ("degraded", "rebuilding", "checking", "initializing", "write-cache-off"):
+    for condition in ("degraded", "rebuilding", "scrubbing", "initializing", "write-cache-off"):
         code, document = run("/dev/md0", 1, "--condition", condition)
         assert code == 2
         assert "--manage" in document["error"]
@@ -179,9 +179,9 @@ def test_no_array_loses_more_than_it_can(run: Run) -> None:
     assert document["condition_check"]["valid"] is False, "who did not ask for a condition meant normal"
 
 
-def test_checking_and_initializing_end_with_the_run(run: Run) -> None:
+def test_scrubbing_and_initializing_end_with_the_run(run: Run) -> None:
     array = create(6, 4)
-    for condition in ("checking", "initializing"):
+    for condition in ("scrubbing", "initializing"):
         code, document = run("/dev/md0", 3, "--condition", condition, "--manage", "--rebuild-rate", "2MiB")
         assert code == 0, document
         assert document["condition_check"]["valid"], document["condition_check"]

@@ -10,3 +10,4 @@ pub mod punctual;
 pub mod session;
 pub mod storage;
 pub mod uring;
+pub mod watched;

@@ -3,59 +3,16 @@
 
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use engine::device::{Completion, Device, Entry, Operation, Order, Setup, Until};
+use engine::device::{Completion, Device, Operation, Order, Setup, Until};
 use plan::{FlushCall, SyncMode};
 
 use crate::clock::Clock;
 use crate::memory::Buffers;
 use crate::punctual::Punctual;
-
-/// Enough for the number of any operation.
-const OPERATION_BITS: u32 = 4;
-const _: () = assert!(Operation::ALL.len() <= 1 << OPERATION_BITS);
-
-/// What a thread is blocked in, for whoever watches it.
-#[derive(Default)]
-pub struct Beacon {
-    since_ns: AtomicU64,
-    offset_bytes: AtomicU64,
-    request: AtomicU64,
-}
-
-impl Beacon {
-    #[inline(always)]
-    pub fn light(&self, order: &Order, now_ns: u64) {
-        self.offset_bytes.store(order.offset_bytes, Relaxed);
-        self.request.store(u64::from(order.request_bytes) << OPERATION_BITS | order.operation as u64, Relaxed);
-        // 0 means dark; the first ns of a run is rounded up.
-        self.since_ns.store(now_ns.max(1), Relaxed);
-    }
-
-    #[inline(always)]
-    pub fn dark(&self) {
-        self.since_ns.store(0, Relaxed);
-    }
-
-    /// The order that the thread has been blocked in since before `before_ns`.
-    pub fn blocked(&self, slot: u32, before_ns: u64) -> Option<Order> {
-        let since_ns = self.since_ns.load(Relaxed);
-        let request = self.request.load(Relaxed);
-        (since_ns != 0 && since_ns < before_ns).then(|| Order {
-            slot,
-            target: 0,
-            operation: Operation::ALL[(request & ((1 << OPERATION_BITS) - 1)) as usize],
-            sync: SyncMode::None,
-            flush_call: FlushCall::Fdatasync,
-            request_bytes: (request >> OPERATION_BITS) as u32,
-            offset_bytes: self.offset_bytes.load(Relaxed),
-            entry: Entry::default(),
-        })
-    }
-}
+use crate::watched::Beacon;
 
 /// The system calls of whatever blocks.
 pub trait Calls {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use engine::conductor::{self, RunControl};
+use engine::conductor::{self, Filled, RunControl};
 use engine::control::State;
 use engine::event::{ClockFacts, Event, PhaseFacts, RunOutcome, Start, StreamFacts, TargetFacts};
 use engine::streams::{TargetArea, Verifiers, build_lanes};
@@ -430,15 +430,19 @@ impl Session {
         let opened = target.opened().map_err(|e| e.message)?;
         let storage = Storage::new(vec![opened], &profile, self.clock)?;
         let mut done_bytes = 0;
-        let mut progress = |bytes: u64| {
-            done_bytes = bytes;
-            emit(Event::Fill { target: number, done_bytes: before_bytes + bytes, total_bytes });
+        let mut progress = |filled: Filled| match filled {
+            Filled::Bytes(bytes) => {
+                done_bytes = bytes;
+                emit(Event::Fill { target: number, done_bytes: before_bytes + bytes, total_bytes });
+            }
+            // A place that is bad from the start is an error of the run like one that goes bad later.
+            Filled::Failed(error) => emit(Event::Error(error)),
         };
-        progress(0);
+        progress(Filled::Bytes(0));
         let result = conductor::fill(&profile, &[area], Arc::new(storage), filling, control, &mut progress);
         // Requests are issued in order and all that were issued have ended, so without a failure what was done is a
-        // prefix.
-        if result.is_ok() || control.state() != State::Run {
+        // prefix. What is abandoned has ended in no order, on storage that may answer nothing any more.
+        if result.is_ok() || control.state() == State::Drain {
             target.guarded.file.sync_data().map_err(|e| format!("{}: {e}", target.path.display()))?;
             record_filled(target, before_bytes + done_bytes)?;
         }

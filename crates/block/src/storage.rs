@@ -1,17 +1,19 @@
 //! Targets on real storage: which device carries their requests, and why.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use engine::device::{Completion, Device, Devices, Operation, Order, Setup, Until};
+use engine::device::{Blocked, Completion, Device, Devices, Operation, Order, Setup, Submissions, Until};
 use engine::streams::does;
 use plan::{EngineChoice, Knob, Profile};
 
 use crate::clock::Clock;
 use crate::memory::Buffers;
-use crate::psync::{Beacon, Handle, Psync};
+use crate::psync::{Handle, Psync};
 use crate::uring::{Features, Uring, build_ring, ring_entries};
+use crate::watched::{Beacon, RingWatch};
 
 /// Loops are pinned only where kernel workers, interrupts and the rest of the host keep so many cores for each of them.
 /// On two noisy cores, pinned loops reached about half of the rate on a device that the kernel serves by workers.
@@ -36,6 +38,12 @@ pub struct Choice {
     pub features: Vec<String>,
 }
 
+/// What is seen of a loop's device from outside of its thread.
+enum Watched {
+    Ring(Arc<RingWatch>),
+    Call(Arc<Beacon>),
+}
+
 /// Makes devices over the targets of a run.
 pub struct Storage {
     // The descriptors that the handles speak of.
@@ -46,7 +54,8 @@ pub struct Storage {
     choice: Choice,
     /// Requests become no-operations.
     pub(crate) nop: bool,
-    beacons: Mutex<Vec<Arc<Beacon>>>,
+    /// Of the devices that were opened last, by loop.
+    watched: Mutex<BTreeMap<usize, Watched>>,
     /// Of the ring that was opened last; all of a run are alike.
     features: Mutex<Vec<String>>,
     cores: usize,
@@ -65,7 +74,7 @@ impl Storage {
             clock,
             choice,
             nop: false,
-            beacons: Mutex::default(),
+            watched: Mutex::default(),
             features: Mutex::default(),
             cores,
         })
@@ -77,6 +86,10 @@ impl Storage {
 
     pub fn clock(&self) -> Clock {
         self.clock
+    }
+
+    fn watched(&self) -> MutexGuard<'_, BTreeMap<usize, Watched>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -159,14 +172,15 @@ impl Devices for Storage {
         }
         if self.choice.uring {
             let mut uring = Uring::open(setup, &self.raw, self.clock, self.choice.iopoll)?;
-            *self.features.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = uring.features.names();
+            self.watched().insert(setup.loop_index, Watched::Ring(uring.watch()));
+            *self.features.lock().unwrap_or_else(PoisonError::into_inner) = uring.features.names();
             if self.nop {
                 uring.set_nop();
             }
             return Ok(Either::Uring(Box::new(uring)));
         }
         let beacon = Arc::new(Beacon::default());
-        self.beacons.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(beacon.clone());
+        self.watched().insert(setup.loop_index, Watched::Call(beacon.clone()));
         Psync::open(setup, self.handles.clone(), self.clock, beacon).map(Either::Psync)
     }
 
@@ -180,12 +194,22 @@ impl Devices for Storage {
     }
 
     fn features(&self) -> Vec<String> {
-        self.features.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        self.features.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn blocked(&self, since_ns: u64) -> Vec<Order> {
-        let beacons = self.beacons.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        beacons.iter().enumerate().filter_map(|(slot, b)| b.blocked(slot as u32, since_ns)).collect()
+    fn blocked(&self, since_ns: u64) -> Vec<Blocked> {
+        let of = |(index, watched): (&usize, &Watched)| match watched {
+            Watched::Ring(ring) => ring.blocked(*index, since_ns),
+            Watched::Call(beacon) => beacon.blocked(*index as u64, since_ns).into_iter().collect(),
+        };
+        self.watched().iter().flat_map(of).collect()
+    }
+
+    fn outstanding(&self, loop_index: usize) -> u64 {
+        match self.watched().get(&loop_index) {
+            Some(Watched::Ring(ring)) => ring.in_flight(),
+            _ => 1,
+        }
     }
 }
 
@@ -240,6 +264,13 @@ impl Device for Either {
         match self {
             Either::Uring(d) => d.away_ns(),
             Either::Psync(d) => d.away_ns(),
+        }
+    }
+
+    fn submissions(&self) -> Submissions {
+        match self {
+            Either::Uring(d) => d.submissions(),
+            Either::Psync(d) => d.submissions(),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! io_uring: one ring a loop, registered files and buffers, submit and reap in one call.
 
 use std::os::fd::RawFd;
+use std::sync::Arc;
 
-use engine::device::{Completion, Device, Operation, Order, Setup, Until};
+use engine::device::{Completion, Device, Operation, Order, Setup, Submissions, Until};
 use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, opcode, squeue};
 use plan::{FlushCall, SyncMode};
@@ -10,9 +11,14 @@ use plan::{FlushCall, SyncMode};
 use crate::clock::Clock;
 use crate::memory::Buffers;
 use crate::punctual::Punctual;
+use crate::watched::RingWatch;
 
+const WAIT_NS_MAX: u64 = 999_999_999;
 /// While looking, the kernel is asked to post completions at most so often.
 const LOOK_NS: u64 = 1_000;
+/// How often a submission is made by a call of its own, to see which of its requests end in that call: it costs a system
+/// call of some hundred ns, a few millionths of the time.
+const SUBMISSION_LOOK_NS: u64 = 50_000_000;
 /// One registered buffer a request up to here, the kernel's limit on vectors; beyond, one for all.
 const BUFFERS_REGISTERED_MAX: u32 = 1024;
 /// A registered buffer is at most 1 GiB long.
@@ -52,11 +58,13 @@ pub struct Uring {
     clock: Clock,
     buffers: Buffers,
     submitted_ns: Vec<u64>,
-    queued: Vec<u32>,
+    watch: Arc<RingWatch>,
     /// What goes into the submission queue at the next turn. Entries are put together here and copied later: in the
     /// queue itself, they would first be put together on the stack.
     entries: Vec<squeue::Entry>,
     in_flight: u32,
+    submissions: Submissions,
+    look_at_ns: u64,
     reap: u32,
     away_ns: u64,
     punctual: Punctual,
@@ -107,10 +115,13 @@ impl Uring {
             clock,
             buffers,
             submitted_ns: vec![0; setup.slots as usize],
+            watch: Arc::default(),
             nop_bytes: vec![0; setup.slots as usize],
-            queued: Vec::with_capacity(setup.slots as usize),
             entries: Vec::with_capacity(setup.slots as usize),
             in_flight: 0,
+            submissions: Submissions::default(),
+            // Without deferred task work, what ended in the call cannot be told from what ended soon after.
+            look_at_ns: if single_issuer { 0 } else { u64::MAX },
             reap: setup.reap,
             away_ns: 0,
             punctual: Punctual::default(),
@@ -119,8 +130,13 @@ impl Uring {
             features: Features { single_issuer, fixed_buffers: false, iopoll, nop: false },
         };
         uring.features.fixed_buffers = uring.register_buffers(setup);
+        uring.watch.holds(uring.entries.as_ptr());
         uring.transfers_fixed = uring.features.fixed_buffers;
         Ok(uring)
+    }
+
+    pub fn watch(&self) -> Arc<RingWatch> {
+        self.watch.clone()
     }
 
     /// Turns every request into a no-operation.
@@ -183,7 +199,7 @@ impl Uring {
 
     /// Submits, and waits for `want` completions or `wait_ns`.
     #[inline(always)]
-    fn enter(&mut self, want: u32, wait_ns: u64) -> Result<(), String> {
+    fn enter(&mut self, batch: u32, want: u32, wait_ns: u64) -> Result<(), String> {
         for _ in 0..ENTER_TRIES {
             let result = if want == 0 && wait_ns == 0 {
                 // GETEVENTS makes a ring with deferred task work post what has ended.
@@ -192,13 +208,14 @@ impl Uring {
                 // SAFETY: no argument but numbers.
                 unsafe { self.ring.submitter().enter::<libc::sigset_t>(queued, 0, flags, None) }
             } else {
-                let time = Timespec::new().sec(wait_ns / 1_000_000_000).nsec((wait_ns % 1_000_000_000) as u32);
+                // A loop looks at its control more often than once a second anyway, and this needs no division.
+                let time = Timespec::new().nsec(wait_ns.min(WAIT_NS_MAX) as u32);
                 self.ring.submitter().submit_with_args(want.max(1) as usize, &SubmitArgs::new().timespec(&time))
             };
             match result.map_err(|e| e.raw_os_error().unwrap_or(0)) {
                 Ok(_) | Err(libc::ETIME | libc::EINTR | libc::EBUSY) => return Ok(()),
                 // The kernel is short of memory for requests: what is in flight must end first.
-                Err(libc::EAGAIN) if self.in_flight > self.queued.len() as u32 => return Ok(()),
+                Err(libc::EAGAIN) if self.in_flight > batch => return Ok(()),
                 Err(libc::EAGAIN) => std::thread::yield_now(),
                 Err(errno) => {
                     let cause = std::io::Error::from_raw_os_error(errno);
@@ -221,6 +238,23 @@ impl Uring {
         self.in_flight -= done.len() as u32;
     }
 
+    /// Submits by a call of its own, which posts nothing but what ended in it: on a ring with deferred task work, all
+    /// that ends later waits for a call that asks for it.
+    #[cold]
+    fn look_at_submission(&mut self, now_ns: u64) {
+        self.look_at_ns = now_ns + SUBMISSION_LOOK_NS;
+        let queued = self.ring.submission().len() as u32;
+        let before = self.ring.completion().len();
+        // SAFETY: no argument but numbers.
+        let submitted = unsafe { self.ring.submitter().enter::<libc::sigset_t>(queued, 0, 0, None) };
+        if submitted.is_ok_and(|count| count as u32 == queued) {
+            let ended = (self.ring.completion().len() - before) as u32;
+            self.submissions.looks += 1;
+            self.submissions.in_flight += u64::from(self.in_flight);
+            self.submissions.at_once += u64::from((self.in_flight - ended).max(1));
+        }
+    }
+
     /// Looks for completions without sleeping until something is due.
     fn spin(&mut self, until_ns: u64, done: &mut Vec<Completion>) -> Result<u64, String> {
         let mut looked_ns = self.clock.now_ns();
@@ -229,7 +263,7 @@ impl Uring {
             if self.in_flight > 0 {
                 if self.ring.submission().taskrun() || now_ns - looked_ns > LOOK_NS {
                     looked_ns = now_ns;
-                    self.enter(0, 0)?;
+                    self.enter(0, 0, 0)?;
                 }
                 if !self.ring.completion().is_empty() {
                     let ended_ns = self.clock.now_ns();
@@ -247,6 +281,7 @@ impl Uring {
 
 impl Drop for Uring {
     fn drop(&mut self) {
+        self.watch.forgets();
         // The kernel takes a closed ring apart later, and a device that its files still hold could not be opened anew.
         // Older kernels wait here for what is in flight, which may be forever.
         if self.in_flight == 0 {
@@ -296,28 +331,32 @@ impl Device for Uring {
             // By value: a reference would keep the order out of the registers of the others.
             _ => self.push_rare(*order),
         }
-        self.queued.push(order.slot);
         self.in_flight += 1;
     }
 
     #[inline(always)]
     fn turn(&mut self, until: Until, done: &mut Vec<Completion>) -> Result<u64, String> {
-        if !self.entries.is_empty() {
+        let batch = self.entries.len() as u32;
+        if batch > 0 {
             // SAFETY: the buffers live as long as the ring. The queue has an entry for each slot.
             unsafe { self.ring.submission().push_multiple(&self.entries) }.expect("a slot has at most one request");
-            self.entries.clear();
         }
         let before_ns = self.clock.now_ns();
-        for slot in &self.queued {
-            self.submitted_ns[*slot as usize] = before_ns;
+        for entry in &self.entries {
+            self.submitted_ns[entry.get_user_data() as usize] = before_ns;
         }
         let ahead_ns = until.ns.saturating_sub(before_ns);
         let sleep_ns = if until.precise { self.punctual.sleep_ns(ahead_ns) } else { ahead_ns };
         let want = if sleep_ns == 0 { 0 } else { self.reap.min(self.in_flight) };
-        if want > 0 || sleep_ns > 0 || !self.queued.is_empty() || self.in_flight > 0 {
-            self.enter(want, sleep_ns)?;
+        if sleep_ns > 0 || self.in_flight > 0 {
+            self.watch.enters(before_ns, batch, self.in_flight);
+            if before_ns >= self.look_at_ns && batch > 0 {
+                self.look_at_submission(before_ns);
+            }
+            self.enter(batch, want, sleep_ns)?;
+            self.watch.leaves();
         }
-        self.queued.clear();
+        self.entries.clear();
         let mut now_ns = self.clock.now_ns();
         self.collect(now_ns, done);
         if done.is_empty() && until.precise {
@@ -334,5 +373,9 @@ impl Device for Uring {
 
     fn away_ns(&self) -> u64 {
         self.away_ns
+    }
+
+    fn submissions(&self) -> Submissions {
+        self.submissions
     }
 }

@@ -9,10 +9,12 @@ use plan::Profile;
 use record::CellSet;
 
 use crate::control::{Control, Knobs, State};
-use crate::device::{Device, Devices, Setup};
-use crate::event::{Cpu, Event, FramesEnd, Interval, PhaseEnd, RunOutcome, SlowEvent, errno_name};
+use crate::device::{Blocked, Device, Devices, Setup, Submissions};
+use crate::event::{
+    Cpu, DepthReached, ErrorEvent, Event, FramesEnd, Interval, PhaseEnd, RunOutcome, SlowEvent, errno_name,
+};
 use crate::lane::LaneSpec;
-use crate::measuring::{Loop, LoopSpec, Outcome, Report, Sink, needs};
+use crate::measuring::{Loop, LoopSpec, Outcome, Report, Sink, cells_of, needs};
 use crate::note::{FailureCounts, Note};
 use crate::program::{NoPrograms, Programs};
 use crate::referee::{Decision, Merged, Reason, Referee};
@@ -78,8 +80,18 @@ pub fn run_with<D: Devices>(
     control: &RunControl,
     emit: &mut dyn FnMut(Event),
 ) {
-    let mut conductor =
-        Conductor { profile, targets, devices, control, emit, verifiers, programs, failures_told: 0, drops_told: 0 };
+    let mut conductor = Conductor {
+        profile,
+        targets,
+        devices,
+        control,
+        emit,
+        verifiers,
+        programs,
+        failures_told: 0,
+        drops_told: 0,
+        fruitless: Vec::new(),
+    };
     let mut outcome = RunOutcome::Done;
     let mut message = String::new();
     for phase in 0..profile.phase.len() {
@@ -97,8 +109,20 @@ pub fn run_with<D: Devices>(
         }
         break;
     }
+    if outcome == RunOutcome::Done && !conductor.fruitless.is_empty() {
+        // Failures are data, but where there is nothing else, nothing was measured.
+        outcome = RunOutcome::Failed;
+        message = format!("nothing was measured: every request failed in {}", conductor.fruitless.join(", "));
+    }
     let end_ns = conductor.devices.now_ns();
     emit(Event::End { end_ns, outcome, message });
+}
+
+/// What is told of a filling.
+pub enum Filled {
+    /// So many so far.
+    Bytes(u64),
+    Failed(Box<ErrorEvent>),
 }
 
 /// Runs one phase quietly, telling only how many bytes are done: how a target is filled.
@@ -108,7 +132,7 @@ pub fn fill<D: Devices>(
     devices: Arc<D>,
     verifiers: Verifiers,
     control: &RunControl,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(Filled),
 ) -> Result<(), String> {
     let mut done_bytes = 0;
     let mut failed = None;
@@ -116,9 +140,13 @@ pub fn fill<D: Devices>(
     let mut listen = |event: Event| match event {
         Event::Interval(interval) => {
             done_bytes += interval.cells.iter().map(|c| c.bytes).sum::<u64>();
-            progress(done_bytes);
+            progress(Filled::Bytes(done_bytes));
         }
-        Event::Error(error) => failed = failed.take().or(Some(error.text)),
+        Event::Error(error) => {
+            let words = || format!("{} at offset {}, {} bytes", error.text, error.offset_bytes, error.request_bytes);
+            failed.get_or_insert_with(words);
+            progress(Filled::Failed(error));
+        }
         Event::PhaseEnd(end) => interrupted = end.reason == "interrupted",
         Event::End { outcome: RunOutcome::Failed, message, .. } => failed = failed.take().or(Some(message)),
         _ => {}
@@ -141,6 +169,8 @@ struct Conductor<'a, D: Devices> {
     programs: &'a dyn Programs,
     failures_told: usize,
     drops_told: usize,
+    /// Streams of which no request succeeded, in words.
+    fruitless: Vec<String>,
 }
 
 /// What a phase has come to so far.
@@ -151,6 +181,8 @@ struct Progress {
     control: Arc<Control>,
     reason: Option<&'static str>,
     failures: FailureCounts,
+    /// Requests of each stream that succeeded and failed.
+    counts: Vec<(u64, u64)>,
     cpu_before: Cpu,
     cpu_start: Cpu,
     own_ns: u64,
@@ -162,7 +194,7 @@ struct Progress {
 enum Message {
     Report(Report),
     Notes(Vec<Note>),
-    Ended(Result<Outcome, String>),
+    Ended(usize, Result<Outcome, String>),
 }
 
 impl<D: Devices> Conductor<'_, D> {
@@ -176,7 +208,8 @@ impl<D: Devices> Conductor<'_, D> {
         let virtual_time = D::Device::VIRTUAL;
         let start_ns = self.devices.now_ns() + if virtual_time { 0 } else { START_DELAY_NS + 500_000 * loops as u64 };
         let duration_ns = plan.duration.map(|d| d.ns).or_else(|| longest_ns(plan));
-        let timeline = Timeline::new(start_ns, plan.warmup.ns, duration_ns, self.profile.interval.ns);
+        let cells = cells_of(&lanes);
+        let timeline = Timeline::new(start_ns, plan.warmup.ns, duration_ns, self.profile.interval.ns, cells);
         let control = Arc::new(Control::default());
         let referee = Referee::new(plan, phase, timeline.measure_start_ns());
         let knobs = referee.first_knobs().unwrap_or_default();
@@ -189,6 +222,7 @@ impl<D: Devices> Conductor<'_, D> {
             control: control.clone(),
             reason: None,
             failures: FailureCounts::default(),
+            counts: vec![(0, 0); plan.stream.len()],
             cpu_before: cpu,
             cpu_start: cpu,
             own_ns: 0,
@@ -237,12 +271,13 @@ impl<D: Devices> Conductor<'_, D> {
                 let result = std::panic::catch_unwind(work)
                     .unwrap_or_else(|_| Err("a measuring loop failed unexpectedly; please report this".into()));
                 // Nobody listens any more only when the run was abandoned.
-                let _ = send.send(Message::Ended(result));
+                let _ = send.send(Message::Ended(index, result));
             });
             match started {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
-                    let _ = failed.send(Message::Ended(Err(format!("no thread could be started: {error}"))));
+                    let message = format!("no thread could be started: {error}");
+                    let _ = failed.send(Message::Ended(index, Err(message)));
                 }
             }
         }
@@ -262,18 +297,18 @@ impl<D: Devices> Conductor<'_, D> {
         progress: &mut Progress,
     ) -> Vec<Result<Outcome, String>> {
         let mut merging: BTreeMap<u32, Merged> = BTreeMap::new();
-        let mut outcomes: Vec<Result<Outcome, String>> = Vec::new();
+        let mut outcomes = BTreeMap::new();
         let mut blocked_named = Vec::new();
         let mut told_below = 0;
         while outcomes.len() < loops {
             match receive.recv_timeout(LOOK_EVERY) {
                 Ok(Message::Report(report)) => merge(&mut merging, self.take_notes(report, progress)),
                 Ok(Message::Notes(notes)) => self.tell(notes, progress),
-                Ok(Message::Ended(result)) => {
+                Ok(Message::Ended(index, result)) => {
                     if result.is_err() {
                         progress.control.set_state(State::Drain);
                     }
-                    outcomes.push(result);
+                    outcomes.insert(index, result);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -300,7 +335,7 @@ impl<D: Devices> Conductor<'_, D> {
         while let Some((_, merged)) = merging.pop_first() {
             self.interval(&merged, progress);
         }
-        outcomes
+        outcomes.into_values().collect()
     }
 
     /// Gives abandoned loops a moment to report; those that are blocked in the kernel are left behind.
@@ -308,7 +343,7 @@ impl<D: Devices> Conductor<'_, D> {
         &mut self,
         receive: &Receiver<Message>,
         merging: &mut BTreeMap<u32, Merged>,
-        outcomes: &mut Vec<Result<Outcome, String>>,
+        outcomes: &mut BTreeMap<usize, Result<Outcome, String>>,
         loops: usize,
         progress: &mut Progress,
     ) {
@@ -316,13 +351,15 @@ impl<D: Devices> Conductor<'_, D> {
             match receive.recv_timeout(Duration::from_millis(200)) {
                 Ok(Message::Report(report)) => merge(merging, self.take_notes(report, progress)),
                 Ok(Message::Notes(notes)) => self.tell(notes, progress),
-                Ok(Message::Ended(result)) => outcomes.push(result),
+                Ok(Message::Ended(index, result)) => {
+                    outcomes.insert(index, result);
+                }
                 Err(_) => break,
             }
         }
         let now_ns = self.devices.now_ns();
-        while outcomes.len() < loops {
-            outcomes.push(Ok(left_behind(now_ns)));
+        for index in 0..loops {
+            outcomes.entry(index).or_insert_with(|| Ok(left_behind(now_ns, self.devices.outstanding(index))));
         }
     }
 
@@ -337,15 +374,14 @@ impl<D: Devices> Conductor<'_, D> {
     }
 
     /// Names requests that a device's own thread is blocked in.
-    fn name_blocked(&mut self, progress: &Progress, now_ns: u64, named: &mut Vec<u32>) {
-        let hang_after_ns = self.profile.hang_after.ns;
-        let Some(since_ns) = now_ns.checked_sub(hang_after_ns) else { return };
-        let blocked = self.devices.blocked(since_ns);
+    fn name_blocked(&mut self, progress: &Progress, now_ns: u64, named: &mut Vec<u64>) {
+        let Some(before_ns) = now_ns.checked_sub(self.profile.hang_after.ns) else { return };
+        let blocked = self.devices.blocked(before_ns);
         // Whoever has moved on is named again should it hang again.
-        named.retain(|slot| blocked.iter().any(|order| order.slot == *slot));
-        for order in blocked {
-            if !named.contains(&order.slot) {
-                named.push(order.slot);
+        named.retain(|id| blocked.iter().any(|b| b.id == *id));
+        for Blocked { id, order, since_ns } in blocked {
+            if !named.contains(&id) {
+                named.push(id);
                 (self.emit)(Event::Hang(crate::event::HangEvent {
                     at_ns: now_ns,
                     phase: progress.phase,
@@ -353,7 +389,7 @@ impl<D: Devices> Conductor<'_, D> {
                     operation: order.operation.name(),
                     offset_bytes: order.offset_bytes,
                     request_bytes: order.request_bytes,
-                    outstanding_ns: hang_after_ns,
+                    outstanding_ns: now_ns - since_ns,
                 }));
             }
         }
@@ -397,6 +433,10 @@ impl<D: Devices> Conductor<'_, D> {
         };
         progress.cpu_before = cpu;
         let loop_ns = (merged.end_ns - merged.start_ns) * merged.loops as u64;
+        for (stream, _, cell) in merged.cells.iter().filter(|(_, operation, _)| *operation < record::CHAINS) {
+            let (good, bad) = &mut progress.counts[stream];
+            (*good, *bad) = (*good + cell.requests, *bad + cell.errors);
+        }
         progress.own_ns += merged.own_ns;
         progress.loop_ns += loop_ns;
         let busy_share = merged.own_ns as f64 / loop_ns.max(1) as f64;
@@ -443,6 +483,7 @@ impl<D: Devices> Conductor<'_, D> {
         let (mut end_ns, mut unsent, mut outstanding, mut exhausted) = (0, 0, 0, true);
         let mut failed = None;
         let mut frames = Vec::new();
+        let mut submissions = Vec::new();
         for outcome in outcomes {
             match outcome {
                 Ok(outcome) => {
@@ -451,12 +492,16 @@ impl<D: Devices> Conductor<'_, D> {
                     outstanding += outcome.outstanding;
                     exhausted &= outcome.exhausted;
                     slowest.merge(outcome.slowest);
+                    submissions.push(outcome.submissions);
                     frames.extend(outcome.frames.into_iter().map(FramesEnd::from));
                 }
                 Err(message) => failed = Some(message),
             }
         }
         frames.sort_by_key(|f| (f.stream, f.worker));
+        let fruitless = progress.counts.iter().enumerate().filter(|(_, (good, bad))| *good == 0 && *bad > 0);
+        self.fruitless
+            .extend(fruitless.map(|(stream, (_, bad))| fruitless_words(plan, stream, *bad, &progress.failures)));
         let limit = if plan.requests.is_some() {
             "requests"
         } else if plan.bytes.is_some() {
@@ -501,10 +546,18 @@ impl<D: Devices> Conductor<'_, D> {
             loop_busy_share: busy_share,
             loops: progress.loops,
             features: self.devices.features(),
+            depth: DepthReached::of(&submissions),
             frames,
         })));
         failed.map_or(Ok(reason), Err)
     }
+}
+
+fn fruitless_words(plan: &plan::Phase, stream: usize, failed: u64, failures: &FailureCounts) -> String {
+    let (phase, name) = (&plan.name, &plan.stream[stream].name);
+    let most = failures.by_errno.iter().max_by_key(|(_, count)| **count);
+    let cause = most.map_or_else(String::new, |(errno, _)| format!(", {}", std::io::Error::from_raw_os_error(*errno)));
+    format!("{phase}, {name} ({failed} requests{cause})")
 }
 
 /// Time that a ramp takes at the most, where it alone ends its phase.
@@ -514,9 +567,9 @@ fn longest_ns(plan: &plan::Phase) -> Option<u64> {
 }
 
 /// What is known of a loop that is blocked in the kernel.
-fn left_behind(now_ns: u64) -> Outcome {
-    let (slowest, frames) = (Slowest::default(), Vec::new());
-    Outcome { end_ns: now_ns, unsent: 0, outstanding: 1, slowest, exhausted: false, frames }
+fn left_behind(now_ns: u64, outstanding: u64) -> Outcome {
+    let (slowest, submissions, frames) = (Slowest::default(), Submissions::default(), Vec::new());
+    Outcome { end_ns: now_ns, unsent: 0, outstanding, slowest, submissions, exhausted: false, frames }
 }
 
 fn setup_for(loop_index: usize, loops: usize, lanes: &[LaneSpec], reap: u32) -> Setup {

@@ -143,6 +143,30 @@ pub trait Device {
 
     /// Time spent in the kernel or in the model since the device was made, in ns; the rest of a loop's time is its own.
     fn away_ns(&self) -> u64;
+
+    /// What looks at single submissions have found, where the device can tell.
+    fn submissions(&self) -> Submissions {
+        Submissions::default()
+    }
+}
+
+/// Sums over those submissions of a device that were looked at: whether requests end in the call that submits them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Submissions {
+    pub looks: u64,
+    /// Requests in flight as the loop counts them, those of the batch included.
+    pub in_flight: u64,
+    /// Of these, what the device had at once: those that did not end in the call, and at least one.
+    pub at_once: u64,
+}
+
+/// A request that a device's thread is blocked in.
+#[derive(Debug, Clone, Copy)]
+pub struct Blocked {
+    /// The same for as long as the request is blocked.
+    pub id: u64,
+    pub order: Order,
+    pub since_ns: u64,
 }
 
 /// Makes one device a loop, in the loop's own thread.
@@ -163,8 +187,13 @@ pub trait Devices: Send + Sync + 'static {
     }
 
     /// Requests that a device's thread is blocked in since before `since_ns`, so that its loop cannot name them.
-    fn blocked(&self, _since_ns: u64) -> Vec<Order> {
+    fn blocked(&self, _since_ns: u64) -> Vec<Blocked> {
         Vec::new()
+    }
+
+    /// Requests that a loop whose thread is blocked has in flight.
+    fn outstanding(&self, _loop_index: usize) -> u64 {
+        1
     }
 }
 

@@ -6,7 +6,7 @@ use record::{Cell, Histogram, TextHistogram};
 use serde::Serialize;
 
 use crate::control::Knobs;
-use crate::device::{Entry, Operation};
+use crate::device::{Entry, Operation, Submissions};
 use crate::frames::FrameCounts;
 use crate::note::{Failure, Note};
 use crate::referee::Merged;
@@ -298,10 +298,30 @@ pub struct PhaseEnd {
     pub loops: usize,
     /// What the devices of this phase were set up with.
     pub features: Vec<String>,
+    /// Absent where no submission was looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub depth: Option<DepthReached>,
     pub loop_busy_share: f64,
     /// Of every worker that plays or records video.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub frames: Vec<FramesEnd>,
+}
+
+/// Requests in flight by our count, and how many of them the storage had at once: one that ends in the call that submits
+/// it keeps the next of its batch waiting. Means over looks, summed over the loops of a phase.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct DepthReached {
+    pub in_flight: f64,
+    pub at_once: f64,
+}
+
+impl DepthReached {
+    pub fn of(loops: &[Submissions]) -> Option<DepthReached> {
+        let looked = || loops.iter().filter(|s| s.looks > 0);
+        let mean = |sum: fn(&Submissions) -> u64| looked().map(|s| sum(s) as f64 / s.looks as f64).sum();
+        let found = || DepthReached { in_flight: mean(|s| s.in_flight), at_once: mean(|s| s.at_once) };
+        looked().next().is_some().then(found)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -12,13 +12,13 @@ mod issue;
 mod reap;
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 use record::{CellSet, OPERATIONS};
 
 use crate::control::{Control, State};
-use crate::device::{Device, Operation, Until};
+use crate::device::{Device, Operation, Submissions, Until};
 use crate::frames::{FrameCounts, MissedFrame};
 use crate::lane::{Lane, LaneSpec, Pacer, Slot, Ties};
 use crate::note::{FailureCounts, Note};
@@ -64,6 +64,7 @@ pub struct Outcome {
     /// Issued and never ended.
     pub outstanding: u64,
     pub slowest: Slowest,
+    pub submissions: Submissions,
     /// All lanes ran out of requests, bytes or passes.
     pub exhausted: bool,
     /// Of every lane that has frames.
@@ -107,7 +108,8 @@ pub struct Loop<'a, D: Device, S: Sink> {
     interval_start_ns: u64,
     boundary_ns: u64,
     kind: Kind,
-    away_before_ns: u64,
+    /// Of the device's time away, what intervals have been told of.
+    away_told_ns: u64,
     watched_ns: u64,
     last_end_ns: u64,
 }
@@ -116,6 +118,19 @@ pub struct Loop<'a, D: Device, S: Sink> {
 pub fn needs(lanes: &[LaneSpec]) -> (u32, u32) {
     let slots = lanes.iter().map(|l| l.depth_max).sum();
     (slots, lanes.iter().map(|l| l.buffer_bytes).max().unwrap_or(0))
+}
+
+/// Number of cells that lanes have in an interval: operations of streams.
+pub fn cells_of(lanes: &[LaneSpec]) -> usize {
+    let of = |lane: &LaneSpec| {
+        (0..OPERATIONS).filter(|o| counts_operation(lane, *o)).map(|o| (lane.stream, o)).collect::<Vec<_>>()
+    };
+    lanes.iter().flat_map(of).collect::<BTreeSet<_>>().len()
+}
+
+/// Whether a lane's requests fall into the cell of that number.
+fn counts_operation(lane: &LaneSpec, operation: usize) -> bool {
+    lane.operations[operation] || (operation == Operation::Flush as usize && lane.flush_every.is_some())
 }
 
 /// Circumstances of a loop.
@@ -152,8 +167,7 @@ fn furnish(specs: Vec<LaneSpec>, spec: &LoopSpec) -> Furnished {
             open_lanes.push(number);
         }
         for operation in 0..OPERATIONS {
-            let flushes = operation == Operation::Flush as usize && lane.flush_every.is_some();
-            if lane.operations[operation] || flushes {
+            if counts_operation(&lane, operation) {
                 cells.open(usize::from(lane.stream), operation, open);
             }
         }
@@ -202,7 +216,7 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
             interval_start_ns: start_ns,
             boundary_ns,
             kind,
-            away_before_ns: 0,
+            away_told_ns: 0,
             watched_ns: start_ns,
             last_end_ns: start_ns,
         }
@@ -212,7 +226,7 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
     pub fn run(mut self) -> Result<Outcome, String> {
         let mut done = Vec::with_capacity(self.slots.len());
         let mut now_ns = self.wait_for_start()?;
-        self.away_before_ns = self.device.away_ns();
+        self.away_told_ns = self.device.away_ns();
         self.start_lanes(now_ns);
         let mut failed = None;
         while self.in_flight > 0 || (self.issuing && self.has_more()) {
@@ -254,6 +268,7 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
                 outstanding: u64::from(self.in_flight),
                 exhausted: self.issuing,
                 frames: self.frame_counts(),
+                submissions: self.device.submissions(),
                 slowest: self.counts.slowest,
             }),
         }

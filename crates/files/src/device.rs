@@ -14,8 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use block::clock::Clock;
 use block::memory::Buffers;
-use block::psync::{Beacon, Calls, Inline};
-use engine::device::{Devices, Operation, Order, Setup};
+use block::psync::{Calls, Inline};
+use block::watched::Beacon;
+use engine::device::{Blocked, Devices, Operation, Order, Setup};
 use plan::SyncMode;
 
 /// `d4294967295/18446744073709551615` and its end.
@@ -57,9 +58,9 @@ impl Devices for Directories {
         lanes
     }
 
-    fn blocked(&self, since_ns: u64) -> Vec<Order> {
+    fn blocked(&self, since_ns: u64) -> Vec<Blocked> {
         let beacons = self.beacons.lock().unwrap_or_else(PoisonError::into_inner);
-        beacons.iter().enumerate().filter_map(|(slot, b)| b.blocked(slot as u32, since_ns)).collect()
+        beacons.iter().enumerate().filter_map(|(index, b)| b.blocked(index as u64, since_ns)).collect()
     }
 }
 

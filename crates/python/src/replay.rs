@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::io::BufReader;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
+use ::replay::look::{Look, look};
 use ::replay::mapping::Mapping;
 use ::replay::postgres::Dsn;
 use ::replay::spec::Spec;
@@ -25,8 +27,28 @@ fn replay_explain(py: Python<'_>, spec_json: &str, bricks: usize) -> PyResult<St
     let theirs = stop.clone();
     let reading = std::thread::Builder::new()
         .name("brickyard-explain".into())
-        .spawn(move || ::replay::explain::explain(&spec.mapping, bricks, options, &theirs))
+        .spawn(move || {
+            let sort = |look: &Look| spec.sort.after(look);
+            let (document, look) = ::replay::explain::explain(&spec.mapping, bricks, options, &sort, &theirs)?;
+            Ok::<_, String>((document, sort(&look), look))
+        })
         .map_err(|e| PyRuntimeError::new_err(format!("no thread could be started: {e}")))?;
+    let interrupted = watched(py, &reading, &stop);
+    match reading.join() {
+        Ok(Ok((document, sort, look))) => Ok(serde_json::json!({
+            "interrupted": interrupted,
+            "document": document,
+            "sort": sort,
+            "look": look,
+        })
+        .to_string()),
+        Ok(Err(message)) => Err(PyValueError::new_err(message)),
+        Err(_) => Err(PyRuntimeError::new_err("the core stopped unexpectedly; please report this")),
+    }
+}
+
+/// Waits until logs have been read; whether Ctrl-C came meanwhile, which ends it.
+fn watched<T>(py: Python<'_>, reading: &JoinHandle<T>, stop: &AtomicBool) -> bool {
     let mut interrupted = false;
     while !reading.is_finished() {
         py.detach(|| std::thread::sleep(LOOK_EVERY));
@@ -35,38 +57,51 @@ fn replay_explain(py: Python<'_>, spec_json: &str, bricks: usize) -> PyResult<St
             stop.store(true, Ordering::Relaxed);
         }
     }
+    interrupted
+}
+
+/// Checks a plan without connecting: mapping, logs, pace; gives back pages, bricks, the first stamp and whether calls
+/// are to be sorted, as JSON. Reads all logs once; Ctrl-C ends that.
+#[pyfunction]
+fn replay_check(py: Python<'_>, spec_json: &str) -> PyResult<String> {
+    let spec = Spec::from_json(spec_json).map_err(PyValueError::new_err)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let theirs = stop.clone();
+    let reading = std::thread::Builder::new()
+        .name("brickyard-look".into())
+        .spawn(move || checked(&spec, &theirs))
+        .map_err(|e| PyRuntimeError::new_err(format!("no thread could be started: {e}")))?;
+    if watched(py, &reading, &stop) {
+        let _ = reading.join();
+        return Err(PyKeyboardInterrupt::new_err(()));
+    }
     match reading.join() {
-        Ok(Ok(document)) => Ok(serde_json::json!({ "interrupted": interrupted, "document": document }).to_string()),
-        Ok(Err(message)) => Err(PyValueError::new_err(message)),
+        Ok(told) => told.map_err(PyValueError::new_err),
         Err(_) => Err(PyRuntimeError::new_err("the core stopped unexpectedly; please report this")),
     }
 }
 
-/// Checks a plan without connecting: mapping, logs, pace; gives back pages, bricks and the first stamp as JSON.
-#[pyfunction]
-fn replay_check(py: Python<'_>, spec_json: &str) -> PyResult<String> {
-    py.detach(|| {
-        let spec = Spec::from_json(spec_json)?;
-        spec.check()?;
-        spec.pace()?;
-        let options = spec.feed_options()?;
-        let mapping = Mapping::from_toml(&spec.mapping, spec.to.len().max(1)).map_err(|e| format!("mapping: {e}"))?;
-        let mut shown = Vec::new();
-        for (number, text) in spec.to.iter().enumerate() {
-            shown.push(Dsn::parse(text).map_err(|e| format!("--to, database {number}: {e}"))?.shown);
-        }
-        let probe = ::replay::feed::probe(&options)?;
-        Ok(serde_json::json!({
-            "title": mapping.title,
-            "source": mapping.source,
-            "pages": mapping.pages,
-            "databases": shown,
-            "first_ns": probe.first_ns.map(|f| f.max(options.from_ns.unwrap_or(i64::MIN))),
-            "formats": probe.formats,
-        })
-        .to_string())
+fn checked(spec: &Spec, stop: &AtomicBool) -> Result<String, String> {
+    spec.check()?;
+    spec.pace()?;
+    let options = spec.feed_options()?;
+    let mapping = Mapping::from_toml(&spec.mapping, spec.to.len().max(1)).map_err(|e| format!("mapping: {e}"))?;
+    let mut shown = Vec::new();
+    for (number, text) in spec.to.iter().enumerate() {
+        shown.push(Dsn::parse(text).map_err(|e| format!("--to, database {number}: {e}"))?.shown);
+    }
+    let found = if spec.is_looked_at { Look::default() } else { look(&options, stop)? };
+    Ok(serde_json::json!({
+        "title": mapping.title,
+        "source": mapping.source,
+        "pages": mapping.pages,
+        "databases": shown,
+        "first_ns": found.first_ns,
+        "formats": found.formats,
+        "sort": spec.sort.after(&found),
+        "look": found,
     })
-    .map_err(|e: String| PyValueError::new_err(e))
+    .to_string())
 }
 
 /// A driver whose orders come through a descriptor, since standard input may be a log; its events go to standard output.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::conductor::RunControl;
+use engine::control::State;
 use engine::event::{Event, RunOutcome};
 use plan::Profile;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -27,7 +28,11 @@ fn start(py: Python<'_>, plan_json: &str, targets: Vec<String>, options_json: &s
         .spawn(move || {
             let mut end = None;
             session.run(&theirs, &mut |event| {
-                if matches!(event, Event::End { .. }) {
+                let ends = matches!(event, Event::End { .. });
+                if ends && theirs.state() == State::Abandon {
+                    // Storage that answers nothing may hold up the closing of its files, too.
+                    let _ = send.send((event.to_json(), true));
+                } else if ends {
                     end = Some(event.to_json());
                 } else if send.send((event.to_json(), false)).is_err() {
                     // A listener that is gone wants nothing more of the run.

@@ -14,6 +14,7 @@ use crate::values::Value;
 const SAMPLES: usize = 10;
 /// A sample shows what kind of line it is; no more is needed.
 const SAMPLE_CHARS: usize = 200;
+const METHOD_CHARS: usize = 16;
 /// Paths that are told apart; the rarest are forgotten first.
 const PATHS_MAX: usize = 20_000;
 const PATHS_TOLD: usize = 20;
@@ -31,13 +32,21 @@ pub struct BadLine {
     pub text: String,
 }
 
+struct PathSeen {
+    requests: u64,
+    /// Methods with which the mapping takes this path.
+    mapped_methods: Vec<String>,
+}
+
 #[derive(Default)]
 pub struct Counts {
     pub lines: u64,
     pub entries: u64,
     pub outside: u64,
+    pub outliers: u64,
     pub out_of_order: u64,
     pub late: u64,
+    late_burst: usize,
     pub calls: u64,
     bad: BTreeMap<&'static str, u64>,
     samples: Vec<BadLine>,
@@ -46,8 +55,10 @@ pub struct Counts {
     by_brick: Vec<u64>,
     unusable: BTreeMap<(u16, u16), u64>,
     unmatched: u64,
-    paths: HashMap<Box<[u8]>, u64>,
+    /// By method and path.
+    paths: HashMap<Box<[u8]>, PathSeen>,
     has_forgotten: bool,
+    key: Vec<u8>,
     logs: Vec<LogFacts>,
     first_ns: Option<i64>,
     last_ns: Option<i64>,
@@ -132,36 +143,46 @@ impl Counts {
         }
     }
 
-    pub fn unmapped(&mut self, reason: Unmapped, path: &[u8]) {
-        match reason {
-            Unmapped::Parameter { call, parameter } => *self.unusable.entry((call, parameter)).or_default() += 1,
-            Unmapped::Path => {
-                self.unmatched += 1;
-                if let Some(count) = self.paths.get_mut(path) {
-                    *count += 1;
-                    return;
-                }
-                if self.paths.len() >= PATHS_MAX {
-                    self.forget();
-                }
-                self.paths.insert(path[..path.len().min(SAMPLE_CHARS)].into(), 1);
+    pub fn unmapped(&mut self, reason: Unmapped, entry: &Entry) {
+        let mapped_methods = match reason {
+            Unmapped::Parameter { call, parameter } => {
+                *self.unusable.entry((call, parameter)).or_default() += 1;
+                return;
             }
+            Unmapped::Path => Vec::new(),
+            Unmapped::Method { taken } => taken,
+        };
+        self.unmatched += 1;
+        let method = &entry.method[..entry.method.len().min(METHOD_CHARS)];
+        let path = &entry.path[..entry.path.len().min(SAMPLE_CHARS)];
+        self.key.clear();
+        self.key.extend_from_slice(method);
+        self.key.push(b' ');
+        self.key.extend_from_slice(path);
+        if let Some(seen) = self.paths.get_mut(self.key.as_slice()) {
+            seen.requests += 1;
+            return;
         }
+        if self.paths.len() >= PATHS_MAX {
+            self.forget();
+        }
+        self.paths.insert(self.key.as_slice().into(), PathSeen { requests: 1, mapped_methods });
     }
 
     /// Leaves out the rarest half.
     fn forget(&mut self) {
-        let mut counts: Vec<u64> = self.paths.values().copied().collect();
+        let mut counts: Vec<u64> = self.paths.values().map(|seen| seen.requests).collect();
         counts.sort_unstable();
         let limit = counts[counts.len() / 2];
-        self.paths.retain(|_, count| *count > limit);
+        self.paths.retain(|_, seen| seen.requests > limit);
         self.has_forgotten = true;
     }
 
-    pub fn second(&mut self, second: i64, calls: usize) {
+    pub fn second(&mut self, second: i64, calls: usize, late: usize) {
         if calls as u64 > self.peak_second.0 {
             self.peak_second = (calls as u64, second);
         }
+        self.late_burst = self.late_burst.max(late);
     }
 
     pub fn bad_lines(&self) -> u64 {
@@ -178,11 +199,17 @@ impl Counts {
             let example = self.details.as_ref().and_then(|d| d.examples[number].clone());
             page.example = page.example.take().or(example);
         }
-        let mut paths: Vec<(&[u8], u64)> = self.paths.iter().map(|(p, c)| (&**p, *c)).collect();
-        paths.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
-        let told = |(path, requests): &(&[u8], u64)| PathCount {
-            path: String::from_utf8_lossy(path).into_owned(),
-            requests: *requests,
+        let mut paths: Vec<(&[u8], &PathSeen)> = self.paths.iter().map(|(key, seen)| (&**key, seen)).collect();
+        paths.sort_by(|a, b| b.1.requests.cmp(&a.1.requests).then(a.0.cmp(b.0)));
+        let told = |(key, seen): &(&[u8], &PathSeen)| {
+            let text = String::from_utf8_lossy(key);
+            let (method, path) = text.split_once(' ').unwrap_or(("", &text));
+            PathCount {
+                method: method.to_string(),
+                path: path.to_string(),
+                requests: seen.requests,
+                mapped_methods: seen.mapped_methods.clone(),
+            }
         };
         let unusable = self.unusable.iter().map(|((call, parameter), requests)| UnusableCount {
             page: mapping.statements[usize::from(*call)].page.clone(),
@@ -199,8 +226,10 @@ impl Counts {
             bad_by_reason: self.bad.iter().map(|(k, v)| (k.to_string(), *v)).collect(),
             bad_samples: self.samples.clone(),
             outside: self.outside,
+            outliers: self.outliers,
             out_of_order: self.out_of_order,
             late: self.late,
+            late_burst_calls: self.late_burst as u64,
             unmatched: self.unmatched,
             unmatched_paths: paths.iter().take(PATHS_TOLD).map(told).collect(),
             unmatched_paths_are_lower_bounds: self.has_forgotten,
@@ -263,8 +292,12 @@ pub struct Document {
     pub bad_by_reason: BTreeMap<String, u64>,
     pub bad_samples: Vec<BadLine>,
     pub outside: u64,
+    /// Requests that were left out because their stamps are far from all others.
+    pub outliers: u64,
     pub out_of_order: u64,
+    /// Calls whose own second had gone by, and the most of them that came within one.
     pub late: u64,
+    pub late_burst_calls: u64,
     pub unmatched: u64,
     pub unmatched_paths: Vec<PathCount>,
     pub unmatched_paths_are_lower_bounds: bool,
@@ -282,8 +315,11 @@ pub struct Document {
 
 #[derive(Debug, Clone, Serialize)]
 pub struct PathCount {
+    pub method: String,
     pub path: String,
     pub requests: u64,
+    /// Methods with which this path is mapped.
+    pub mapped_methods: Vec<String>,
 }
 
 #[derive(Debug, Clone, Serialize)]

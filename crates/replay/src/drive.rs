@@ -99,7 +99,8 @@ impl Driver {
         };
         let dsns = spec.to.iter().enumerate().map(parse).collect::<Result<Vec<_>, Refusal>>()?;
         let found = probe(&options).map_err(Refusal::input)?;
-        let feed = Feed::open(mapping.clone(), options, false).map_err(Refusal::input)?;
+        let mut feed = Feed::open(mapping.clone(), options, false).map_err(Refusal::input)?;
+        feed.sort(&|| false).map_err(Refusal::input)?;
         let database = Arc::new(Postgres::new(dsns, mapping.statements.clone()).map_err(Refusal::input)?);
         let failed = |message: String| Refusal { bad_input: false, message };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -110,7 +111,7 @@ impl Driver {
             for brick in 0..bricks {
                 facts.push(database.facts(brick).await);
             }
-            (facts, open_sessions(&database, bricks, spec.sessions).await)
+            (facts, open_sessions(&database, &spec).await)
         });
         let sessions = sessions.map_err(|(brick, failure)| {
             let shown = database.shown(brick);
@@ -180,12 +181,12 @@ impl Driver {
 }
 
 /// Opens all sessions. A database that can't be reached is left out while another can; any other refusal is final.
-async fn open_sessions(database: &Arc<Postgres>, bricks: usize, count: u32) -> Result<Vec<Opened>, (usize, Failure)> {
-    let mut all = Vec::new();
+async fn open_sessions(database: &Arc<Postgres>, spec: &Spec) -> Result<Vec<Opened>, (usize, Failure)> {
+    let (mut all, bricks) = (Vec::new(), spec.to.len());
     for brick in 0..bricks {
         let mut sessions = Vec::new();
         let mut unreachable = None;
-        while unreachable.is_none() && sessions.len() < count as usize {
+        while unreachable.is_none() && sessions.len() < spec.sessions_of(brick) {
             match database.connect(brick).await {
                 Ok(session) => sessions.push(session),
                 Err(failure) if sessions.is_empty() && bricks > 1 && is_unreachable(&failure) => {
@@ -240,7 +241,7 @@ async fn conduct(
             shared.not_connected(brick, &failure);
             Vec::new()
         });
-        let missing = spec.sessions as usize - sessions.len();
+        let missing = spec.sessions_of(brick) - sessions.len();
         for session in sessions.into_iter().map(Some).chain((0..missing).map(|_| None)) {
             if session.is_some() {
                 shared.connected(brick, false);
@@ -305,7 +306,9 @@ async fn look_after(
             shared.tally().issuing_ended = true;
         }
         if all_issued && shared.tally().in_flight_all == 0 {
-            return ending.unwrap_or(("end of log", "done", String::new()));
+            let at_end =
+                shared.take_log_trouble().map_or(("end of log", "done", String::new()), |why| ("lost", "failed", why));
+            return ending.unwrap_or(at_end);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Duty: logs as one stream of calls in the order of time: several files merged, lines out of order put in order within
-//! a window, stamps of whole seconds spread inside their second. What could not be used is counted.
-//! Refusal: it holds no more than the window, and never stops at a bad line.
+//! a window, or sorted as a whole; stamps of whole seconds spread inside their second. What could not be used is counted.
+//! Refusal: it holds no more than the window, or a sort's memory, and never stops at a bad line.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::counts::Counts;
 use crate::format::{Entry, FieldNames, Format, Parsed, Parser};
 use crate::lines::{Lines, STDIN};
+use crate::look::is_within;
 use crate::mapping::{Call, Fnv, Mapping, Scratch};
+use crate::sorting::{HELD_BYTES, Sorted, Sorter};
 use crate::time::SECOND_NS;
 
 /// Calls that wait for their turn in the window; about 200 bytes each, so 60 MB at the most.
@@ -42,10 +44,25 @@ pub struct FeedOptions {
     pub share: Option<(u32, u32)>,
     pub from_ns: Option<i64>,
     pub until_ns: Option<i64>,
+    /// All calls are sorted before the first is given out.
+    pub sort: bool,
+    /// By log, first and last stamp of pieces that are left out, as a first look found them.
+    pub left_out: BTreeMap<String, Vec<(i64, i64)>>,
+    /// Stamps far from all others are replayed, too.
+    pub keep_outliers: bool,
+}
+
+impl FeedOptions {
+    /// Not between `--from` and `--until`.
+    #[inline]
+    pub fn is_outside(&self, at_ns: i64) -> bool {
+        self.from_ns.is_some_and(|from| at_ns < from) || self.until_ns.is_some_and(|until| at_ns >= until)
+    }
 }
 
 struct LogFile {
     path: String,
+    left_out: Vec<(i64, i64)>,
     lines: Lines,
     parser: Parser,
     line_number: u64,
@@ -59,6 +76,8 @@ struct LogFile {
 struct Second {
     whole: Vec<Call>,
     exact: Vec<Call>,
+    /// Of the exact ones, those whose own second had gone by.
+    late: usize,
 }
 
 pub struct Feed {
@@ -69,6 +88,12 @@ pub struct Feed {
     pending: usize,
     given_out_s: i64,
     scratch: Scratch,
+    sorter: Option<Sorter>,
+    sorted: Option<Sorted>,
+    /// The first call of the next second.
+    ahead: Option<(Call, bool)>,
+    /// Why a sort could not go on: its directory is full, or may not be written.
+    pub trouble: Option<String>,
     pub counts: Counts,
 }
 
@@ -83,16 +108,75 @@ impl Feed {
         let open = |path: &String| {
             let parser = Parser::new(options.format, &options.fields);
             let lines = Lines::open(path)?;
-            Ok(LogFile { path: path.clone(), lines, parser, line_number: 0, seen_ns: i64::MIN, is_done: false })
+            let left_out = options.left_out.get(path).cloned().unwrap_or_default();
+            Ok(LogFile {
+                path: path.clone(),
+                left_out,
+                lines,
+                parser,
+                line_number: 0,
+                seen_ns: i64::MIN,
+                is_done: false,
+            })
         };
         let files = options.logs.iter().map(open).collect::<Result<Vec<_>, String>>()?;
         let counts = Counts::new(&mapping, with_details);
         let (seconds, scratch) = (BTreeMap::new(), Scratch::default());
-        Ok(Feed { mapping, options, files, seconds, pending: 0, given_out_s: i64::MIN, scratch, counts })
+        let sorter = options.sort.then(|| Sorter::new(HELD_BYTES));
+        Ok(Feed {
+            mapping,
+            options,
+            files,
+            seconds,
+            pending: 0,
+            given_out_s: i64::MIN,
+            scratch,
+            sorter,
+            sorted: None,
+            ahead: None,
+            trouble: None,
+            counts,
+        })
+    }
+
+    /// Reads and sorts all logs where that is asked for; without it, they are read as calls are taken.
+    pub fn sort(&mut self, is_stopped: &dyn Fn() -> bool) -> Result<(), String> {
+        if self.sorter.is_none() {
+            return Ok(());
+        }
+        for number in 0..self.files.len() {
+            // In the order in which they were named: calls of equal stamps keep it.
+            while !self.files[number].is_done && self.trouble.is_none() && !is_stopped() {
+                self.turn(number);
+            }
+        }
+        if let Some(trouble) = self.trouble.take() {
+            return Err(trouble);
+        }
+        self.sorted = self.sorter.take().map(Sorter::finish).transpose()?;
+        Ok(())
+    }
+
+    /// The same logs once more.
+    pub fn again(mut self) -> Result<Feed, String> {
+        match &mut self.sorted {
+            Some(sorted) => {
+                sorted.rewind()?;
+                self.ahead = None;
+                Ok(self)
+            }
+            None => Feed::open(self.mapping, self.options, false),
+        }
     }
 
     /// Appends calls in their order; false when there are no more.
     pub fn next(&mut self, out: &mut Vec<Call>) -> bool {
+        if self.sorted.is_some() {
+            return self.next_second(out).unwrap_or_else(|trouble| {
+                self.trouble = Some(trouble);
+                false
+            });
+        }
         let before = out.len();
         while out.len() == before {
             // The file that lags behind goes first, so that the others wait in their files and not in memory.
@@ -115,6 +199,25 @@ impl Feed {
         true
     }
 
+    /// Of sorted calls, those of one second.
+    fn next_second(&mut self, out: &mut Vec<Call>) -> Result<bool, String> {
+        let Some(sorted) = &mut self.sorted else { return Ok(false) };
+        let mut found = Second::default();
+        let mut second = None;
+        while let Some((call, is_whole)) = self.ahead.take().map_or_else(|| sorted.next(), |ahead| Ok(Some(ahead)))? {
+            let its = call.at_ns.div_euclid(SECOND_NS);
+            if *second.get_or_insert(its) != its {
+                self.ahead = Some((call, is_whole));
+                break;
+            }
+            (if is_whole { &mut found.whole } else { &mut found.exact }).push(call);
+        }
+        let Some(second) = second else { return Ok(false) };
+        self.counts.second(second, found.whole.len() + found.exact.len(), 0);
+        spread(second, found, self.options.seed, out);
+        Ok(true)
+    }
+
     /// Gives out all seconds before `until_s`; says whether there were any.
     fn give_out(&mut self, until_s: i64, out: &mut Vec<Call>) -> bool {
         let before = out.len();
@@ -125,7 +228,7 @@ impl Feed {
             let (second, found) = first.remove_entry();
             self.given_out_s = second;
             self.pending -= found.whole.len() + found.exact.len();
-            self.counts.second(second, found.whole.len() + found.exact.len());
+            self.counts.second(second, found.whole.len() + found.exact.len(), found.late);
             spread(second, found, self.options.seed, out);
         }
         out.len() > before
@@ -153,8 +256,14 @@ impl Feed {
                 pending: &mut self.pending,
                 given_out_s: self.given_out_s,
                 scratch: &mut self.scratch,
+                sorter: self.sorter.as_mut(),
+                trouble: &mut self.trouble,
             };
             match file.parser.line(line) {
+                Parsed::Entry(entry) if is_within(&file.left_out, entry.stamp.at_ns) => {
+                    place.counts.lines += u64::from(counts_lines);
+                    place.counts.outliers += u64::from(counts_lines);
+                }
                 Parsed::Entry(entry) => place.entry(&entry, &mut file.seen_ns),
                 Parsed::Nothing => place.counts.lines += u64::from(counts_lines),
                 Parsed::Bad(why) if counts_lines => place.counts.bad(&file.path, file.line_number, why, line),
@@ -174,6 +283,8 @@ struct Placed<'f> {
     pending: &'f mut usize,
     given_out_s: i64,
     scratch: &'f mut Scratch,
+    sorter: Option<&'f mut Sorter>,
+    trouble: &'f mut Option<String>,
 }
 
 impl Placed<'_> {
@@ -183,9 +294,7 @@ impl Placed<'_> {
         let at_ns = entry.stamp.at_ns;
         let is_back = at_ns < *seen_ns;
         *seen_ns = at_ns.max(*seen_ns);
-        let outside = self.options.from_ns.is_some_and(|from| at_ns < from)
-            || self.options.until_ns.is_some_and(|until| at_ns >= until);
-        if outside {
+        if self.options.is_outside(at_ns) {
             self.counts.outside += u64::from(self.counts_lines);
             return;
         }
@@ -199,11 +308,17 @@ impl Placed<'_> {
         self.counts.entry(entry, session);
         let mut call = match self.mapping.call(entry, session, self.scratch) {
             Ok(call) => call,
-            Err(reason) => return self.counts.unmapped(reason, entry.path),
+            Err(reason) => return self.counts.unmapped(reason, entry),
         };
         self.counts.mapped(self.mapping, &call);
-        let mut second = at_ns.div_euclid(SECOND_NS);
         let mut is_whole = entry.stamp.whole_second;
+        if let Some(sorter) = self.sorter {
+            if let Err(trouble) = sorter.push(&call, is_whole) {
+                self.trouble.get_or_insert(trouble);
+            }
+            return;
+        }
+        let mut second = at_ns.div_euclid(SECOND_NS);
         if second <= self.given_out_s {
             // Its time has gone by: it comes as soon as it still can.
             self.counts.late += 1;
@@ -213,6 +328,7 @@ impl Placed<'_> {
         }
         *self.pending += 1;
         let kept = self.seconds.entry(second).or_default();
+        kept.late += usize::from(at_ns != call.at_ns);
         (if is_whole { &mut kept.whole } else { &mut kept.exact }).push(call);
     }
 }

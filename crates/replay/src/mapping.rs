@@ -27,10 +27,12 @@ pub struct Call {
 }
 
 /// Why a request becomes no call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unmapped {
-    /// No path of the mapping is like it, or its method is another.
+    /// No path of the mapping is like it.
     Path,
+    /// Its path is mapped, with these methods and not with its own.
+    Method { taken: Vec<String> },
     /// A page was found, but one of its parameters (call and place) is missing or not of its type.
     Parameter { call: u16, parameter: u16 },
 }
@@ -118,12 +120,10 @@ impl Mapping {
         lower.extend(path.iter().map(u8::to_ascii_lowercase));
         let mut reason = Unmapped::Path;
         let mut captures = Captures::default();
+        let takes = |page: &Page| page.methods.iter().any(|m| m.eq_ignore_ascii_case(entry.method));
         for &number in self.paths.candidates(lower) {
             let page = &self.calls[usize::from(number)];
-            if !page.methods.iter().any(|m| m.eq_ignore_ascii_case(entry.method)) {
-                continue;
-            }
-            if !self.paths.matches(number, path, lower, &mut captures) {
+            if !takes(page) || !self.paths.matches(number, path, lower, &mut captures) {
                 continue;
             }
             match page.read(entry.query, path, &captures, values, decode) {
@@ -133,6 +133,20 @@ impl Mapping {
                         reason = Unmapped::Parameter { call: number, parameter };
                     }
                 }
+            }
+        }
+        if reason == Unmapped::Path {
+            let mut taken = Vec::new();
+            for &number in self.paths.candidates(lower) {
+                if self.paths.matches(number, path, lower, &mut captures) {
+                    let methods = &self.calls[usize::from(number)].methods;
+                    taken.extend(methods.iter().map(|m| String::from_utf8_lossy(m).to_ascii_uppercase()));
+                }
+            }
+            taken.sort();
+            taken.dedup();
+            if !taken.is_empty() {
+                reason = Unmapped::Method { taken };
             }
         }
         Err(reason)

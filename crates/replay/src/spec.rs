@@ -1,11 +1,14 @@
 //! Duty: what a driver is told to do, as JSON. Refusal: nothing is opened; what cannot be is said in one line.
 
+use std::collections::BTreeMap;
+
 use pace::Speed;
 use plan::Arrivals;
 use serde::Deserialize;
 
 use crate::feed::{FeedOptions, SessionKey};
 use crate::format::{FieldNames, Format, parse_field};
+use crate::look::Look;
 use crate::time;
 
 /// Everything that a driver needs. Passwords are in `to`, so it is never shown and never kept.
@@ -44,9 +47,20 @@ pub struct Spec {
     pub to: Vec<String>,
     #[serde(default)]
     pub pace: PaceSpec,
-    /// Sessions with each database, and so calls in flight at the most.
+    /// Sessions of this driver with all its databases, and so calls in flight at the most.
     #[serde(default = "twenty")]
     pub sessions: u32,
+    /// Whether calls are sorted before the first is sent.
+    #[serde(default)]
+    pub sort: Sort,
+    /// By log, pieces of stamps that a first look left out.
+    #[serde(default)]
+    pub left_out: BTreeMap<String, Vec<(i64, i64)>>,
+    #[serde(default)]
+    pub keep_outliers: bool,
+    /// The logs have been read already, for a replay of the same logs at another pace.
+    #[serde(default)]
+    pub is_looked_at: bool,
     #[serde(default)]
     pub duration_ns: Option<u64>,
     /// Begins with the logs again when they are at their end.
@@ -75,6 +89,22 @@ pub enum PaceSpec {
     Poisson {
         rate_per_s: f64,
     },
+}
+
+/// When calls are sorted as a whole: where a first look finds lines further out of order than the window, or always.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sort {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+impl Sort {
+    pub fn after(self, look: &Look) -> bool {
+        self == Sort::Always || (self == Sort::Auto && look.beyond_window > 0)
+    }
 }
 
 /// A pace that has been read.
@@ -140,7 +170,18 @@ impl Spec {
             share: (self.share && self.drivers > 1).then_some((self.driver, self.drivers)),
             from_ns: instant(&self.from)?,
             until_ns: instant(&self.until)?,
+            sort: self.sort == Sort::Always,
+            left_out: self.left_out.clone(),
+            keep_outliers: self.keep_outliers,
         })
+    }
+
+    /// Each database has its equal share of the sessions, so that one that hangs takes none of the others'. What is
+    /// left over goes round by driver.
+    pub fn sessions_of(&self, brick: usize) -> usize {
+        let (sessions, bricks) = (self.sessions as usize, self.to.len().max(1));
+        let place = (brick + self.driver as usize) % bricks;
+        sessions / bricks + usize::from(place < sessions % bricks)
     }
 
     pub fn pace(&self) -> Result<Pace, String> {
@@ -161,6 +202,10 @@ impl Spec {
     pub fn check(&self) -> Result<(), String> {
         if !(1..=SESSIONS_MAX).contains(&self.sessions) {
             return Err(format!("{} sessions; between 1 and {SESSIONS_MAX} a driver", self.sessions));
+        }
+        if (self.sessions as usize) < self.to.len() {
+            let (sessions, bricks) = (self.sessions, self.to.len());
+            return Err(format!("--sessions {sessions}: each of {bricks} databases needs one; give at least {bricks}"));
         }
         if self.drivers == 0 || self.driver >= self.drivers {
             return Err("at least one driver".into());

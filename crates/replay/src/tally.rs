@@ -144,6 +144,10 @@ impl Tally {
     #[inline]
     pub fn submitted(&mut self, stream: usize, now_ns: u64) {
         self.tick(now_ns);
+        let brick = stream % self.bricks;
+        if !self.is_waited_for(brick) {
+            self.absence.is_there(brick, now_ns, !self.drain, true);
+        }
         self.in_flight_all += 1;
         self.in_flight[stream] += 1;
         let depth = self.in_flight[stream];
@@ -154,6 +158,7 @@ impl Tally {
     #[inline]
     pub fn succeeded(&mut self, stream: usize, times: Times, answer: Answer, call: &Call) {
         self.ended(stream, times.ended_ns);
+        self.answered(stream, times.ended_ns);
         let service_ns = times.ended_ns.saturating_sub(times.submitted_ns);
         let response_ns = times.ended_ns.saturating_sub(times.due_ns);
         let lag_ns = times.submitted_ns.saturating_sub(times.ready_ns);
@@ -197,6 +202,9 @@ impl Tally {
 
     pub fn failed(&mut self, stream: usize, now_ns: u64, failure: &Failure) {
         self.ended(stream, now_ns);
+        if !matches!(failure.sqlstate.as_str(), Failure::LOST | Failure::UNREACHABLE) {
+            self.answered(stream, now_ns);
+        }
         self.cells[stream].get_or_insert_default().errors += 1;
         self.sums.errors += 1;
         *self.sums.errors_by_state.entry(failure.sqlstate.clone()).or_default() += 1;
@@ -224,6 +232,19 @@ impl Tally {
         self.last_end_ns = self.last_end_ns.max(now_ns);
     }
 
+    #[inline]
+    fn answered(&mut self, stream: usize, now_ns: u64) {
+        let brick = stream % self.bricks;
+        let is_waited_for = self.is_waited_for(brick);
+        self.absence.is_there(brick, now_ns, !self.drain, is_waited_for);
+    }
+
+    /// Whether it has calls to answer.
+    #[inline]
+    fn is_waited_for(&self, brick: usize) -> bool {
+        self.in_flight.iter().skip(brick).step_by(self.bricks).any(|n| *n > 0)
+    }
+
     /// A database has no connection any more.
     pub fn is_away(&mut self, brick: usize, now_ns: u64) {
         self.tick(now_ns);
@@ -239,7 +260,7 @@ impl Tally {
 
     /// Nothing waits for a database any more; what it still carries is its last.
     pub fn has_served(&mut self, brick: usize, now_ns: u64) {
-        if self.in_flight.iter().skip(brick).step_by(self.bricks).all(|n| *n == 0) {
+        if !self.is_waited_for(brick) {
             self.tick(now_ns);
             self.absence.advance(now_ns, !self.drain);
             self.absence.has_served(brick);

@@ -2,14 +2,18 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use proptest::prelude::*;
+use replay::counts::Document;
 use replay::explain::explain;
 use replay::feed::{Feed, FeedOptions, SessionKey, probe};
 use replay::format::{FieldNames, Format, Parsed, Parser};
+use replay::look::look;
 use replay::mapping::{Call, Mapping};
+use replay::spec::Sort;
 
 const MAPPING: &str = r#"
 [[call]]
@@ -53,9 +57,14 @@ fn options(logs: Vec<String>) -> FeedOptions {
 fn calls(options: &FeedOptions) -> (Vec<Call>, Feed) {
     let mapping = Arc::new(Mapping::from_toml(MAPPING, 1).unwrap());
     let mut feed = Feed::open(mapping, options.clone(), true).unwrap();
+    feed.sort(&|| false).unwrap();
     let mut found = Vec::new();
     while feed.next(&mut found) {}
     (found, feed)
+}
+
+fn explained(options: FeedOptions) -> Document {
+    explain(MAPPING, 1, options, &|look| Sort::Auto.after(look), &AtomicBool::new(false)).unwrap().0
 }
 
 fn numbers(calls: &[Call]) -> Vec<String> {
@@ -105,6 +114,90 @@ fn lines_out_of_order_are_put_in_order_within_the_window() {
     assert!(found.is_sorted_by_key(|c| c.at_ns) && found.len() == 8 + 2968 + 1);
 }
 
+/// Two servers' logs one after the other, then interleaved: in disorder by an hour. coreutils' sort says what is right.
+#[test]
+fn logs_in_disorder_are_sorted_as_sort_does() {
+    let folder = Folder::new("sorted");
+    let mut random = pace::SplitMix::new(3);
+    let mut lines: Vec<String> = Vec::new();
+    for x in 0..4_000u32 {
+        let second = if x < 3_000 { x % 1_500 } else { (random.next() % 3_600) as u32 };
+        lines.push(format!("2003-06-02 10:{:02}:{:02} /tile.ashx X={x}", second / 60 % 60, second % 60));
+    }
+    let fields = "#Fields: date time cs-uri-stem cs-uri-query\n";
+    let (first, second) = lines.split_at(2_500);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(format!("{fields}{}\n", first.join("\n")).as_bytes()).unwrap();
+    let zstd = zstd::encode_all(format!("{fields}{}\n", second.join("\n")).as_bytes(), 1).unwrap();
+    let logs = vec![folder.log("a.log.gz", &gzip.finish().unwrap()), folder.log("b.log.zst", &zstd)];
+
+    let plain = folder.log("plain", (lines.join("\n") + "\n").as_bytes());
+    let sort = Command::new("sort").args(["-s", "-k1,2", &plain]).env("LC_ALL", "C").output().unwrap();
+    assert!(sort.status.success());
+    let wanted: Vec<String> =
+        String::from_utf8(sort.stdout).unwrap().lines().map(|l| l.split("X=").nth(1).unwrap().into()).collect();
+
+    let found = look(&options(logs.clone()), &AtomicBool::new(false)).unwrap();
+    assert!(found.beyond_window > 1_000 && found.disorder_ns > 600 * 1_000_000_000, "{found:?}");
+    assert!(Sort::Auto.after(&found) && !Sort::Never.after(&found));
+    let (sorted, feed) = calls(&FeedOptions { sort: true, ..options(logs.clone()) });
+    assert_eq!(numbers(&sorted), wanted);
+    assert_eq!(feed.counts.late, 0);
+    assert!(sorted.is_sorted_by_key(|c| c.at_ns));
+    // The same logs again, as a fire hose may want them.
+    let mut again = feed.again().unwrap();
+    let mut more = Vec::new();
+    while again.next(&mut more) {}
+    assert_eq!(more, sorted);
+    // Unsorted, late calls come in bursts that the log does not have, and are counted.
+    let (_, feed) = calls(&options(vec![plain_with(&folder, fields, &lines)]));
+    let told = feed.counts.document(&Mapping::from_toml(MAPPING, 1).unwrap());
+    assert!(told.late > 1_000 && told.late_burst_calls > 100, "{} {}", told.late, told.late_burst_calls);
+    assert_eq!(explained(options(logs)).late, 0);
+}
+
+fn plain_with(folder: &Folder, fields: &str, lines: &[String]) -> String {
+    folder.log("c.log", format!("{fields}{}\n", lines.join("\n")).as_bytes())
+}
+
+#[test]
+fn a_stamp_of_1970_is_named_and_left_out() {
+    let folder = Folder::new("outlier");
+    let mut lines: Vec<String> =
+        (0..300).map(|x| format!("2003-06-02 10:{:02}:{:02} /tile.ashx X={x}", x / 60, x % 60)).collect();
+    lines.insert(100, "1970-01-01 00:00:07 /tile.ashx X=1970".into());
+    lines.insert(200, "2150-01-01 00:00:07 /tile.ashx X=2150".into());
+    let log =
+        folder.log("a.log", format!("#Fields: date time cs-uri-stem cs-uri-query\n{}\n", lines.join("\n")).as_bytes());
+    let options = options(vec![log.clone()]);
+    let found = look(&options, &AtomicBool::new(false)).unwrap();
+    assert_eq!(found.outliers.iter().map(|o| (o.line, o.requests)).collect::<Vec<_>>(), [(102, 1), (202, 1)]);
+    assert_eq!((found.outliers[0].first_ns, found.first_ns), (7_000_000_000, Some(1_054_548_000_000_000_000)));
+    assert_eq!((found.beyond_window, found.disorder_ns), (0, 0), "without them the log is in order");
+    let (kept, feed) = calls(&FeedOptions { left_out: found.left_out, ..options.clone() });
+    assert_eq!((kept.len(), feed.counts.outliers, feed.counts.lines), (300, 2, 303));
+    let whole = look(&FeedOptions { keep_outliers: true, ..options.clone() }, &AtomicBool::new(false)).unwrap();
+    assert_eq!((whole.outliers.len(), whole.first_ns), (0, Some(7_000_000_000)));
+    // Whoever says from when on has left it out already.
+    let later = FeedOptions { from_ns: Some(1_000_000_000_000_000_000), ..options };
+    assert_eq!(look(&later, &AtomicBool::new(false)).unwrap().outliers.len(), 1);
+}
+
+#[test]
+fn a_request_of_another_method_is_told_with_the_one_that_is_mapped() {
+    let folder = Folder::new("method");
+    let text = "#Fields: date time cs-method cs-uri-stem cs-uri-query\n2003-06-02 10:00:00 POST /famous.aspx -\n\
+                2003-06-02 10:00:01 POST /famous.aspx -\n2003-06-02 10:00:02 GET /famous.aspx -\n\
+                2003-06-02 10:00:02 POST /login -\n";
+    let told = explained(options(vec![folder.log("a.log", text.as_bytes())]));
+    let paths: Vec<_> = told
+        .unmatched_paths
+        .iter()
+        .map(|p| (p.method.as_str(), p.path.as_str(), p.requests, &p.mapped_methods[..]))
+        .collect();
+    assert_eq!(paths, [("POST", "/famous.aspx", 2, &["GET".to_string()][..]), ("POST", "/login", 1, &[])]);
+}
+
 #[test]
 fn whole_seconds_are_spread_evenly_and_alike_for_a_seed() {
     let folder = Folder::new("spread");
@@ -139,7 +232,7 @@ fn bad_lines_are_counted_and_sampled_and_coverage_is_told() {
     text.extend(b"2003-06-02 11:00:02 /tile.ashx X=abc a\n");
     text.extend(b"garbage\n\x00\xFF\xFE\n2003-99-02 11:00:02 /tile.ashx X=1 a\n");
     let log = folder.log("a.log", &text);
-    let told = explain(MAPPING, 1, options(vec![log]), &AtomicBool::new(false)).unwrap();
+    let told = explained(options(vec![log]));
     assert_eq!((told.lines, told.requests, told.calls, told.bad_lines), (104, 100, 97, 3));
     assert_eq!(told.covered_share, Some(0.97));
     assert_eq!(

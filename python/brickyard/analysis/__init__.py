@@ -4,7 +4,16 @@ Refusal: nothing is read from or written to anywhere.
 """
 
 from brickyard.analysis.characterization import Cell, RankedCell, cell_of, characterization, is_graph
-from brickyard.analysis.latency import PERCENTILES, Latency, latency, latency_of, merge, percentile_name
+from brickyard.analysis.latency import (
+    PERCENTILES,
+    Latency,
+    Peak,
+    events_beyond,
+    latency,
+    latency_of,
+    merge,
+    percentile_name,
+)
 from brickyard.analysis.series import HeatCell, Point, heat_map, lay_out, throughput
 from brickyard.analysis.tools import ToolFigure, tool_document, tool_figures, tool_of
 from brickyard.analysis.totals import (
@@ -22,6 +31,7 @@ __all__ = [
     "Cell",
     "HeatCell",
     "Latency",
+    "Peak",
     "PhaseRate",
     "Point",
     "RankedCell",
@@ -29,6 +39,7 @@ __all__ = [
     "Totals",
     "cell_of",
     "characterization",
+    "events_beyond",
     "full_stream_name",
     "heat_map",
     "is_graph",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from brickyard.analysis.latency import PERCENTILES, Latency, percentile_name
+from brickyard.analysis.latency import FEW_EVENTS, PERCENTILES, Latency, percentile_name
 from brickyard.analysis.totals import Totals
 from brickyard.store import CHAIN, CHAINS, FRAME, METADATA
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, three_digits
@@ -61,5 +61,10 @@ def chains_title(operations: Iterable[str]) -> str:
 def latency_cells(figures: Latency | None) -> list[str]:
     if figures is None:
         return [DASH] * len(LATENCY_COLUMNS)
-    values = [figures.percentiles[percentile_name(p)] for p in PERCENTILES]
-    return [format_ns(value) for value in (figures.mean_ns, *values, figures.max_ns)]
+    shown = [percentile_cell(figures, percentile_name(p)) for p in PERCENTILES]
+    return [format_ns(figures.mean_ns), *shown, format_ns(figures.max_ns)]
+
+
+def percentile_cell(figures: Latency, name: str) -> str:
+    """With a mark where the samples beyond come from one or two events."""
+    return format_ns(figures.percentiles[name]) + (FEW_EVENTS if name in figures.few_events else "")

@@ -45,6 +45,8 @@ def cell_of(record: Record) -> Cell | None:
     if len(phases) != 1 or len(phases[0]["stream"]) != 1:
         return None
     stream = phases[0]["stream"][0]
+    if "operations" not in stream:
+        return None  # a page of a replay
     operations = [name for name, share in stream["operations"].items() if share > 0]
     address = stream["address"]["kind"]
     rows = totals(record)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from brickyard import _core
 from brickyard.analysis.batches import noise_within
 from brickyard.analysis.differing import load_hash
-from brickyard.analysis.figures import FIGURES, Figure, percentile_of_all
+from brickyard.analysis.figures import FIGURES, Figure, figure_of, percentile_of_all
 from brickyard.analysis.latency import Latency, together
 from brickyard.analysis.samples import CONFIDENCE, Difference, Sample, difference, in_family, sample
 from brickyard.analysis.totals import Totals, totals
@@ -119,7 +119,8 @@ def compare(
     changes: list[Change] = []
     for name in both:
         for figure in (FIGURES[n] for n in names):
-            change = _change(name, figure, one[name], other[name], confidence)
+            asked = figure_of(figure, one[name].found[0][1].operation)
+            change = _change(name, asked, one[name], other[name], confidence)
             if change is not None:
                 changes.append(change)
     errors = [

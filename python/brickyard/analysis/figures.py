@@ -8,7 +8,7 @@ Refusal: phases are never mixed; whoever has several must say which one is meant
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from brickyard.analysis.condition import condition_check
 from brickyard.analysis.latency import Latency, together
@@ -86,6 +86,16 @@ def _times() -> list[Figure]:
             ("max", ""),
         )
     ]
+
+
+RATES_BY_OPERATION = {"call": "calls/s", "load": "tiles/s"}
+"""What is no request at an offset has a rate of its own name."""
+
+
+def figure_of(figure: Figure, operation: str) -> Figure:
+    """A figure as it is called for an operation: nobody's calls are IOPS."""
+    title = RATES_BY_OPERATION.get(operation)
+    return replace(figure, title=title) if title and figure.name == "iops" else figure
 
 
 _FIGURES = (

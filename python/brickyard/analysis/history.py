@@ -18,7 +18,7 @@ from statistics import fmean, median
 
 from brickyard.analysis.comparison import record_name
 from brickyard.analysis.differing import Differing, differing_between, load_hash
-from brickyard.analysis.figures import FIGURES, Figure, measured
+from brickyard.analysis.figures import FIGURES, Figure, figure_of, measured
 from brickyard.analysis.samples import CONFIDENCE, welch
 from brickyard.store import Record
 
@@ -71,7 +71,7 @@ def histories(records: Sequence[Record], figure: str, *, confidence: float = CON
                 parts = (item.part.phase, item.part.stream, item.part.operation)
                 key = (*record_name(record), *parts, load_hash(record))
                 groups.setdefault(key, []).append((record, item.value))
-    return [_history(key, FIGURES[figure], found, confidence) for key, found in groups.items()]
+    return [_history(key, figure_of(FIGURES[figure], key[-2]), found, confidence) for key, found in groups.items()]
 
 
 def _history(key: tuple[str, ...], figure: Figure, found: list[tuple[Record, float]], confidence: float) -> History:

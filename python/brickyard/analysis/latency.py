@@ -1,27 +1,79 @@
 """Duty: latency figures out of histograms. Histograms are merged; percentiles are never averaged.
 
-Refusal: no percentile that rests on fewer than ten samples beyond it.
+Refusal: no percentile that rests on fewer than ten samples beyond it. One whose samples come from one or two events is
+marked: a stall that held up all 64 requests in flight is one event, and 64 samples tell no more of it than one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from brickyard import _core
 from brickyard.store import Interval
 
 PERCENTILES = (50.0, 90.0, 99.0, 99.9, 99.99)
 MIN_SAMPLES_BEYOND = 10  # with fewer, the figure is the luck of a few requests
+MIN_EVENTS_BEYOND = 3
+"""With fewer, one event more or less changes how often such latencies are by a half or more."""
+BUCKET_ERROR = 0.008
+"""A value that comes out of a histogram of two digits is at most this far from that of the request."""
+MERGED_AT_ONCE = 64
+"""Histogram texts held in memory while many are merged; each takes a few KiB."""
+FEW_EVENTS = "*"
+FEW_EVENTS_WORDS = f"{FEW_EVENTS}: the samples beyond that percentile come from one or two events, such as one stall"
 
 
 def percentile_name(percentile: float) -> str:
     return f"p{percentile:g}"
 
 
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The slowest request of an interval that had any."""
+
+    start_ns: int
+    end_ns: int
+    max_ns: int
+    requests: int
+
+
+def events_beyond(peaks: Iterable[Peak], value_ns: int) -> int:
+    """Events that requests of `value_ns` or more come from, counted by the intervals that they ended in.
+
+    All that ended in one interval counts as one event, and so do neighbouring intervals where the slowest request of
+    the later one began before the former one ended: a stall that outlasts an interval. Two events in one interval are
+    counted as one, so this is a lower bound. (Runs declustering of exceedances: Coles, An Introduction to Statistical
+    Modeling of Extreme Values, 2001, 5.3.2.)
+    """
+    events, until_ns = 0, -math.inf
+    least_ns = value_ns * (1 - BUCKET_ERROR)
+    for peak in sorted((p for p in peaks if p.max_ns >= least_ns), key=lambda p: p.start_ns):
+        outlasts = peak.max_ns >= peak.end_ns - peak.start_ns
+        began_ns = peak.start_ns - peak.max_ns if outlasts else peak.start_ns
+        events += began_ns >= until_ns
+        until_ns = max(until_ns, peak.end_ns)
+    return events
+
+
+def is_of_few_events(peaks: Sequence[Peak], percentile: float, value_ns: int) -> bool:
+    """Whether what lies beyond a percentile comes from fewer events than `MIN_EVENTS_BEYOND`.
+
+    Where even samples that were spread evenly would fall into fewer intervals, that number is asked for instead: a run
+    of one interval cannot tell events apart.
+    """
+    share = (100 - percentile) / 100
+    evenly = int(sum(min(1.0, peak.requests * share) for peak in peaks) + 1e-9)
+    return events_beyond(peaks, value_ns) < min(MIN_EVENTS_BEYOND, evenly)
+
+
 @dataclass(frozen=True)
 class Latency:
-    """Figures of one measure. `percentiles` goes by name (`p99.9`); None where too few samples lie beyond."""
+    """Figures of one measure. `percentiles` goes by name (`p99.9`); None where too few samples lie beyond.
+
+    `few_events` names those whose samples beyond come from one or two events; empty also where no intervals are known.
+    """
 
     count: int
     mean_ns: float
@@ -29,6 +81,8 @@ class Latency:
     max_ns: int
     percentiles: dict[str, int | None]
     histogram: str
+    few_events: frozenset[str] = frozenset()
+    peaks: tuple[Peak, ...] = field(default=(), repr=False)
 
 
 def is_supported(count: int, percentile: float) -> bool:
@@ -43,11 +97,16 @@ def least_count(percentile: float) -> int:
 
 
 def merge(histograms: Iterable[str]) -> str | None:
-    """One histogram out of several; None where there is nothing in them."""
-    items = [item for item in histograms if item]
-    if not items:
+    """One histogram out of several, of which few are held at a time; None where there is nothing in them."""
+    held: list[str] = []
+    for item in histograms:
+        if item:
+            held.append(item)
+        if len(held) == MERGED_AT_ONCE:
+            held = [_core.histogram_merge(held)]
+    if not held:
         return None
-    return items[0] if len(items) == 1 else _core.histogram_merge(items)
+    return held[0] if len(held) == 1 else _core.histogram_merge(held)
 
 
 def latency(histogram: str | None) -> Latency | None:
@@ -72,7 +131,19 @@ def latency(histogram: str | None) -> Latency | None:
 
 def latency_of(intervals: Iterable[Interval]) -> Latency | None:
     rows = list(intervals)
-    return with_max(latency(merge(row.histogram for row in rows)), max((row.max_ns for row in rows), default=0))
+    found = with_max(latency(merge(row.histogram for row in rows)), max((row.max_ns for row in rows), default=0))
+    peaks = tuple(Peak(row.start_ns, row.end_ns, row.max_ns, row.requests) for row in rows if row.histograms)
+    return None if found is None else _with_events(found, peaks)
+
+
+def _with_events(figures: Latency, peaks: tuple[Peak, ...]) -> Latency:
+    few = {
+        name
+        for percentile in PERCENTILES
+        if (value := figures.percentiles[name := percentile_name(percentile)]) is not None
+        and is_of_few_events(peaks, percentile, value)
+    }
+    return replace(figures, few_events=frozenset(few), peaks=peaks)
 
 
 def with_max(figures: Latency | None, max_ns: int) -> Latency | None:
@@ -88,4 +159,7 @@ def together(figures: Iterable[Latency]) -> Latency | None:
     found = list(figures)
     if len(found) <= 1:
         return found[0] if found else None
-    return with_max(latency(merge(item.histogram for item in found)), max(item.max_ns for item in found))
+    whole = with_max(latency(merge(item.histogram for item in found)), max(item.max_ns for item in found))
+    # What ended in the same interval of several streams is one event; of runs, whose clocks begin alike, as well: too
+    # few events are said rather than too many.
+    return None if whole is None else _with_events(whole, tuple(peak for item in found for peak in item.peaks))

@@ -7,6 +7,7 @@ from brickyard.analysis.replay_disks import disk_total
 from brickyard.analysis.replay_head_room import head_room, spoilt, within
 from brickyard.analysis.replay_pages import bricks, error_rows, late_document, page_document, pages
 from brickyard.analysis.replay_runs import by_pace, calls_per_s, driver_rates, log_counts
+from brickyard.analysis.replay_served import served
 from brickyard.store import Json, Record
 
 
@@ -24,6 +25,7 @@ def replay_document(records: list[Record], limit: Limit | None = None) -> Json:
                 "errors_by_sqlstate": {state: int(count.replace(",", "")) for state, _, count in error_rows(group)},
                 "late": late_document(group),
                 "disk": disk_total(group[0]),
+                "served": served(group).document(),
                 "logs": log_counts(group[0]),
             }
             for name, group in by_pace(records).items()

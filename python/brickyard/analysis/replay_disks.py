@@ -71,7 +71,7 @@ def _nearest(disks: list[Json], at_s: float) -> Json | None:
 
 def disk_course(record: Record) -> list[Json]:
     """What the devices below the servers did between two samples: requests, bytes, queue, service and busy share."""
-    devices = _target_devices(record)
+    devices = target_devices(watched_targets(record))
     if not devices:
         return []
     series = [device["series"] for device in devices]
@@ -87,21 +87,21 @@ def disk_course(record: Record) -> list[Json]:
 
 def disk_total(record: Record) -> Json | None:
     """The same over the whole run."""
-    deltas = [device["delta"] for device in _target_devices(record) if device.get("delta")]
-    watched = dig_watch(record)
+    watched = watched_targets(record)
+    deltas = [device["delta"] for device in target_devices(watched) if device.get("delta")]
     if not deltas or not watched:
         return None
     return _disk(deltas, int(watched[0].get("duration_ns") or 0))
 
 
-def dig_watch(record: Record) -> list[Json]:
+def watched_targets(record: Record) -> list[Json]:
     return [item for item in (record.info.watch or {}).get("targets", []) if item]
 
 
-def _target_devices(record: Record) -> list[Json]:
+def target_devices(watched: list[Json]) -> list[Json]:
     """The devices that the servers' file systems lie on, each once."""
     found: dict[str, Json] = {}
-    for item in dig_watch(record):
+    for item in watched:
         for number, device in (item.get("devices") or {}).items():
             if "target" in device["roles"]:
                 found.setdefault(number, device)
@@ -143,11 +143,11 @@ def disk_cells(disk: Json | None) -> list[str]:
     ]
 
 
-COURSE_COLUMNS = ["second", "calls/s", "mean", "max", "errors"]
+COURSE_COLUMNS = ["second", "calls/s", "mean", "max", "disk reads/s", "errors"]
 
 
 def cold_rows(record: Record) -> list[list[str]]:
-    """The first seconds one by one, and all that came after them."""
+    """The first seconds one by one, and all that came after them; what the disks read tells cold from warm."""
     seconds = course(record)
     first, rest = seconds[:COLD_S], seconds[COLD_S:]
     rows = [_second_row(f"{s.start_s:.0f} to {s.start_s + s.length_s:.3g}", [s]) for s in first]
@@ -164,5 +164,13 @@ def _second_row(name: str, seconds: list[Second]) -> list[str]:
         format_iops(calls / length_s) if length_s else DASH,
         format_ns(means / calls if calls else None),
         format_ns(max(maxima, default=None)),
+        _reads(seconds),
         format_count(sum(s.errors for s in seconds)),
     ]
+
+
+def _reads(seconds: list[Second]) -> str:
+    known = [s for s in seconds if s.disk is not None]
+    length_s = sum(s.length_s for s in known)
+    reads = sum(s.disk["reads_per_s"] * s.length_s for s in known if s.disk is not None)
+    return format_iops(reads / length_s) if length_s else DASH

@@ -15,6 +15,7 @@ from brickyard.analysis.replay_runs import (
     pace_kind,
     service_cells,
 )
+from brickyard.analysis.replay_served import Served, served, served_words
 from brickyard.analysis.replay_warnings import BLINK_S
 from brickyard.analysis.totals import rated_intervals
 from brickyard.store import Json, Record
@@ -38,13 +39,14 @@ class HeadRoom:
     busiest_second_calls: int | None
     fire_hose_s: float
     fire_hose_calls: int
+    served: Served
 
     @property
     def is_judged(self) -> bool:
         return self.fire_hose_s >= JUDGED_S and self.fire_hose_calls >= JUDGED_CALLS
 
     def document(self) -> Json:
-        return {**asdict(self), "is_judged": self.is_judged}
+        return {**asdict(self), "served": self.served.document(), "is_judged": self.is_judged}
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,9 @@ def head_room(records: list[Record]) -> HeadRoom | None:
         of, span_s, busiest = "piece", spans / len(timed) * speed, None
     else:
         normal, of, span_s, busiest = load.per_s, "log", load.span_s, load.busiest_second_calls
-    return HeadRoom(fire, normal, fire / normal, of, span_s, busiest, length_s, round(calls)) if normal else None
+    if not normal:
+        return None
+    return HeadRoom(fire, normal, fire / normal, of, span_s, busiest, length_s, round(calls), served(hoses))
 
 
 def _both(records: list[Record]) -> tuple[list[Record], list[Record]]:
@@ -208,8 +212,8 @@ def _lacks(point: CurvePoint, limit: Limit) -> bool:
 
 
 def factor_words(factor: float) -> str:
-    """As the study put it, "400 % of"; beyond a hundred times per cent are hard to read."""
-    return f"{format_percent(factor)} of" if factor < 100 else f"{factor:,.0f} times"
+    """As the study put it, "400 % of"; beyond twenty times per cent are hard to read."""
+    return f"{format_percent(factor)} of" if factor < 20 else f"{factor:,.0f} times"
 
 
 def verdict_lines(records: list[Record], limit: Limit | None = None) -> list[str]:
@@ -245,11 +249,15 @@ def head_room_lines(room: HeadRoom) -> list[str]:
     else:
         of = f"the piece of the log that was replayed (its first{span.removeprefix(' over')}: {normal})"
     fire = f"{format_iops(room.fire_hose_per_s)} calls/s as fast as possible"
+    whence = served_words(room.served)
+    if room.is_judged and room.served.is_from_memory:
+        # Of bricks it says nothing, so neither do its words.
+        return [f"Head room: {whence}. From memory alone the servers answer {factor_words(room.factor)} {of}; {fire}."]
     if room.is_judged:
-        return [f"Head room: the databases can serve {factor_words(room.factor)} {of}; {fire}."]
+        return [f"Head room: the databases can serve {factor_words(room.factor)} {of}; {fire}; {whence}."]
     length = f"{format_seconds(room.fire_hose_s)} and {format_count(room.fire_hose_calls)} calls"
     return [
         f"Head room: too short to judge: {fire} lasted {length}, of at least {JUDGED_S:.0f} s and"
         f" {format_count(JUDGED_CALLS)} calls; use a longer log, or --again with --duration. By this it would be"
-        f" {factor_words(room.factor)} {of}."
+        f" {factor_words(room.factor)} {of}; {whence}."
     ]

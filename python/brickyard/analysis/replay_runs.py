@@ -12,6 +12,8 @@ from brickyard.analysis.totals import rated_intervals
 from brickyard.store import Interval, Json, Record
 from brickyard.units import three_digits
 
+COUNTED = ("lines", "requests", "calls", "bad_lines", "unmatched", "late", "outliers")  # of what was in the logs
+
 
 def is_replay(record: Record) -> bool:
     return record.info.plan.get("kind") == "replay"
@@ -110,6 +112,14 @@ def ends(record: Record) -> list[Json]:
     return [item for end in record.events_of("phase_end") for item in dig_replay(end).get("drivers", [])]
 
 
+def error_share(records: list[Record]) -> float | None:
+    """Failed calls, of all that were made; None where there were none."""
+    cells = [item for record in records for item in service_cells(record)]
+    errors = sum(item.errors for item in cells)
+    made = errors + sum(item.requests for item in cells)
+    return errors / made if made else None
+
+
 def torn_logs(record: Record) -> dict[str, str]:
     """Logs that could not be read to their end, and why."""
     told = [log for end in ends(record) for log in (end.get("logs") or {}).get("logs", [])]
@@ -126,13 +136,30 @@ def log_counts(record: Record) -> Json:
     """What the logs held, over all drivers."""
     total: Counter[str] = Counter()
     paths: Counter[str] = Counter()
+    burst = 0
     for end in ends(record):
         told = end.get("logs") or {}
-        total.update({k: told.get(k, 0) for k in ("lines", "requests", "calls", "bad_lines", "unmatched", "late")})
+        total.update({k: told.get(k, 0) for k in COUNTED})
+        burst = max(burst, int(told.get("late_burst_calls", 0)))
         total["unusable"] += sum(item["requests"] for item in told.get("unusable", []))
-        paths.update({item["path"]: item["requests"] for item in told.get("unmatched_paths", [])})
+        for item in told.get("unmatched_paths", []):
+            paths[unmapped_words(item)] += item["requests"]
     share = total["calls"] / total["requests"] if total["requests"] else None
-    return {**total, "covered_share": share, "unmatched_paths": paths.most_common(5)}
+    return {
+        **{key: total[key] for key in (*COUNTED, "unusable")},
+        "late_burst_calls": burst,
+        "covered_share": share,
+        "unmatched_paths": paths.most_common(5),
+    }
+
+
+def unmapped_words(item: Json) -> str:
+    """`/logo.gif`, or `POST / (GET is mapped)` where only the method is another."""
+    mapped = item.get("mapped_methods") or []
+    if mapped:
+        return f"{item['method']} {item['path']} ({' and '.join(mapped)} {'is' if len(mapped) == 1 else 'are'} mapped)"
+    method = item.get("method", "GET")
+    return str(item["path"]) if method in ("GET", "-", "") else f"{method} {item['path']}"
 
 
 def share_words(share: float | None) -> str:

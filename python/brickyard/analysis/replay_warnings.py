@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from datetime import UTC, datetime
+
 from brickyard.analysis.replay_runs import away_s, ends, issued_calls, log_counts, share_words, torn_logs
+from brickyard.analysis.replay_served import served, served_words
 from brickyard.store import Json, Record
 from brickyard.units import format_count, format_ns, format_percent, format_seconds
 
+OUTLIERS_NAMED = 3
 BLINK_S = 0.1  # a database that was away for less took new connections at once
 LINK_SHARE_MAX = 0.8  # of a link's speed: from here on protocol overhead may fill the rest
 
@@ -25,8 +30,8 @@ def coverage_words(record: Record) -> str:
     return text
 
 
-def replay_warnings(record: Record) -> list[Json]:
-    """What must be known before believing a replay's figures."""
+def replay_warnings(record: Record, watched: list[Json]) -> list[Json]:
+    """What must be known before believing a replay's figures; `watched` is what was seen of the servers' devices."""
     found: list[Json] = []
 
     def warn(identifier: str, text: str, remedy: str, severity: str = "warning") -> None:
@@ -34,6 +39,12 @@ def replay_warnings(record: Record) -> list[Json]:
 
     if any("calls" in end for end in ends(record)) and not issued_calls(record):
         warn("no_calls", "No call was made: this run measured nothing.", "See --explain, --from and --until.")
+    found += _order_warnings(record)
+    from_where = served([record], watched)
+    if from_where.is_from_memory:
+        text = f"The calls were {served_words(from_where)}."
+        remedy = "Replay against a database larger than the memory, or for a cold start add --drop-caches --manage."
+        warn("served_from_memory", text, remedy)
     for place, why in torn_logs(record).items():
         text = f"{place} is torn: {why}; what came before was replayed."
         warn("torn_log", text, "Copy or compress the log again: its end is missing.")
@@ -56,6 +67,43 @@ def replay_warnings(record: Record) -> list[Json]:
             warn("divergence", f"{text} ({pages_told}).", "Check that the database holds what the log asks for.")
     found += _site_warnings(record)
     return found
+
+
+def distorted(record: Record) -> str:
+    """How the calls were sent otherwise than the log has them; nothing where they were not."""
+    counts = log_counts(record)
+    if not counts["late"]:
+        return ""
+    return (
+        f"{format_count(counts['late'])} calls were sent later than their stamps, up to"
+        f" {format_count(counts['late_burst_calls'])} of them within one second: bursts that the log does not have"
+    )
+
+
+def _order_warnings(record: Record) -> list[Json]:
+    found: list[Json] = []
+    if said := distorted(record):
+        remedy = "Sort the calls with --sort always, or widen --window."
+        found.append({"id": "log_disorder", "severity": "warning", "text": f"{said}.", "remedy": remedy})
+    if count := log_counts(record)["outliers"]:
+        named = "; ".join(outlier_words(record.info.plan["replay"].get("outliers", [])[:OUTLIERS_NAMED]))
+        text = f"{format_count(count)} requests were left out, whose stamps are far from all others: {named}."
+        remedy = "Set the clock of that server; --keep-outliers replays them, with the time between."
+        found.append({"id": "log_outliers", "severity": "warning", "text": text, "remedy": remedy})
+    return found
+
+
+def outlier_words(outliers: list[Json]) -> list[str]:
+    """`a.log, line 101: 1970-01-01 00:00:07`, by what a first look found."""
+    found = []
+    for item in outliers:
+        more = f" and {format_count(item['requests'] - 1)} like it" if item["requests"] > 1 else ""
+        found.append(f"{os.path.basename(item['log'])}, line {item['line']:,}: {_stamp(item['first_ns'])}{more}")
+    return found
+
+
+def _stamp(unix_ns: int) -> str:
+    return datetime.fromtimestamp(unix_ns // 1_000_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _down_warning(record: Record, number: int, target: Json) -> list[Json]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from brickyard import _core
 from brickyard.analysis.latency import merge
 from brickyard.analysis.totals import full_intervals, full_stream_name
-from brickyard.store import CHAINS, Record
+from brickyard.store import CHAINS, Interval, Record
 
 BINS_PER_DECADE = 8
 
@@ -103,23 +103,23 @@ def latency_edges(low_ns: int, high_ns: int) -> list[int]:
 
 def heat_map(records: list[Record], *, columns: int, measure: str = "service") -> list[HeatCell]:
     """Latencies over time. Neighbouring intervals of a run share a column where there would be more than `columns`."""
-    groups: dict[tuple[int, int], list[tuple[float, float, str]]] = defaultdict(list)
+    groups: dict[tuple[int, int], list[tuple[float, float, Interval]]] = defaultdict(list)
     spans = []
     shifts = lay_out(records)
     for record in records:
         shift = shifts[record.info.id]
         spans += [
-            (record.info.id, shift + i.start_ns / 1e9, shift + i.end_ns / 1e9, i.histogram)
+            (record.info.id, shift + i.start_ns / 1e9, shift + i.end_ns / 1e9, i)
             for i in record.intervals
-            if i.measure == measure and i.histogram and not i.warmup and i.operation not in CHAINS
+            if i.measure == measure and i.histograms and not i.warmup and i.operation not in CHAINS
         ]
     if not spans:
         return []
     begin, end = min(s[1] for s in spans), max(s[2] for s in spans)
     width = max(end - begin, 1e-9) / columns
-    for run, start, stop, histogram in spans:
-        groups[(run, int(((start + stop) / 2 - begin) / width))].append((start, stop, histogram))
-    merged = {key: merge(item[2] for item in items) for key, items in groups.items()}
+    for run, start, stop, interval in spans:
+        groups[(run, int(((start + stop) / 2 - begin) / width))].append((start, stop, interval))
+    merged = {key: merge(item[2].histogram for item in items) for key, items in groups.items()}
     stats = [_core.histogram_stats(h) for h in merged.values() if h is not None]
     stats = [s for s in stats if s["count"]]
     if not stats:

@@ -109,6 +109,7 @@ def latency_document(figures: Latency) -> Json:
         "min_ns": figures.min_ns,
         "max_ns": figures.max_ns,
         **{f"{name}_ns": value for name, value in figures.percentiles.items()},
+        "few_events": sorted(figures.few_events),
         "histogram": figures.histogram,
     }
 
@@ -164,6 +165,8 @@ def cpu_per_request_ns(record: Record) -> tuple[float, float] | None:
 
 
 def when(info: RunInfo) -> str:
+    if not info.created_unix_ns:
+        return "unknown"  # its record is damaged
     moment = datetime.fromtimestamp((info.start_unix_ns or info.created_unix_ns) / 1e9).astimezone()
     return moment.strftime("%Y-%m-%d %H:%M:%S %Z")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.replay_pages import pages
-from brickyard.analysis.replay_runs import calls_per_s, driver_rates
+from brickyard.analysis.replay_runs import by_pace, calls_per_s, driver_rates, is_replay
 from brickyard.store import Record
 from brickyard.units import format_count
 
@@ -29,12 +29,47 @@ STUDY_RESPONSE = {
     "all": (41, 16_094, 9_581),
 }
 
+STUDY_CALLS = {
+    "tile": 1_606_854,
+    "image": 132_900,
+    "download": 1_513,
+    "imageinfo": 199,
+    "famous": 105,
+    "all": 1_741_540,
+}
+
 THROUGHPUT_COLUMNS = ["server", "calls/s", "DB calls", "study: server", "calls/s", "DB calls"]
-RESPONSE_COLUMNS = ["page", "calls", "mean", "max", "mean of max", "study: mean", "max", "mean of max"]
+RESPONSE_COLUMNS = ["page", "calls", "mean", "max", "mean of max", "study: calls", "mean", "max", "mean of max"]
+NOTE = "The study's figures are of two bricks of 2003 (MSR-TR-2003-70), whose four drivers replayed a day's logs once."
+
+
+def is_terraserver(record: Record) -> bool:
+    """Whether the calls are those of the study's web site."""
+    return is_replay(record) and "MSR-TR-2003-70" in str(record.info.plan.get("source"))
+
+
+def study_tables(records: list[Record]) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Title, columns and rows of tables 7 and 8 where the records are TerraServer's."""
+    if not records or not all(is_terraserver(record) for record in records):
+        return []
+    paces = by_pace(records)
+    found = []
+    if "fire hose" in paces:
+        title = f"Table 7. Calls a second, fire hose{_repeated(paces['fire hose'])}"
+        found.append((title, THROUGHPUT_COLUMNS, throughput_rows(paces["fire hose"])))
+    for number, (name, group) in enumerate(paces.items()):
+        letter = "ab"[number] if len(paces) == 2 else ""
+        title = f"Table 8{letter}. Response time in ms, {name}{_repeated(group)}"
+        found.append((title, RESPONSE_COLUMNS, response_rows(group)))
+    return found
+
+
+def _repeated(group: list[Record]) -> str:
+    return f", mean of {len(group)} repetitions" if len(group) > 1 else ""
 
 
 def throughput_rows(fire_hose: list[Record]) -> list[list[str]]:
-    """Table 7: calls a second of each driver, and how many calls it made; then their average."""
+    """Table 7: calls a second of each driver, and how many calls it made in one run; then their average."""
     rates = driver_rates(fire_hose)
     calls = _driver_calls(fire_hose)
     theirs = list(STUDY_THROUGHPUT.items())
@@ -63,17 +98,18 @@ def throughput_rows(fire_hose: list[Record]) -> list[list[str]]:
     return rows
 
 
-def _driver_calls(records: list[Record]) -> dict[int, int]:
+def _driver_calls(records: list[Record]) -> dict[int, float]:
+    """On average over the repetitions: a table of one run is what the study printed."""
     found: dict[int, int] = {}
     for record in records:
         for event in record.events_of("drivers"):
             for item in event["drivers"]:
                 found[item["driver"]] = found.get(item["driver"], 0) + item["requests"]
-    return found
+    return {driver: calls / len(records) for driver, calls in found.items()}
 
 
 def response_rows(records: list[Record]) -> list[list[str]]:
-    """Table 8: calls, mean, maximum and mean of the repetitions' maxima, in ms as the study has them."""
+    """Table 8: calls of one run, mean, maximum and mean of the repetitions' maxima, in ms as the study has them."""
     rows = []
     for item in pages(records, by_brick=False):
         ours = (
@@ -81,8 +117,8 @@ def response_rows(records: list[Record]) -> list[list[str]]:
             item.response.max_ns if item.response else None,
             item.mean_of_max_ns,
         )
-        theirs = STUDY_RESPONSE.get(item.page, (None, None, None))
-        rows.append([item.page, format_count(item.calls), *map(_ms, ours), *map(_number, theirs)])
+        theirs = (STUDY_CALLS.get(item.page), *STUDY_RESPONSE.get(item.page, (None, None, None)))
+        rows.append([item.page, format_count(round(item.calls / len(records))), *map(_ms, ours), *map(_number, theirs)])
     return rows
 
 

@@ -44,6 +44,8 @@ class Finding:
             return self.note
         if self.value is None:
             return "not measured"
+        if self.requirement.is_share:
+            return ""
         return f"{self.errors:,} requests failed" if self.errors else ""
 
 
@@ -134,7 +136,23 @@ def _is_asked(row: Totals, requirement: Requirement) -> bool:
     return chosen and (requirement.stream is None or fnmatchcase(row.stream_name, requirement.stream))
 
 
+def _share_failed(rows: list[Totals], requirement: Requirement) -> Finding:
+    """Of all that was asked, what failed. Nothing asked passes nothing."""
+    errors = sum(row.errors for row in rows)
+    asked = errors + sum(row.requests for row in rows)
+    if not asked:
+        return Finding(requirement, rows[0].phase_name, None, None, 0, passed=False)
+    share = errors / asked
+    # No multiple of none tells how far from a limit it is.
+    head_room = requirement.threshold / share if share else None
+    passed = share <= requirement.threshold
+    note = "" if passed else f"{errors:,} of {asked:,} failed"
+    return Finding(requirement, rows[0].phase_name, share, head_room, errors, passed=passed, note=note)
+
+
 def _finding(rows: list[Totals], requirement: Requirement) -> Finding:
+    if requirement.is_share:
+        return _share_failed(rows, requirement)
     value = _value(rows, requirement)
     errors = sum(row.errors for row in rows)
     if value is None:
@@ -174,7 +192,7 @@ def verdict_document(found: Verdict) -> Json:
                 "name": f.requirement.name,
                 "phase": f.phase or None,
                 "figure": f.requirement.figure,
-                "measure": None if f.requirement.is_rate else f.requirement.measure,
+                "measure": None if f.requirement.is_rate or f.requirement.is_share else f.requirement.measure,
                 "operation": f.requirement.operation,
                 "stream": f.requirement.stream,
                 "unit": unit(f.requirement),
@@ -193,4 +211,6 @@ def verdict_document(found: Verdict) -> Json:
 
 
 def unit(requirement: Requirement) -> str:
-    return {"iops": "requests/s", "throughput": "bytes/s", "dropped": "frames"}.get(requirement.figure, "ns")
+    return {"iops": "requests/s", "throughput": "bytes/s", "dropped": "frames", "errors": "share of requests"}.get(
+        requirement.figure, "ns"
+    )

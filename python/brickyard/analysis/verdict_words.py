@@ -17,6 +17,8 @@ def figure_text(requirement: Requirement, value: float) -> str:
         return f"{format_iops(value)} IOPS"
     if requirement.figure == "throughput":
         return f"{format_mib_per_s(value)} MiB/s"
+    if requirement.is_share:
+        return f"{value * 100:.3g} % failed"
     if requirement.is_count:
         return f"{value:,.0f} dropped"
     return f"{requirement.figure} {format_ns(value)}"

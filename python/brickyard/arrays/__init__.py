@@ -6,8 +6,8 @@ only in functions whose callers were allowed to (`--manage`).
 
 from __future__ import annotations
 
-from brickyard.arrays.array import Array, Member, Sheet, State
-from brickyard.arrays.find import all_arrays, find, named
+from brickyard.arrays.array import Array, Member, Scrub, Sheet, State
+from brickyard.arrays.find import all_arrays, every_array, find, named
 from brickyard.arrays.host import Host
 
-__all__ = ["Array", "Host", "Member", "Sheet", "State", "all_arrays", "find", "named"]
+__all__ = ["Array", "Host", "Member", "Scrub", "Sheet", "State", "all_arrays", "every_array", "find", "named"]

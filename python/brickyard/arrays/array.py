@@ -1,7 +1,7 @@
 """Duty: what an array is to the rest of the house. Refusal: it knows no kind of array; the modules beside it do.
 
 States are words that every kind shares: `normal`, `degraded`, `rebuilding`, `delayed` (a rebuild that waits),
-`checking`, `initializing`, `reshaping`, `failed`, `inactive`, `unknown`.
+`scrubbing`, `initializing`, `reshaping`, `failed`, `inactive`, `unknown`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from brickyard.errors import BadInputError
 from brickyard.store import Json
 
-UNDER_WAY = ("rebuilding", "delayed", "checking", "initializing", "reshaping")
+UNDER_WAY = ("rebuilding", "delayed", "scrubbing", "initializing", "reshaping")
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,19 @@ class Member:
 
 
 @dataclass(frozen=True)
+class Scrub:
+    """What an array reports of its last scrub."""
+
+    mismatches: int | None = None
+    """Sectors of 512 bytes (md, LVM) or errors (btrfs, ZFS) that it found and left; None where nothing is reported."""
+    complete: bool | None = None
+    """Whether it read all; None where the array does not report it, or has had no scrub since it was started."""
+
+    def document(self) -> Json:
+        return {"mismatches": self.mismatches, "complete": self.complete}
+
+
+@dataclass(frozen=True)
 class Sheet:
     """An array, its members and its state at one moment."""
 
@@ -60,16 +73,38 @@ class Sheet:
     wanted: int | None = None
     """How many members it has when none is missing."""
     extra: Json = field(default_factory=dict)
+    scrub: Scrub = Scrub()
+    identity: str = ""
+    """What `Array.identity` says; the name where it is empty."""
+    frozen: str = ""
+    """Why no rebuild or scrub can go on, and the command that lets it; empty where nothing holds it up."""
+
+    @property
+    def key(self) -> str:
+        return self.identity or f"{self.kind} {self.name}"
+
+    @property
+    def active(self) -> int:
+        return sum(member.state == "active" for member in self.members)
+
+    @property
+    def is_whole(self) -> bool:
+        """Positive evidence only: it runs, reports no loss, and shows as many active members as it wants."""
+        runs = self.state.name in ("normal", "scrubbing", "reshaping", "rebuilding", "delayed")
+        return runs and self.state.missing == 0 and (self.wanted is None or self.active >= self.wanted)
 
     def document(self) -> Json:
         return {
             "kind": self.kind,
             "name": self.name,
+            "identity": self.key,
             "level": self.level,
             "size_bytes": self.size_bytes,
             **self.state.document(),
             "members_wanted": self.wanted,
             "members": [member.document() for member in self.members],
+            "scrub": self.scrub.document(),
+            "frozen": self.frozen,
             **self.extra,
         }
 
@@ -118,11 +153,15 @@ class Array:
     def settle(self) -> None:
         """Called when a rebuild has ended: whatever is left to be done until all is as it was."""
 
-    def start_check(self) -> None:
-        raise self.cannot("check itself")
+    def remove(self, member: str) -> None:
+        """Lets go of a member that is faulty or a spare."""
+        raise self.cannot("let go of a member")
 
-    def stop_check(self) -> None:
-        raise self.cannot("end a check")
+    def start_scrub(self) -> None:
+        raise self.cannot("scrub itself")
+
+    def stop_scrub(self) -> None:
+        raise self.cannot("end a scrub")
 
     def start_initialization(self) -> None:
         raise self.cannot("be initialized anew")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 
-from brickyard.arrays.array import Array, Member, Sheet, State
+from brickyard.arrays.array import Array, Member, Scrub, Sheet, State
 from brickyard.arrays.host import Host, persistently
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.facts import mounts
@@ -78,7 +78,7 @@ class Btrfs(Array):
         if "balance" in (busy or ""):
             return State("reshaping", None, "balance")
         scrub = parse_scrub_status(self.host.run("btrfs", "scrub", "status", "--raw", self.place).out)
-        return State("normal") if scrub is None else State("checking", scrub, "scrub")
+        return State("normal") if scrub is None else State("scrubbing", scrub, "scrub")
 
     def sheet(self) -> Sheet:
         members = tuple(self.members())
@@ -93,6 +93,8 @@ class Btrfs(Array):
             members=members,
             wanted=len(members),
             extra={"uuid": self.uuid},
+            identity=self.identity(),
+            scrub=parse_scrub(self.host.run("btrfs", "scrub", "status", "--raw", self.place).out),
         )
 
     def fail_steps(self, member: str) -> list[Json]:
@@ -148,16 +150,17 @@ class Btrfs(Array):
         if filters:
             self.host.must("btrfs", "balance", "start", *filters, self.place, timeout_s=3600)
 
-    def replace(self, old: str, new: str) -> None:
+    def replace(self, old: str, new: str) -> str:
         self.host.must("btrfs", "replace", "start", old, new, self.place)
+        return f"{old} is copied to {new}, and what it cannot read is taken from its other copies"
 
     def add(self, device: str) -> None:
         self.host.must("btrfs", "device", "add", device, self.place)
 
-    def start_check(self) -> None:
+    def start_scrub(self) -> None:
         self.host.must("btrfs", "scrub", "start", self.place)
 
-    def stop_check(self) -> None:
+    def stop_scrub(self) -> None:
         self.host.run("btrfs", "scrub", "cancel", self.place)
 
     def limit_settings(self, rate_bytes_per_s: int) -> list[tuple[str, str]]:
@@ -193,6 +196,18 @@ def parse_scrub_status(content: str) -> float | None:
         return None
     match = re.search(r"Bytes scrubbed:.*\((\d{1,3}(?:\.\d{1,3})?)%\)", content)
     return min(float(match.group(1)) / 100, 1.0) if match else 0.0
+
+
+def parse_scrub(content: str) -> Scrub:
+    """The last scrub: whether it was whole, and how many errors it counted."""
+    status = re.search(r"^Status:\s+(\w+)", content, re.MULTILINE)
+    if status is None or status.group(1) == "running":
+        return Scrub()
+    summary = re.search(r"^Error summary:\s+(.*)$", content, re.MULTILINE)
+    if summary is None:
+        return Scrub(None, status.group(1) == "finished")
+    errors = sum(int(count) for count in re.findall(r"=(\d{1,18})", summary.group(1)))
+    return Scrub(errors, status.group(1) == "finished")
 
 
 def btrfs_mounts(host: Host) -> list[str]:

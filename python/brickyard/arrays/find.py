@@ -7,6 +7,8 @@ Addresses: `/dev/md0`, `btrfs:/mnt`, `lvm:VG/LV`, `zfs:POOL`, `storcli:/c0/v1`, 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from brickyard.arrays.array import Array
 from brickyard.arrays.btrfs import Btrfs, btrfs_mounts
@@ -15,7 +17,7 @@ from brickyard.arrays.host import Host
 from brickyard.arrays.lvm import LvmRaid, lvm_names
 from brickyard.arrays.md import Md, md_names
 from brickyard.arrays.zfs import Zfs, zfs_pools
-from brickyard.errors import BadInputError
+from brickyard.errors import BadInputError, BrickyardError
 from brickyard.facts import stack
 from brickyard.facts.target import target_facts
 from brickyard.store import Json
@@ -70,7 +72,13 @@ def of_target(target: str, host: Host | None = None) -> Array | None:
         return array
     disks = {f"{place.roots.dev}/{node['name']}" for node in stack.devices(_stack(target, place))}
     return next(
-        (found for found in controller_arrays(place) if (found.sheet().extra.get("device") or "") in disks), None
+        (
+            found
+            for kind in CONTROLLERS
+            for found in controller_arrays(place, kind)
+            if (found.sheet().extra.get("device") or "") in disks
+        ),
+        None,
     )
 
 
@@ -80,10 +88,25 @@ def _stack(target: str, host: Host) -> list[Json]:
 
 
 def all_arrays(host: Host | None = None) -> list[Array]:
-    """Every array that the kernel or an installed controller tool tells of."""
-    place = host or Host()
-    found: list[Array] = [Md(name, place) for name in md_names(place)]
-    found += [Btrfs(path, place) for path in btrfs_mounts(place)]
-    found += [LvmRaid(name, place) for name in lvm_names(place)]
-    found += [Zfs(name, place) for name in zfs_pools(place)]
-    return found + list(controller_arrays(place))
+    """Every array that the kernel or an installed controller tool tells of; an error where one kind cannot be read."""
+    unread: dict[str, str] = {}
+    found = list(every_array(host or Host(), unread))
+    if unread:
+        raise BrickyardError("; ".join(unread.values()))
+    return found
+
+
+def every_array(host: Host, unread: dict[str, str]) -> Iterator[Array]:
+    """Every array that can be listed; `unread` gets the kinds that cannot be, and why."""
+    kinds: list[tuple[str, Callable[[], Iterable[Array]]]] = [
+        ("md", lambda: [Md(name, host) for name in md_names(host)]),
+        ("btrfs", lambda: [Btrfs(path, host) for path in btrfs_mounts(host)]),
+        ("lvm", lambda: [LvmRaid(name, host) for name in lvm_names(host)]),
+        ("zfs", lambda: [Zfs(name, host) for name in zfs_pools(host)]),
+        *((kind, partial(controller_arrays, host, kind)) for kind in CONTROLLERS),
+    ]
+    for kind, listed in kinds:
+        try:
+            yield from listed()
+        except BrickyardError as error:
+            unread[kind] = str(error)

@@ -11,21 +11,23 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Protocol
 
 from brickyard import outputs
+from brickyard.arrays.health import Notice
 from brickyard.arrays.host import Host
 from brickyard.arrays.looking import Seen, look
 from brickyard.arrays.metrics import exposition
 from brickyard.arrays.notify import Channel
-from brickyard.arrays.watching import Notice, Watcher
+from brickyard.arrays.watching import Watcher
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.store import Json
 
 DRIVES_EVERY_S = 600.0  # smartd asks every 30 minutes; a question costs the drive a moment
+RETRY_S = 3600.0  # whoever stopped a scrub, or a load that held it up, has an hour before it is begun anew
 MARK = re.compile(rb'\A{"memory": ')
 UNSENT_MAX = 1000  # of one channel; the oldest go first
 
@@ -33,43 +35,50 @@ Say = Callable[[str], None]
 
 
 class Scrubbing(Protocol):
-    """A check that goes on; entered it has begun, left it is over or given up."""
+    """A scrub that goes on; entered it has begun, left it is over or given up."""
 
     def begin(self) -> None: ...
 
 
 @dataclass
 class Schedule:
-    """Arrays are checked in turn, one at a time, each again after a span."""
+    """Arrays are scrubbed in turn, one at a time, each again after a span; one that was interrupted is not done."""
 
     every_s: float
     start: Callable[[str], AbstractContextManager[Scrubbing]]
     running: tuple[str, AbstractContextManager[Scrubbing]] | None = None
+    tried_s: dict[str, float] = field(default_factory=dict)
+    """When each array's turn came last, whatever became of it."""
 
     def look(self, seen: Seen, last: Json, now_s: float, say: Say) -> None:
-        """`last` says when the check of each array began; an array that is new is due at once."""
+        """`last` says when each array was last scrubbed to the end; an array that is new is due at once."""
         if self.running is not None:
             name = self.running[0]
             sheet = next((sheet for sheet in seen.arrays if sheet.name == name), None)
-            if sheet is not None and sheet.state.name == "checking":
+            if sheet is not None and sheet.state.name == "scrubbing":
                 return
             self.stop()
-            say(f"{name}: the scheduled check is over")
+            done = sheet is not None and sheet.state.name == "normal" and sheet.scrub.complete is not False
+            if done:
+                last[name] = now_s
+            say(f"{name}: the scheduled scrub {'is over' if done else 'is not complete; it is tried again'}")
         due = [
             sheet.name
             for sheet in seen.arrays
-            if sheet.state.name == "normal" and now_s - float(last.get(sheet.name, 0)) >= self.every_s
+            if sheet.state.name == "normal"
+            and now_s - float(last.get(sheet.name, 0)) >= self.every_s
+            and now_s - self.tried_s.get(sheet.name, 0.0) >= min(RETRY_S, self.every_s)
         ]
         for name in sorted(due, key=lambda name: float(last.get(name, 0))):
-            last[name] = now_s
+            self.tried_s[name] = now_s
             entered = self.start(name)
             try:
                 entered.__enter__().begin()
             except BrickyardError as error:
-                say(f"{name}: no check: {error}")
+                say(f"{name}: no scrub: {error}")
                 continue
             self.running = (name, entered)
-            say(f"{name}: the scheduled check has begun")
+            say(f"{name}: the scheduled scrub has begun")
             return
 
     def stop(self) -> None:
@@ -87,6 +96,8 @@ class Guard:
     place: Path | None = None
     host: Host = field(default_factory=Host)
     schedule: Schedule | None = None
+    left: Callable[[], dict[str, str]] = dict
+    """What killed runs have left, by the arrays' identities."""
     scrubbed: Json = field(default_factory=dict)
     unsent: dict[str, list[Notice]] = field(default_factory=dict)
     seen: Seen = field(default_factory=Seen)
@@ -129,9 +140,9 @@ class Guard:
         if with_drives:
             self._drives_at_s = time.monotonic()
         else:
-            seen = Seen(seen.arrays, self.seen.drives, seen.file_systems, seen.problems)
-        self.seen = seen
-        fresh = Seen(seen.arrays, seen.drives if with_drives else (), seen.file_systems)
+            seen = replace(seen, drives=self.seen.drives)
+        self.seen = seen = replace(seen, left=self.left())
+        fresh = seen if with_drives else replace(seen, drives=())
         notices = self.watcher.look(fresh, with_drives=with_drives)
         for problem in seen.problems:
             self._complain(problem)
@@ -163,7 +174,7 @@ class Guard:
             self.say(words)
 
     def metrics(self) -> str:
-        return exposition(self.seen)
+        return exposition(self.seen, self.watcher.healths())
 
 
 def serve_metrics(guard: Guard, address: str) -> ThreadingHTTPServer:

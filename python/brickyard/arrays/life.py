@@ -98,19 +98,23 @@ def create_btrfs(
 
 
 def destroy(array: Array, *, destroys_data: bool) -> list[str]:
-    """Takes the array away and its marks off the members; gives them back by name."""
+    """Takes the array away and its marks off the members; gives them back by name.
+
+    Always with consent: data without a signature, such as a database on the bare device, look like none.
+    """
+    if isinstance(array, Md | Btrfs) and not destroys_data:
+        raise BadInputError(
+            f"{array.name}: what it holds is lost, with or without a signature; it is destroyed only with"
+            " --i-know-this-destroys-data"
+        )
     if isinstance(array, Md):
-        check_free([array.name], destroys_data=destroys_data)
+        check_free([array.name], destroys_data=True)
         members = [member.name for member in array.members() if member.name != "–"]
         array.host.must("mdadm", "--stop", array.name)
         for member in members:
             array.forget_superblock(member)
         return members
     if isinstance(array, Btrfs):
-        if not destroys_data:
-            raise BadInputError(
-                f"{array.place}: carries a file system; it is destroyed only with --i-know-this-destroys-data"
-            )
         members = [member.name for member in array.members() if member.name != "–"]
         array.host.must("umount", array.place)
         for member in members:
@@ -119,14 +123,14 @@ def destroy(array: Array, *, destroys_data: bool) -> list[str]:
     raise array.cannot("be destroyed")
 
 
-def replace(array: Array, old: str, new: str, *, destroys_data: bool) -> None:
-    """The data are copied before the old member goes: the array keeps its redundancy meanwhile."""
+def replace(array: Array, old: str, new: str, *, destroys_data: bool) -> str:
+    """What was begun, in words. The data of a working member are copied before it goes, which keeps the redundancy."""
     if not isinstance(array, Md | Btrfs):
         raise array.cannot("replace a member")
     is_spare = any(member.name == new and member.state == "spare" for member in array.sheet().members)
     if not (isinstance(array, Md) and is_spare):
-        check_free([new], destroys_data=destroys_data)
-    array.replace(old, new)
+        check_free([new], destroys_data=destroys_data or array.was_member(new))
+    return array.replace(old, new)
 
 
 def add_spare(array: Array, device: str, *, destroys_data: bool) -> None:

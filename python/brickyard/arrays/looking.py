@@ -9,8 +9,9 @@ import os
 from dataclasses import dataclass, field
 
 from brickyard.arrays.array import Sheet
-from brickyard.arrays.find import all_arrays
+from brickyard.arrays.find import every_array
 from brickyard.arrays.host import Host
+from brickyard.arrays.lock import Holder, current
 from brickyard.errors import BrickyardError
 from brickyard.facts import mounts
 from brickyard.facts.health import parse_smartctl
@@ -43,18 +44,31 @@ class Seen:
     file_systems: tuple[FileSystem, ...] = ()
     problems: tuple[str, ...] = field(default=())
     """What could not be looked at, and why."""
+    unread: dict[str, str] = field(default_factory=dict)
+    """The same by what it is: the name of an array, or a kind of which no array could be listed."""
+    holders: dict[str, Holder] = field(default_factory=dict)
+    """By the arrays' keys: the process of ours that has each in its hands."""
+    left: dict[str, str] = field(default_factory=dict)
+    """By the arrays' keys: what a killed run has left of each; whoever knows the journal fills it in."""
+
+    def problem_of(self, key: str, name: str) -> str:
+        """Why an array could not be read."""
+        return self.unread.get(name) or self.unread.get(key.split(" ", maxsplit=1)[0], "")
 
 
 def look(host: Host, *, drives: bool = True) -> Seen:
     """One array that cannot be read does not hide the others."""
-    sheets, problems = [], []
-    for array in all_arrays(host):
+    sheets: list[Sheet] = []
+    unread: dict[str, str] = {}
+    for array in every_array(host, unread):
         try:
             sheets.append(array.sheet())
         except BrickyardError as error:
-            problems.append(str(error))
+            unread[array.name] = str(error)
+    holders = {sheet.key: holder for sheet in sheets if (holder := current(sheet.key)) is not None}
     found = tuple(look_at_drives(host)) if drives else ()
-    return Seen(tuple(sheets), found, tuple(look_at_file_systems(host)), tuple(problems))
+    problems = tuple(dict.fromkeys(unread.values()))
+    return Seen(tuple(sheets), found, tuple(look_at_file_systems(host)), problems, unread, holders)
 
 
 def look_at_drives(host: Host) -> list[Drive]:

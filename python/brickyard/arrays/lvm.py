@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from brickyard.arrays.array import Array, Member, Sheet, State
+from brickyard.arrays.array import Array, Member, Scrub, Sheet, State
 from brickyard.arrays.host import Host
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.facts.health import parse_json
@@ -18,8 +18,8 @@ FIELDS = (
 ACTIONS = {
     "resync": "initializing",
     "recover": "rebuilding",
-    "check": "checking",
-    "repair": "checking",
+    "check": "scrubbing",
+    "repair": "scrubbing",
     "reshape": "reshaping",
 }
 # lvmraid(7).
@@ -76,6 +76,8 @@ class LvmRaid(Array):
             members=members,
             wanted=len(members),
             extra={"uuid": row.get("lv_uuid")},
+            identity=f"lvm {row.get('lv_uuid')}",
+            scrub=scrub_of(row),
         )
 
     def _devices(self) -> list[str]:
@@ -91,11 +93,11 @@ class LvmRaid(Array):
     def rebuild(self, member: str) -> None:
         self.host.must("lvchange", "--yes", "--rebuild", member, self.volume)
 
-    def start_check(self) -> None:
+    def start_scrub(self) -> None:
         self.host.must("lvchange", "--syncaction", "check", self.volume)
 
-    def stop_check(self) -> None:
-        if self.state().name == "checking":
+    def stop_scrub(self) -> None:
+        if self.state().name == "scrubbing":
             self.host.run("dmsetup", "message", mapping_of(self.volume), "0", "idle")
 
 
@@ -128,6 +130,13 @@ def parse_lvs(content: str) -> list[Json]:
     return rows
 
 
+def scrub_of(row: Json) -> Scrub:
+    """lvmraid(7): the count is that of the last scrub. Whether one was whole, and of which kind, is not reported."""
+    count = str(row.get("raid_mismatch_count") or "")
+    idle = str(row.get("raid_sync_action") or "idle") == "idle"
+    return Scrub(int(count) if idle and count.isdigit() and int(count) else None)
+
+
 def state_of(row: Json) -> State:
     health = str(row.get("lv_health_status") or "")
     action = str(row.get("raid_sync_action") or "idle")
@@ -152,5 +161,8 @@ def lvm_names(host: Host) -> list[str]:
         return []
     if not any(name.startswith("dm-") for name in os.listdir(base)):
         return []
-    rows = parse_lvs(host.run("lvs", "--reportformat", "json", "--units", "b", "--nosuffix", "-o", FIELDS).out)
+    done = host.run("lvs", "--reportformat", "json", "--units", "b", "--nosuffix", "-o", FIELDS)
+    if '"report"' not in done.out:
+        raise BrickyardError(f"lvs: {' '.join(done.error.split()) or f'no answer, exit code {done.code}'}")
+    rows = parse_lvs(done.out)
     return [f"{row['vg_name']}/{row['lv_name']}" for row in rows if str(row.get("segtype", "")).startswith("raid")]

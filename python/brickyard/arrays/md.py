@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 
-from brickyard.arrays.array import Array, Member, Sheet, State
+from brickyard.arrays.array import Array, Member, Scrub, Sheet, State
 from brickyard.arrays.host import Host, persistently, wait_until
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.facts.arrays import parse_progress
@@ -18,8 +18,8 @@ from brickyard.units import format_size
 # Documentation/admin-guide/md.rst: what sync_action may say.
 ACTIONS = {
     "resync": "initializing",
-    "check": "checking",
-    "repair": "checking",
+    "check": "scrubbing",
+    "repair": "scrubbing",
     "reshape": "reshaping",
     "recover": "rebuilding",
 }
@@ -42,23 +42,29 @@ class Md(Array):
         return os.path.join(self.base, *parts)
 
     def identity(self) -> str:
-        return f"md {text(self.at('uuid')) or self.name}"
+        uuid = text(self.at("uuid")) or ""
+        # Metadata that the kernel does not manage (IMSM, DDF) show zeros here, the same for every array.
+        return f"md {uuid if uuid.strip('0:-') else self.name}"
 
     def level(self) -> str:
         return text(self.at("level")) or "unknown"
 
     def state(self) -> State:
         held = text(self.at("array_state")) or "clear"
+        action = text(self.at("sync_action")) or "idle"  # before `degraded`: a rebuild may end in between
         missing = number(self.at("degraded")) or 0
         if held in ("clear", "inactive", "suspended"):
             return State("inactive", detail=held, missing=missing)
-        if held == "broken" or missing > self.redundancy():
-            return State("failed", detail=f"{missing} members are missing", missing=missing)
-        action = text(self.at("sync_action")) or "idle"
+        members = self.present()
+        if held == "broken" or (missing and not self.has_data(members)):
+            return State(
+                "failed", detail=f"{missing} {'member is' if missing == 1 else 'members are'} missing", missing=missing
+            )
         done = text(self.at("sync_completed")) or "none"
-        if action not in ACTIONS:
-            detail = "frozen: no rebuild begins" if action == "frozen" else ""
-            return State("degraded" if missing else "normal", detail=detail, missing=missing)
+        # md says `recover` for a moment where a rebuild is needed and no spare is there (admin-guide/md.rst).
+        empty = action == "recover" and not any(member.state == "rebuilding" for member in members)
+        if action not in ACTIONS or empty:
+            return State("degraded" if missing else "normal", missing=missing)
         if done == "delayed":
             return State(
                 "delayed", 0.0, f"{action} waits until another array on the same disks has had its turn", missing
@@ -83,13 +89,55 @@ class Md(Array):
                 "component_bytes": None if component is None else component * KIB,
                 "chunk_bytes": number(self.at("chunk_size")),
                 "mismatches": number(self.at("mismatch_cnt")),
+                "last_sync_action": text(self.at("last_sync_action")),
             },
+            scrub=self.scrub(),
+            identity=self.identity(),
+            frozen=self.frozen(),
         )
+
+    def scrub(self) -> Scrub:
+        """What the last scrub found, where the last work was one: `repair` and `resync` count what they mended.
+
+        md_do_sync() in drivers/md/md.c sets sync_min back to 0 at the end of a scrub, and leaves it where one stopped.
+        """
+        last = text(self.at("last_sync_action")) if text(self.at("sync_action")) == "idle" else None
+        if last not in ("check", "repair", "resync"):
+            return Scrub()
+        whole = (text(self.at("sync_min")) or "0") == "0"
+        return Scrub(number(self.at("mismatch_cnt")) if last == "check" else 0, whole)
+
+    def frozen(self) -> str:
+        """`sync_max` lets a rebuild or scrub wait at a sector; `frozen` lets none begin."""
+        if text(self.at("sync_action")) == "frozen":
+            return f"no rebuild or scrub begins (frozen); `echo idle > {self.at('sync_action')}` lets it"
+        limit = text(self.at("sync_max")) or "max"
+        if limit != "max":
+            lets = f"`echo max > {self.at('sync_max')}` lets them go on"
+            return f"rebuilds and scrubs wait at sector {limit} (sync_max); {lets}"
+        return ""
+
+    def has_data(self, members: list[Member]) -> bool:
+        """Whether the active members still hold every block."""
+        active = {member.slot for member in members if member.state == "active"}
+        disks = number(self.at("raid_disks")) or 0
+        if self.level() == "raid10":
+            near, copies = self._copies()
+            return raid10_has_data(active, disks, near, copies)
+        return disks - len(active) <= self.redundancy()
+
+    def _copies(self) -> tuple[int, int]:
+        """Near copies, and all. The low byte counts near copies, the next one far ones (raid10.c, setup_geo)."""
+        layout = number(self.at("layout")) or 0
+        return layout & 0xFF, (layout & 0xFF) * (layout >> 8 & 0xFF)
+
+    def present(self) -> list[Member]:
+        found = [self._member(entry) for entry in entries(self.base) if entry.startswith("dev-")]
+        return sorted(found, key=lambda member: (member.slot is None, member.slot or 0, member.name))
 
     def members(self) -> list[Member]:
         """Those it has; a slot without a member is told as `missing`."""
-        found = [self._member(entry) for entry in entries(self.base) if entry.startswith("dev-")]
-        found.sort(key=lambda member: (member.slot is None, member.slot or 0, member.name))
+        found = self.present()
         taken = {member.slot for member in found if member.state in ("active", "rebuilding")}
         wanted = number(self.at("raid_disks")) or 0
         return found + [Member("–", "missing", slot) for slot in range(wanted) if slot not in taken]
@@ -112,9 +160,7 @@ class Md(Array):
         if level == "raid1":
             return disks - 1
         if level == "raid10":
-            # The low byte counts near copies, the next one far copies (drivers/md/raid10.c, setup_geo).
-            layout = number(self.at("layout")) or 0
-            return (layout & 0xFF) * (layout >> 8 & 0xFF) - 1
+            return self._copies()[1] - 1
         return {"raid4": 1, "raid5": 1, "raid6": 2}.get(level, 0)
 
     def _entry(self, member: str) -> str:
@@ -131,7 +177,12 @@ class Md(Array):
         wait_until(lambda: text(entry, "slot") in (None, "none"), f"{self.name}: the release of {member}")
         persistently(lambda: self.host.must("mdadm", "--manage", self.name, "--remove", member))
 
-    def remove_spare(self, member: str) -> None:
+    def remove(self, member: str) -> None:
+        """A faulty member or a spare; what its device carries stays."""
+        entry = self._entry(member)
+        if self._member(os.path.basename(entry)).state in ("active", "rebuilding"):
+            raise BadInputError(f"{member}: is in use by {self.name}; `brickyard array fail` takes a member out")
+        wait_until(lambda: text(entry, "slot") in (None, "none"), f"{self.name}: the release of {member}")
         persistently(lambda: self.host.must("mdadm", "--manage", self.name, "--remove", member))
 
     def give_back(self, member: str) -> None:
@@ -154,16 +205,33 @@ class Md(Array):
     def add(self, device: str) -> None:
         persistently(lambda: self.host.must("mdadm", "--manage", self.name, "--add", device))
 
-    def replace(self, old: str, new: str) -> None:
-        self._entry(old)
-        if not os.path.isdir(self.at(f"dev-{os.path.basename(os.path.realpath(new))}")):
-            self.add(new)
-        self.host.must("mdadm", "--manage", self.name, "--replace", old, "--with", new)
+    def replace(self, old: str, new: str) -> str:
+        """An active member is copied while it serves. A faulty one cannot be read: it goes, and `new` is rebuilt."""
+        state = self._member(os.path.basename(self._entry(old))).state
+        is_spare = os.path.isdir(self.at(f"dev-{os.path.basename(os.path.realpath(new))}"))
+        if state == "active":
+            if self.state().missing:
+                raise BadInputError(
+                    f"{self.name}: lacks a member, which {new} would be rebuilt for first; give it one with"
+                    " `brickyard array spare`, and replace after the rebuild"
+                )
+            if not is_spare:
+                self.add(new)
+            self.host.must("mdadm", "--manage", self.name, "--replace", old, "--with", new)
+            return f"{old} is copied to {new}, and serves until the copy is whole"
+        if state == "rebuilding":
+            raise BadInputError(f"{old}: is being rebuilt; wait until it is active, or take it out with `array fail`")
+        self.remove(old)
+        if not is_spare:
+            self.give_back(new)
+        rebuilt = any(member.state == "rebuilding" for member in self.present())
+        what = f"{self.name} rebuilds its content" if rebuilt else "no slot was empty"
+        return f"{old} was {state} and is removed; {new} takes its place: {what}"
 
-    def start_check(self) -> None:
+    def start_scrub(self) -> None:
         self.host.write(self.at("sync_action"), "check")
 
-    def stop_check(self) -> None:
+    def stop_scrub(self) -> None:
         if text(self.at("sync_action")) in ("check", "repair"):
             self.host.write(self.at("sync_action"), "idle")
 
@@ -205,6 +273,19 @@ def restored_value(path: str, value: str | None) -> str:
     return value or ("max" if path.endswith("sync_max") else "system")
 
 
+def raid10_has_data(active: set[int | None], disks: int, near: int, copies: int) -> bool:
+    """Whether each set of copies has an active member, as `_enough()` in drivers/md/raid10.c goes through them."""
+    first = 0
+    while near > 0 and disks > 0:
+        if not any((first + copy) % disks in active for copy in range(copies)):
+            return False
+        first = (first + near) % disks
+        if first == 0:
+            return True
+    return False
+
+
 def md_names(host: Host) -> list[str]:
+    """An md device that was stopped may stay for a while, cleared of its array."""
     base = host.roots.at_sys("class", "block")
-    return [name for name in entries(base) if os.path.isdir(os.path.join(base, name, "md"))]
+    return [name for name in entries(base) if text(base, name, "md", "array_state") not in (None, "clear")]

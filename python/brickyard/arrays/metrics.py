@@ -5,9 +5,11 @@ What they have no name for is told as `brickyard_…`. Refusal: nothing is looke
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import chain
 
 from brickyard.arrays.array import Sheet
+from brickyard.arrays.health import Health
 from brickyard.arrays.looking import Drive, Seen
 
 # collector/mdadm_linux.go of node_exporter lists these as the values of `state`.
@@ -19,11 +21,22 @@ MD_STATE_OF = {
     "delayed": "recovering",
     "initializing": "resync",
     "reshaping": "resync",
-    "checking": "check",
+    "scrubbing": "check",
     "inactive": "inactive",
     "failed": "inactive",
 }
-ARRAY_STATES = ("normal", "degraded", "rebuilding", "delayed", "checking", "initializing", "reshaping", "failed")
+ARRAY_STATES = (
+    "normal",
+    "degraded",
+    "rebuilding",
+    "delayed",
+    "scrubbing",
+    "initializing",
+    "reshaping",
+    "failed",
+    "inactive",
+    "unknown",
+)
 BLOCK_BYTES = 1024  # /proc/mdstat, whose figures node_exporter passes on, counts in KiB
 
 Row = tuple[dict[str, str], float]
@@ -34,7 +47,10 @@ HELP = {
     "node_md_blocks": "Total number of blocks on device.",
     "node_md_blocks_synced": "Number of blocks synced on device.",
     "brickyard_array_state": "Whether an array is in a state.",
-    "brickyard_array_progress_ratio": "How far a rebuild, check or initialization is.",
+    "brickyard_array_health": "What the watch told last of an array; also of one that is gone.",
+    "brickyard_array_mismatches": "Mismatches that the last scrub found: sectors, or errors of btrfs and ZFS.",
+    "brickyard_array_scrub_complete": "Whether the last scrub read all.",
+    "brickyard_array_progress_ratio": "How far a rebuild, scrub or initial resync is.",
     "brickyard_array_members_missing": "Members that an array lacks; those being rebuilt count.",
     "brickyard_array_member_errors_total": "Errors of a member, as its array counts them.",
     "node_filesystem_readonly": "Filesystem read-only status.",
@@ -55,10 +71,10 @@ DRIVE_NAMES = {
 }
 
 
-def exposition(seen: Seen) -> str:
+def exposition(seen: Seen, healths: Mapping[str, Health] | None = None) -> str:
     """One text for a scrape."""
     found: dict[str, list[Row]] = {}
-    for name, labels, value in _all(seen):
+    for name, labels, value in chain(_all(seen), _healths(healths or {})):
         found.setdefault(name, []).append((labels, value))
     lines = []
     for name, rows in found.items():
@@ -73,6 +89,12 @@ def _labels(labels: dict[str, str]) -> str:
 
 def _escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _healths(healths: Mapping[str, Health]) -> Iterator[tuple[str, dict[str, str], float]]:
+    for name, told in healths.items():
+        for health in Health:
+            yield "brickyard_array_health", {"array": name, "health": health.value}, float(health is told)
 
 
 def _all(seen: Seen) -> Iterator[tuple[str, dict[str, str], float]]:
@@ -127,6 +149,10 @@ def _array(sheet: Sheet) -> Iterator[tuple[str, dict[str, str], float]]:
     for state in ARRAY_STATES:
         yield "brickyard_array_state", {**labels, "state": state}, float(state == sheet.state.name)
     yield "brickyard_array_members_missing", labels, float(sheet.state.missing)
+    if sheet.scrub.mismatches is not None:
+        yield "brickyard_array_mismatches", labels, float(sheet.scrub.mismatches)
+    if sheet.scrub.complete is not None:
+        yield "brickyard_array_scrub_complete", labels, float(sheet.scrub.complete)
     if sheet.state.progress_share is not None:
         yield "brickyard_array_progress_ratio", labels, sheet.state.progress_share
     for member in sheet.members:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from brickyard.arrays.watching import Notice
+from brickyard.arrays.health import Notice
 from brickyard.errors import BadInputError, BrickyardError, one_line
 
 PASSWORD_VARIABLE = "BRICKYARD_SMTP_PASSWORD"  # noqa: S105

@@ -8,38 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from brickyard.arrays.array import UNDER_WAY
+from brickyard.arrays.health import LOOKS_TO_END, ArrayMemory, Health, Notice, Sighting, step
 from brickyard.arrays.looking import Seen
 from brickyard.store import Json
 from brickyard.units import format_percent
 
-# A state of an array is the kernel's own word and is believed at once; an end must last, so that nothing flaps.
-LOOKS_TO_END = 2
 # Figures of drives and file systems may be off once.
 LOOKS_TO_BEGIN = 2
 CLEAR_BELOW = 0.02  # a file system counts as full until it is this much below the limit
 WORN_PERCENT = 100  # NVM Express Base Specification: 100 says that the rated life is used up
-WORK = {
-    "rebuilding": "rebuild",
-    "delayed": "rebuild",
-    "checking": "check",
-    "initializing": "initialization",
-    "reshaping": "reshape",
-}
-
-
-@dataclass(frozen=True)
-class Notice:
-    """What is told to somebody, once."""
-
-    key: str
-    kind: str
-    """`begins`, `ends`, or `counts` for errors that have become more."""
-    severity: str
-    text: str
-
-    def document(self) -> Json:
-        return {"key": self.key, "kind": self.kind, "severity": self.severity, "text": self.text}
 
 
 @dataclass(frozen=True)
@@ -48,7 +25,6 @@ class Finding:
     severity: str
     text: str
     end_text: str
-    looks_to_begin: int = LOOKS_TO_BEGIN
 
 
 @dataclass
@@ -56,18 +32,36 @@ class Watcher:
     """`memory` is plain data; whoever keeps it keeps the watch from telling twice."""
 
     full_share: float = 0.95
-    memory: Json = field(default_factory=lambda: {"open": {}, "pending": {}, "counts": {}, "writable": []})
+    memory: Json = field(
+        default_factory=lambda: {"open": {}, "pending": {}, "counts": {}, "writable": [], "arrays": {}}
+    )
 
     def look(self, seen: Seen, *, with_drives: bool = True) -> list[Notice]:
         """The notices of one look. Without drives, what is open about them stays as it is."""
         findings = {finding.key: finding for finding in self._findings(seen)}
-        told = [*self._begins(findings), *self._ends(findings, with_drives=with_drives), *self._counts(seen)]
+        told = [*self._arrays(seen), *self._begins(findings)]
+        told += [*self._ends(findings, seen, with_drives=with_drives), *self._counts(seen)]
         writable = {system.place for system in seen.file_systems if not system.read_only}
         self.memory["writable"] = sorted(writable | set(self.memory["writable"]))
         return told
 
+    def healths(self) -> dict[str, Health]:
+        """What was told last of each array, by its name; also of those that are gone."""
+        kept = [ArrayMemory.of(told) for told in self.memory["arrays"].values()]
+        return {memory.name: memory.told for memory in kept if memory.told is not None}
+
+    def _arrays(self, seen: Seen) -> Iterator[Notice]:
+        kept: Json = self.memory["arrays"]
+        sheets = {sheet.key: sheet for sheet in seen.arrays}
+        for key in [*sheets, *(key for key in kept if key not in sheets)]:
+            memory = ArrayMemory.of(kept.get(key) or {})
+            sheet = sheets.get(key)
+            name = memory.name if sheet is None else sheet.name
+            problem = seen.problem_of(key, name)
+            yield from step(memory, Sighting(name, sheet, problem, seen.holders.get(key), seen.left.get(key, "")))
+            kept[key] = memory.document()
+
     def _findings(self, seen: Seen) -> Iterator[Finding]:
-        yield from array_findings(seen)
         yield from drive_findings(seen)
         for system in seen.file_systems:
             key = f"file system {system.place} full"
@@ -89,14 +83,17 @@ class Watcher:
                 self.memory["open"][key]["absent"] = 0
                 continue
             pending[key] = pending.get(key, 0) + 1
-            if pending[key] >= finding.looks_to_begin:
+            if pending[key] >= LOOKS_TO_BEGIN:
                 del pending[key]
                 self.memory["open"][key] = {"absent": 0, "end_text": finding.end_text}
                 yield Notice(key, "begins", finding.severity, finding.text)
 
-    def _ends(self, findings: dict[str, Finding], *, with_drives: bool) -> Iterator[Notice]:
+    def _ends(self, findings: dict[str, Finding], seen: Seen, *, with_drives: bool) -> Iterator[Notice]:
         for key, kept in list(self.memory["open"].items()):
-            if key in findings or (key.startswith("drive ") and not with_drives):
+            if key.startswith(("array ", "member ")):  # kept by an earlier version, which took silence for recovery
+                del self.memory["open"][key]
+                continue
+            if key in findings or (key.startswith("drive ") and not with_drives) or not _shows_end(key, seen):
                 continue
             kept["absent"] += 1
             if kept["absent"] >= LOOKS_TO_END:
@@ -112,33 +109,17 @@ class Watcher:
                 yield Notice(key, "counts", "error", f"{words}: {count - before:,} more, {count:,} in all")
 
 
-def array_findings(seen: Seen) -> Iterator[Finding]:
-    for sheet in seen.arrays:
-        state = sheet.state
-        name = sheet.name
-        lacks = state.missing > 0 or state.name in ("degraded", "failed")
-        if state.name == "failed":
-            text = f"{name} ({sheet.level}) has failed: {state.detail or 'too many members are missing'}"
-            yield Finding(f"array {name} failed", "error", text, f"{name} works again", 1)
-        elif state.name == "inactive":
-            yield Finding(f"array {name} inactive", "error", f"{name} is not running", f"{name} runs again", 1)
-        if lacks and state.name != "failed":
-            words = f"{name} ({sheet.level}) is degraded: {_members(state.missing or 1)} missing"
-            yield Finding(f"array {name} degraded", "error", words, f"{name} has all its members again", 1)
-        if state.name in UNDER_WAY:
-            work = WORK[state.name]
-            begun = f"{name}: a {work} has begun" if work != "initialization" else f"{name}: initialization has begun"
-            yield Finding(f"array {name} {work}", "note", begun, f"{name}: the {work} is over", 1)
-        for member in sheet.members:
-            if member.state == "faulty":
-                words = f"{member.name}, a member of {name}, is faulty"
-                yield Finding(
-                    f"member {member.name} faulty", "error", words, f"{member.name} is not faulty any more", 1
-                )
-
-
-def _members(count: int) -> str:
-    return "a member is" if count == 1 else f"{count} members are"
+def _shows_end(key: str, seen: Seen) -> bool:
+    """Whether what a finding is about is seen to be well: a drive that is gone or asleep passes no test."""
+    for drive in seen.drives:
+        told = drive.told
+        if key == f"drive {drive.name} smart":
+            return told.get("passed") is True
+        if key == f"drive {drive.name} critical":
+            return told.get("critical_warning") == 0
+        if key == f"drive {drive.name} worn":
+            return told.get("percentage_used") is not None
+    return any(key.startswith(f"file system {system.place} ") for system in seen.file_systems)
 
 
 def drive_findings(seen: Seen) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from brickyard.arrays.array import Array, Member, Sheet, State
+from brickyard.arrays.array import Array, Member, Scrub, Sheet, State
 from brickyard.arrays.host import Host
 from brickyard.errors import BadInputError
 from brickyard.facts.health import dig, parse_json, whole
@@ -70,6 +70,8 @@ class Zfs(Array):
             members=members,
             wanted=len(members),
             extra={"guid": told.get("pool_guid"), "errors": whole(told.get("error_count"))},
+            identity=f"zfs {told.get('pool_guid') or self.pool}",
+            scrub=scrub_of(told),
         )
 
     def redundancy(self) -> int:
@@ -87,11 +89,11 @@ class Zfs(Array):
         self.host.run("zpool", "labelclear", "-f", member)
         self.host.must("zpool", "replace", "-f", self.pool, member)
 
-    def start_check(self) -> None:
+    def start_scrub(self) -> None:
         self.host.must("zpool", "scrub", self.pool)
 
-    def stop_check(self) -> None:
-        if self.state().name == "checking":
+    def stop_scrub(self) -> None:
+        if self.state().name == "scrubbing":
             self.host.run("zpool", "scrub", "-s", self.pool)
 
 
@@ -129,6 +131,14 @@ def pool_members(told: Json) -> Iterator[Member]:
         yield Member(name, state, slot, sum(known) if known else None)
 
 
+def scrub_of(told: Json) -> Scrub:
+    """What the last scrub could not mend; a resilver that came after it hides it."""
+    scan = told.get("scan_stats")
+    if not isinstance(scan, dict) or scan.get("function") != "SCRUB" or scan.get("state") == "SCANNING":
+        return Scrub()
+    return Scrub(whole(scan.get("errors")), scan.get("state") == "FINISHED")
+
+
 def pool_state(told: Json) -> State:
     missing = sum(member.state in ("missing", "faulty") for member in pool_members(told))
     scan = told.get("scan_stats")
@@ -138,7 +148,7 @@ def pool_state(told: Json) -> State:
         share = min(done / total, 1.0) if total and done is not None else None
         if scan.get("function") in ("RESILVER", "ERASERESILVER"):
             return State("rebuilding", share, "resilver", max(missing, 1))
-        return State("checking", share, "scrub", missing)
+        return State("scrubbing", share, "scrub", missing)
     health = str(told.get("state") or "")
     if health in ("FAULTED", "UNAVAIL", "SUSPENDED"):
         return State("failed", detail=health, missing=missing)

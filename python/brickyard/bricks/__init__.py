@@ -16,7 +16,6 @@ from typing import Any
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json, default_place
 
-MODELLED_WORDS = {"checking": "scrubbing"}  # what the models call a condition by another name
 CACHE_WORDS = {"write_cache_on": "write_cache=true", "write_cache_off": "write_cache=false"}
 KINDS = ("arrays", "controllers", "drives")
 MODELLED = "sim:"
@@ -75,7 +74,7 @@ def override_keys() -> tuple[list[str], list[str]]:
 def condition_override(condition: str) -> str:
     """A condition as what it changes of a brick; write caches are a setting of the drives, not a state."""
     name = condition.replace("-", "_")
-    return CACHE_WORDS.get(name, f"condition={MODELLED_WORDS.get(name, name)}")
+    return CACHE_WORDS.get(name, f"condition={name}")
 
 
 def condition_of(resolved: Json, overrides: list[str]) -> str:

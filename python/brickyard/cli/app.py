@@ -45,6 +45,7 @@ for _verb, _place, _help, _group in (
     ("history", "history:history", "A target's figures over time, and where they changed.", LOOK),
     ("report", "report:report", "An HTML report with pictures, of runs or a study.", LOOK),
     ("export", "export:export", "Runs as CSV, Parquet, JSON, HdrHistogram log, Prometheus text.", LOOK),
+    ("store", "store:store", "Check the store of runs, and save what a damaged one still holds.", LOOK),
     ("array", "array:app", "Arrays: states, members, rebuilds, and what is done to them.", HOST),
     ("doctor", "doctor:doctor", "What this host can and cannot measure, and why.", HOST),
 ):

@@ -5,18 +5,22 @@ Refusal: nothing is changed without `--manage`; what may be changed is decided i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Annotated
 
 from cyclopts import App, Parameter
 from rich.console import Console
 
 from brickyard import arrays, conditions
-from brickyard.arrays import Array, Sheet, life
+from brickyard.arrays import Array, Sheet, life, lock
+from brickyard.arrays.health import mismatch_words
 from brickyard.cli import options
 from brickyard.cli.conditioning import parse_rate
 from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError
 from brickyard.reading import parsed_bytes
+from brickyard.store import Json
 from brickyard.units import format_mib_per_s, format_percent, format_seconds, format_size
 
 app = App(name="array", help="The arrays of this host: states, members, progress, and what is done to them.")
@@ -30,18 +34,22 @@ Address = Annotated[str, Parameter(help="/dev/md0, a mount point of btrfs, zfs:P
 
 @app.command(name="list", help="Every array that the kernel or an installed controller tool tells of.")
 def list_(*, json: options.Json = False) -> int:
-    sheets, problems = [], []
-    for array in arrays.all_arrays():
+    sheets: list[Sheet] = []
+    problems: dict[str, str] = {}
+    for array in arrays.every_array(arrays.Host(), problems):
         try:
             sheets.append(array.sheet())
         except BrickyardError as error:
-            problems.append(str(error))
-            _say(f"{array.name}: {error}")
+            problems[array.name] = str(error)
+    for name, problem in problems.items():
+        _say(f"{name}: {problem}")
     if json:
-        emit({"arrays": [sheet.document() for sheet in sheets], "problems": problems})
+        left = [entry.words for entry in conditions.leftovers()]
+        emit({"arrays": [_document(sheet) for sheet in sheets], "problems": list(problems.values()), "left": left})
         return DONE
     if not sheets:
         stdout().print("no array can be read" if problems else "no array is known on this host")
+        _say_left(sheets)
         return DONE
     columns = [
         ("array", "left"),
@@ -53,7 +61,19 @@ def list_(*, json: options.Json = False) -> int:
         ("done", "right"),
     ]
     stdout().print(table("", columns, [_row(sheet) for sheet in sheets]))
+    for sheet in sheets:
+        for finding in _findings(sheet):
+            stdout().print(f"! {sheet.name}: {finding}", markup=False, soft_wrap=True)
+    _say_left(sheets)
     return DONE
+
+
+def _say_left(sheets: Sequence[Sheet]) -> None:
+    """What was left of arrays that are not there, and of write caches."""
+    shown = {sheet.key for sheet in sheets}
+    for entry in conditions.leftovers():
+        if not entry.identities & shown:
+            stdout().print(f"! {entry.words}", markup=False, soft_wrap=True)
 
 
 def _row(sheet: Sheet) -> list[str]:
@@ -73,12 +93,32 @@ def _row(sheet: Sheet) -> list[str]:
 
 @app.command(name="show", help="One array: its state, its members, and how far its work is.")
 def show(address: Address, /, *, json: options.Json = False) -> int:
-    sheet = arrays.named(address).sheet()
-    if json:
-        emit(sheet.document())
-    else:
-        _print(stdout(), sheet)
+    _show(arrays.named(address).sheet(), json)
     return DONE
+
+
+def _document(sheet: Sheet) -> Json:
+    return {**sheet.document(), "holder": _holder(sheet), "left": conditions.left_of(sheet.key)}
+
+
+def _holder(sheet: Sheet) -> str:
+    found = lock.current(sheet.key)
+    return "" if found is None else found.words
+
+
+def _findings(sheet: Sheet) -> list[str]:
+    """What is to be known of an array beside its state: who holds it, what a killed run left, what a scrub found."""
+    holder, left = _holder(sheet), conditions.left_of(sheet.key)
+    found = [f"held by {holder}"] if holder else []
+    if left:
+        found.append(left)
+    elif sheet.frozen and not holder:
+        found.append(sheet.frozen)
+    if sheet.scrub.mismatches:
+        found.append(mismatch_words(sheet, sheet.scrub.mismatches))
+    if sheet.scrub.complete is False:
+        found.append("the last scrub was stopped before its end")
+    return found
 
 
 def _print(console: Console, sheet: Sheet) -> None:
@@ -91,6 +131,8 @@ def _print(console: Console, sheet: Sheet) -> None:
     if state.rate_bytes_per_s:
         words += f" at {format_mib_per_s(state.rate_bytes_per_s)} MiB/s{_remaining(sheet)}"
     console.print(words, markup=False, soft_wrap=True)
+    for finding in _findings(sheet):
+        console.print(f"! {finding}", markup=False, soft_wrap=True)
     columns = [("slot", "right"), ("member", "left"), ("state", "left"), ("errors", "right")]
     rows = [
         [
@@ -148,6 +190,11 @@ def _managed(address: str, manage: bool) -> Array:
     return arrays.named(address)
 
 
+def _locked(array: Array, verb: str, *devices: str) -> AbstractContextManager[None]:
+    """One manager at a time: whoever holds this repeats its checks under it."""
+    return lock.held([array.identity(), *map(lock.device_key, devices)], verb, array.name)
+
+
 def _say(text: str) -> None:
     stderr().print(text, markup=False, soft_wrap=True)
 
@@ -156,12 +203,15 @@ def _ended(array: Array, wait: bool, json: bool) -> int:
     """Waits where that is wished, then tells how the array stands."""
     if wait:
         conditions.wait_for_normal(array, _say)
-    sheet = array.sheet()
+    _show(array.sheet(), json)
+    return DONE
+
+
+def _show(sheet: Sheet, json: bool) -> None:
     if json:
-        emit(sheet.document())
+        emit(_document(sheet))
     else:
         _print(stdout(), sheet)
-    return DONE
 
 
 @app.command(name="create", help="Make an array of idle devices: md at /dev/md0, btrfs at an empty directory.")
@@ -184,21 +234,24 @@ def create(
     _need(manage, place)
     destroys = i_know_this_destroys_data
     made: Array
+    keys = [lock.device_key(device) for device in [*devices, *spare, place]]
     if place.startswith("/dev/"):
         chunk_bytes = None if chunk is None else parsed_bytes(chunk, "--chunk")
-        made = life.create_md(
-            place,
-            level,
-            devices,
-            spares=spare,
-            chunk_bytes=chunk_bytes,
-            assume_clean=assume_clean,
-            destroys_data=destroys,
-        )
+        with lock.held(keys, "array create", place):
+            made = life.create_md(
+                place,
+                level,
+                devices,
+                spares=spare,
+                chunk_bytes=chunk_bytes,
+                assume_clean=assume_clean,
+                destroys_data=destroys,
+            )
     else:
         if spare or chunk or assume_clean:
             raise BadInputError(f"{place}: --spare, --chunk and --assume-clean are for md (/dev/md0), not for btrfs")
-        made = life.create_btrfs(place, level, devices, destroys_data=destroys)
+        with lock.held(keys, "array create", place):
+            made = life.create_btrfs(place, level, devices, destroys_data=destroys)
     return _ended(made, wait, json)
 
 
@@ -212,7 +265,8 @@ def destroy(
     json: options.Json = False,
 ) -> int:
     array = _managed(address, manage)
-    freed = life.destroy(array, destroys_data=i_know_this_destroys_data)
+    with _locked(array, "array destroy"):
+        freed = life.destroy(array, destroys_data=i_know_this_destroys_data)
     if json:
         emit({"destroyed": array.name, "freed": freed})
     else:
@@ -231,9 +285,10 @@ def fail(
 ) -> int:
     """A hot spare, where there is one, takes its place at once."""
     array = _managed(address, manage)
-    array.check_redundant()
-    chosen = member or array.failable()
-    array.fail(chosen)
+    with _locked(array, "array fail"):
+        array.check_redundant()
+        chosen = member or array.failable()
+        array.fail(chosen)
     _say(f"{chosen} was taken out of {array.name}; `brickyard array spare {address} {chosen} --manage` gives it back")
     return _ended(array, False, json)
 
@@ -250,11 +305,12 @@ def spare(
     json: options.Json = False,
 ) -> int:
     array = _managed(address, manage)
-    life.add_spare(array, device, destroys_data=i_know_this_destroys_data)
+    with _locked(array, "array spare", device):
+        life.add_spare(array, device, destroys_data=i_know_this_destroys_data)
     return _ended(array, wait, json)
 
 
-@app.command(name="replace", help="Copy a member to another device, with the array's redundancy kept meanwhile.")
+@app.command(name="replace", help="Copy a member to another device while it serves; rebuild one that is faulty on it.")
 def replace(
     address: Address,
     old: str,
@@ -267,8 +323,19 @@ def replace(
     json: options.Json = False,
 ) -> int:
     array = _managed(address, manage)
-    life.replace(array, old, new, destroys_data=i_know_this_destroys_data)
+    with _locked(array, "array replace", new):
+        _say(life.replace(array, old, new, destroys_data=i_know_this_destroys_data))
     return _ended(array, wait, json)
+
+
+@app.command(name="remove", help="Let go of a member that is faulty, or of a spare.")
+def remove(address: Address, member: str, /, *, manage: options.Manage = False, json: options.Json = False) -> int:
+    """What the device carries stays; one that is in use is taken out by `array fail`."""
+    array = _managed(address, manage)
+    with _locked(array, "array remove"):
+        array.remove(member)
+    _say(f"{member} is not a member of {array.name} any more")
+    return _ended(array, False, json)
 
 
 @app.command(name="grow", help="Spread an array over more devices.")
@@ -284,7 +351,8 @@ def grow(
     if not devices:
         raise BadInputError(f"{address}: name the devices that it is to grow by")
     array = _managed(address, manage)
-    life.grow(array, devices, destroys_data=i_know_this_destroys_data)
+    with _locked(array, "array grow", *devices):
+        life.grow(array, devices, destroys_data=i_know_this_destroys_data)
     return _ended(array, wait, json)
 
 
@@ -300,13 +368,21 @@ def scrub(
     json: options.Json = False,
 ) -> int:
     array = _managed(address, manage)
-    if stop:
-        array.stop_check()
-    elif rate or wait:
-        if not wait:
-            raise BadInputError("--rate: the limit is taken back at the end, which has to be waited for; add --wait")
-        conditions.check_through(array, parse_rate(rate, "--rate"), _say)
-    else:
-        array.prepare_work()
-        array.start_check()
-    return _ended(array, False, json)
+    if stop:  # also while another process waits for it, which then says that it was stopped
+        array.stop_scrub()
+        return _ended(array, False, json)
+    if rate and not wait:
+        raise BadInputError("--rate: the limit is taken back at the end, which has to be waited for; add --wait")
+    if not wait:
+        with _locked(array, "array scrub"):
+            if array.state().name != "normal":
+                raise BadInputError(f"{array.name}: is {array.state().name}; a scrub begins when it is normal")
+            array.prepare_work()
+            array.start_scrub()
+        return _ended(array, False, json)
+    sheet = conditions.scrub_through(array, parse_rate(rate, "--rate"), _say)
+    _show(sheet, json)
+    if sheet.scrub.complete is False or sheet.state.name != "normal":
+        _say(f"error: {array.name}: the scrub is not complete: it was stopped, or the array is {sheet.state.name}")
+        return FAILED
+    return FAILED if sheet.scrub.mismatches else DONE

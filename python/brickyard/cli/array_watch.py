@@ -19,7 +19,7 @@ from brickyard.arrays.watching import Watcher
 from brickyard.cli import options
 from brickyard.cli.conditioning import parse_rate
 from brickyard.cli.output import emit, stderr
-from brickyard.conditions.journal import journal_home
+from brickyard.conditions import journal
 from brickyard.errors import DONE, BadInputError
 
 SPAN_S = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -46,7 +46,7 @@ def watch(
         tuple[str, ...], Parameter(negative="", help="A command for each notice, which is on its standard input.")
     ] = (),
     listen: Annotated[str | None, Parameter(help="Serve Prometheus metrics at HOST:PORT/metrics.")] = None,
-    scrub_every: Annotated[str | None, Parameter(help="Check each array after such a span, as 30d; --manage.")] = None,
+    scrub_every: Annotated[str | None, Parameter(help="Scrub each array after such a span, as 30d; --manage.")] = None,
     scrub_rate: Annotated[str | None, Parameter(help="At most so much a second, such as 20MiB.")] = None,
     manage: options.Manage = False,
     state: Annotated[
@@ -61,7 +61,9 @@ def watch(
     if not 1 <= full <= 100:
         raise BadInputError(f"--full {full:g}: a share between 1 and 100 per cent")
     if scrub_every and not manage:
-        raise BadInputError("--scrub-every: checks arrays, which needs --manage")
+        raise BadInputError("--scrub-every: scrubs arrays, which needs --manage")
+    if scrub_every and once:
+        raise BadInputError("--scrub-every: a scrub outlasts one look; leave --once away")
     if scrub_rate and not scrub_every:
         raise BadInputError("--scrub-rate: belongs to --scrub-every")
     channels: list[notify.Channel] = []
@@ -79,15 +81,22 @@ def watch(
         rate = parse_rate(scrub_rate, "--scrub-rate")
         schedule = Schedule(
             span_s("--scrub-every", scrub_every),
-            lambda name: conditions.hold(name, "checking", manage=True, rate_bytes_per_s=rate, array=name, say=say),
+            lambda name: conditions.hold(
+                name, "scrubbing", manage=True, rate_bytes_per_s=rate, array=name, say=say, verb="array watch"
+            ),
         )
-    place = state or journal_home().parent / "watch.json"
-    guard = Guard(Watcher(full / 100), channels, say, place, schedule=schedule)
+    place = state or journal.user_home().parent / "watch.json"
+    guard = Guard(Watcher(full / 100), channels, say, place, schedule=schedule, left=_left)
     guard.load()
     looks = _look_until_stopped(guard, span_s("--every", every), once, listen)
     if json:
         emit({"looks": looks, "notices": [notice.document() for notice in guard.told]})
     return DONE
+
+
+def _left() -> dict[str, str]:
+    known = {identity for entry in conditions.leftovers() for identity in entry.identities}
+    return {identity: conditions.left_of(identity) for identity in known}
 
 
 def _look_until_stopped(guard: Guard, every_s: float, once: bool, listen: str | None) -> int:

@@ -117,25 +117,36 @@ def _print(ended: list[Account], place: Path) -> None:
     columns = [(name, "left" if name in ("device", "health", "verdict") else "right") for name in COLUMNS]
     out.print(table("Burn-in", columns, [_row(account) for account in ended]))
     for account in ended:
-        for line in [account.refused, *account.changed]:
+        for line in [account.refused, *account.changed, _before(account)]:
             if line:
                 out.print(f"{account.device}: {line}", markup=False, soft_wrap=True)
     if place.exists():
         out.print(f"error logs and accounts: {place}", markup=False, soft_wrap=True)
 
 
+def _before(account: Account) -> str:
+    if not account.failed_before:
+        return ""
+    return (
+        f"{account.failed_before} earlier burn-in(s) of it failed; the error log and the account keep what was found. "
+        "Move both away only if another device has taken its place"
+    )
+
+
 def _exit_code(ended: list[Account], *, interrupted: bool) -> int:
     if all(account.refused and not account.runs for account in ended):
         return BAD_INPUT
-    if any(account.verdict in ("fail", "not checked") for account in ended):
+    if any(account.verdict in ("fail", "failed before", "not checked") for account in ended):
         return FAILED
     return INTERRUPTED if interrupted else 0
 
 
 def _account(log: Log, device: str, planned_ns: int, *, fresh: bool) -> tuple[Account, Log]:
-    found = None if fresh else log.load()
-    if found is None or found.is_over:
+    found = log.load()
+    if found is None:
         return Account(device, planned_ns), log
+    if fresh or found.is_over:
+        return found.anew(planned_ns), log
     found.planned_ns = planned_ns
     return found, log
 

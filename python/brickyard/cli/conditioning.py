@@ -83,9 +83,8 @@ def wish(
 
 
 def modelled_words(spoken: Sequence[str]) -> tuple[str, ...]:
-    """Conditions of modelled bricks in the words of `run --condition`; scrubbing is the models' own for checking."""
-    names = [conditions.spoken("checking" if word == "scrubbing" else word) for word in spoken]
-    return tuple(dict.fromkeys(names))
+    """Conditions of modelled bricks in the words of `run --condition`, each once."""
+    return tuple(dict.fromkeys(map(conditions.spoken, spoken)))
 
 
 def refuse_idle_switch(targets: Sequence[str], spoken: Sequence[str], overrides: Sequence[str]) -> None:
@@ -110,7 +109,7 @@ def without_effect(target: str, size: str | None, engine: str | None) -> list[st
 
 
 def idle_rate(found: Sequence[Json]) -> bool:
-    """Whether nothing in these resolved bricks rebuilds, checks or initializes, so that no pace counts."""
+    """Whether nothing in these resolved bricks rebuilds, scrubs or initializes, so that no pace counts."""
     at_work = {"rebuilding", "neighbour_rebuilding", "scrubbing", "initializing"}
     return not any(b["condition"] in at_work or (b["failures"] and b["spares"]) for b in found)
 

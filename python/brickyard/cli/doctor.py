@@ -6,10 +6,11 @@ import os
 
 from rich.text import Text
 
-from brickyard import facts
+from brickyard import arrays, conditions, facts
+from brickyard.arrays import lock
 from brickyard.cli import options
 from brickyard.cli.output import emit, stdout
-from brickyard.errors import BadInputError
+from brickyard.errors import BadInputError, BrickyardError
 from brickyard.store import Json, default_place
 
 
@@ -23,7 +24,7 @@ def doctor(target: str | None = None, /, *, store: options.StorePlace = None, js
     """
     if target and ":" not in target and not os.path.exists(target):
         raise BadInputError(f"{target}: no such file, directory or device; name one that exists")
-    found: list[Json] = facts.doctor(target, str(store or default_place()))
+    found: list[Json] = facts.doctor(target, str(store or default_place())) + _arrays()
     if json:
         emit({"checks": found})
         return 0
@@ -40,3 +41,21 @@ def _line(check: Json) -> Text:
     if check.get("remedy"):
         text.append(f" → {check['remedy']}", style="dim")
     return text
+
+
+def _arrays() -> list[Json]:
+    """What killed runs have left, and arrays whose rebuilds and scrubs are frozen while nobody holds them."""
+    entries = conditions.leftovers()
+    found: list[Json] = [
+        {"state": "limited", "name": "left by a killed run", "text": entry.words, "remedy": "brickyard array restore"}
+        for entry in entries
+    ]
+    known = {identity for entry in entries for identity in entry.identities}
+    for array in arrays.every_array(arrays.Host(), {}):
+        try:
+            sheet = array.sheet()
+        except BrickyardError:
+            continue  # `array list` says why; the doctor looks for what was left
+        if sheet.frozen and sheet.key not in known and lock.current(sheet.key) is None:
+            found.append({"state": "limited", "name": "frozen array", "text": f"{sheet.name}: {sheet.frozen}"})
+    return found

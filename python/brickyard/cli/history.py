@@ -14,7 +14,7 @@ from brickyard.cli import options
 from brickyard.cli.compare import COMPARABLE, parse_share, write_pictures
 from brickyard.cli.output import emit, stdout, table
 from brickyard.cli.runs import since_unix_ns
-from brickyard.cli.selection import open_store
+from brickyard.cli.selection import open_store, readable
 from brickyard.errors import BadInputError
 from brickyard.store import Json
 from brickyard.study.keys import nearest
@@ -53,7 +53,7 @@ def history(
         if not chosen:
             known = sorted({path for run in runs for path in run.targets})
             raise BadInputError(f"{target}: no run on it in {kept.place}{nearest(target, known)}")
-        records = [kept.record(run) for run in chosen]
+        records = readable(kept, chosen)
     found = histories(records, figure, confidence=sure)
     pictures = _draw(found, output) if output else []
     if json:
@@ -67,7 +67,7 @@ def history(
             }
         )
         return 0
-    _print(found, pictures)
+    _print(found, pictures, sure)
     return 0
 
 
@@ -84,7 +84,7 @@ def _draw(found: list[History], folder: Path) -> list[str]:
     return write_pictures([history_picture(item, number) for number, item in enumerate(long, 1)], folder)
 
 
-def _print(found: list[History], pictures: list[str]) -> None:
+def _print(found: list[History], pictures: list[str], sure: float) -> None:
     console = stdout()
     title = found[0].figure.title if found else ""
     columns = [("load", "left"), ("runs", "right"), ("first", "right"), ("newest", "right"), ("changes", "left")]
@@ -99,6 +99,9 @@ def _print(found: list[History], pictures: list[str]) -> None:
         for item in found
     ]
     console.print(table(title, columns, rows))
+    if any(len(item.points) >= RUNS_MIN for item in found):
+        note = f"of histories in which nothing changed, at most {(1 - sure) * 100:.2g} % show a change"
+        console.print(note, style="dim", markup=False, soft_wrap=True)
     for item in found:
         for turn in item.turns:
             before, after = item.figure.words(turn.before), item.figure.words(turn.after)

@@ -66,7 +66,7 @@ BrickOverrides = Annotated[
     Parameter(name="--set", negative="", help="Change a key of the brick, such as --set members=8. May be repeated."),
 ]
 CONDITION_WORDS = (
-    "normal, degraded, rebuilding, neighbour-rebuilding, checking, initializing, write-cache-on or write-cache-off"
+    "normal, degraded, rebuilding, neighbour-rebuilding, scrubbing, initializing, write-cache-on or write-cache-off"
 )
 Condition = Annotated[
     str | None,

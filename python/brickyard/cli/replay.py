@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from brickyard import _core
 from brickyard.analysis import replay as replays
-from brickyard.analysis import replay_runs
+from brickyard.analysis import replay_runs, replay_warnings
+from brickyard.analysis.load_curve import Limit
 from brickyard.analysis.summary import run_document
+from brickyard.cli import judging as judges
 from brickyard.cli import options
 from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.load_curve import parse_limit
-from brickyard.cli.output import emit, stderr, stdout
+from brickyard.cli.output import emit, print_line, stderr, stdout
 from brickyard.cli.progress import CALLS, Terminal
 from brickyard.cli.replay_tables import print_explained, print_replay
 from brickyard.cli.tables import print_circumstances, print_warnings
 from brickyard.databases.connect import split_dsns
-from brickyard.errors import BAD_INPUT, INTERRUPTED, BadInputError, one_line
-from brickyard.store import Json, Store
+from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError, one_line
+from brickyard.reading import parsed_share
+from brickyard.store import Json, Record, Store
 from brickyard.study.interrupt import Interrupt
-from brickyard.study.replay import ReplaySpec, check, why_no_call, with_pace
+from brickyard.study.replay import ReplaySpec, why_no_call, with_pace
+from brickyard.study.replay import check as checked
 from brickyard.study.replay import explain as explained
 from brickyard.study.replay import replay as replay_once
 from brickyard.study.replay_drivers import STDIN
 from brickyard.study.runner import RunResult
+from brickyard.units import format_percent
+
+MAX_ERRORS = 0.01  # as of the unsent: beyond it another load was served than the log's
 
 
 def replay(
@@ -48,7 +55,9 @@ def replay(
     drivers: Annotated[
         int, Parameter(help="Processes that drive: a log or more each, or a share of the sessions.")
     ] = 1,
-    sessions: Annotated[int, Parameter(help="Of each driver with each database: calls in flight at the most.")] = 20,
+    sessions: Annotated[
+        int, Parameter(help="Of each driver: calls in flight at the most; several databases share them evenly.")
+    ] = 20,
     duration: Annotated[str | None, Parameter(help="End after this time, such as 60s.")] = None,
     repeat: Annotated[int, Parameter(help="How often each pace is run.")] = 1,
     limit: Annotated[
@@ -65,6 +74,29 @@ def replay(
         tuple[str, ...], Parameter(negative="", help="Name a JSON key or W3C field, such as --field time=ts. Repeat.")
     ] = (),
     window: Annotated[str, Parameter(help="How far out of order lines may be.")] = "10s",
+    sort: Annotated[
+        Literal["auto", "always", "never"],
+        Parameter(help="Sort all calls first, on disk where they are many: auto does where --window is too short."),
+    ] = "auto",
+    keep_outliers: Annotated[
+        bool, Parameter(negative="", help="Replay requests whose stamps are far from all others, too.")
+    ] = False,
+    drop_caches: Annotated[
+        bool, Parameter(negative="", help="Drop the page cache of the servers' files before each run; needs --manage.")
+    ] = False,
+    manage: Annotated[bool, Parameter(negative="", help="Allow what changes the state of this host.")] = False,
+    max_errors: Annotated[
+        str, Parameter(help="Share of calls that may fail; beyond it the exit code is 1.")
+    ] = f"{MAX_ERRORS:.0%}",
+    ruler: judges.Rulers = (),
+    check: Annotated[
+        bool,
+        Parameter(
+            name="--check",
+            negative="",
+            help="Exit with 1 when calls were not sent as the log has them, or a ruler is not met.",
+        ),
+    ] = False,
     since: Annotated[
         str | None, Parameter(name="--from", help="Only requests from then on, 2003-06-02T10:00:00Z.")
     ] = None,
@@ -83,6 +115,10 @@ def replay(
     """
     logs = tuple(STDIN if log == "/dev/stdin" else log for log in logs)
     databases = split_dsns(*to)
+    judge = judges.judging(ruler, check and bool(ruler))
+    most_errors = _most_errors(max_errors)
+    if drop_caches and not manage:
+        raise BadInputError("--drop-caches: changes what this host has cached, for others too; add --manage")
     spec = ReplaySpec(
         logs=list(logs),
         mapping_text=_read(mapping),
@@ -95,6 +131,9 @@ def replay(
         format=format,
         fields=field,
         window_s=_ns("--window", window) // 1_000_000_000,
+        sort=sort,
+        keep_outliers=keep_outliers,
+        drop_caches=drop_caches,
         seed=seed,
         from_time=since,
         until_time=until,
@@ -104,36 +143,77 @@ def replay(
     )
     if explain:
         return _explain(spec, as_json=json)
+    asked = parse_limit(limit)
+    runs = _runs(spec, pace, repeat)
+    with Store(store) as kept, Interrupt() as interrupt, Terminal(words=CALLS) as terminal:
+        results = _run(kept, terminal, interrupt, runs)
+        records = [kept.record(result.run) for result in results]
+    failed = why_failed(records, most_errors, check=check)
+    if json:
+        documents = [{**run_document(record), **judge.document(record)} for record in records]
+        emit({"runs": documents, "replay": replays.replay_document(records, asked), "failed": failed})
+    else:
+        _show(results, records, asked, judge)
+        for line in failed:
+            print_line(stdout(), f"Failed: {line}", "bold red")
+    if results[-1].outcome != "done":
+        return EXIT_CODES.get(results[-1].outcome, BAD_INPUT)
+    return judge.exit_code(records, FAILED if failed else DONE)
+
+
+def _runs(spec: ReplaySpec, pace: str, repeat: int) -> list[tuple[ReplaySpec, Json]]:
+    """What is run one after the other, each with what is known of its logs, which are read once for all."""
     if repeat < 1:
         raise BadInputError(f"--repeat {repeat}: at least 1")
-    asked = parse_limit(limit)
     specs = with_pace(spec, pace)
-    if len(specs) * repeat > 1 and STDIN in logs:
+    if len(specs) * repeat > 1 and STDIN in spec.logs:
         raise BadInputError("standard input can be read once; a pace that runs several times needs files")
     for one in specs:
-        one.orders(None)
-        check(one)
-    with Store(store) as kept, Interrupt() as interrupt, Terminal(words=CALLS) as terminal:
-        results = _run(kept, terminal, interrupt, [one for one in specs for _ in range(repeat)])
-        records = [kept.record(result.run) for result in results]
-    if json:
-        documents = [run_document(record) for record in records]
-        emit({"runs": documents, "replay": replays.replay_document(records, asked)})
-    else:
-        console = stdout()
-        for result in results:
-            if result.outcome != "done":
-                console.print(f"Run {result.run} {result.outcome}: {result.message}", markup=False, soft_wrap=True)
-        print_warnings(console, records)
-        console.print()
-        print_circumstances(console, records)
-        console.print()
-        print_replay(console, records, asked)
-    return EXIT_CODES.get(results[-1].outcome, BAD_INPUT)
+        one.orders()
+    known = [checked(specs[0])]
+    known += [checked(one, known[0]) for one in specs[1:]]
+    return [pair for pair in zip(specs, known, strict=True) for _ in range(repeat)]
 
 
-def _run(store: Store, terminal: Terminal, interrupt: Interrupt, specs: list[ReplaySpec]) -> list[RunResult]:
+def _most_errors(text: str) -> float:
+    try:
+        return parsed_share(text)
+    except ValueError as error:
+        raise BadInputError(f"--max-errors: {error}") from None
+
+
+def _show(results: list[RunResult], records: list[Record], limit: Limit | None, judge: judges.Judging) -> None:
+    console = stdout()
+    for result in results:
+        if result.outcome != "done":
+            console.print(f"Run {result.run} {result.outcome}: {result.message}", markup=False, soft_wrap=True)
+    print_warnings(console, records)
+    console.print()
+    print_circumstances(console, records)
+    console.print()
+    print_replay(console, records, limit)
+    for record in records:
+        judge.print(console, record)
+
+
+def why_failed(records: list[Record], most_errors: float, *, check: bool) -> list[str]:
+    """What makes the exit code 1: too many failed calls; with --check also calls that were not sent as logged."""
+    said = []
+    for record in records:
+        share = replay_runs.error_share([record])
+        if share is not None and share > most_errors:
+            limit = f"--max-errors {format_percent(most_errors)}"
+            said.append(f"{format_percent(share)} of the calls of run {record.info.id} failed, more than {limit}")
+        if check and (words := replay_warnings.distorted(record)):
+            said.append(f"run {record.info.id}: {words}")
+    return said
+
+
+def _run(
+    store: Store, terminal: Terminal, interrupt: Interrupt, asked: list[tuple[ReplaySpec, Json]]
+) -> list[RunResult]:
     """One run after the other; more than one make a study."""
+    specs = [spec for spec, _ in asked]
     terminal.expect(len(specs))
     study: int | None = None
     if len(specs) > 1:
@@ -141,12 +221,12 @@ def _run(store: Store, terminal: Terminal, interrupt: Interrupt, specs: list[Rep
         study = store.add_study(f"Replay of {specs[0].title()}", about)
     results: list[RunResult] = []
     try:
-        for number, spec in enumerate(specs):
+        for number, (spec, known) in enumerate(asked):
             same = [s for s in specs[:number] if s == spec]
             labels: Json = {"pace": spec.pace}
             if specs.count(spec) > 1:
                 labels["repetition"] = len(same) + 1
-            results.append(replay_once(store, terminal, interrupt, spec, labels if study else None, study))
+            results.append(replay_once(store, terminal, interrupt, spec, labels if study else None, study, known))
             if results[-1].outcome != "done":
                 break
             if results[-1].outcome == "done" and not replay_runs.issued_calls(store.record(results[-1].run)):
@@ -164,7 +244,7 @@ def _explain(spec: ReplaySpec, *, as_json: bool) -> int:
     if as_json:
         emit(told)
     else:
-        print_explained(stdout(), told["document"])
+        print_explained(stdout(), told["document"], told["look"], is_sorted=told["sort"])
     return INTERRUPTED if told["interrupted"] else 0
 
 

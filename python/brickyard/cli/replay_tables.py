@@ -5,7 +5,15 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from brickyard.analysis import replay_disks, replay_head_room, replay_pages, replay_runs, replay_warnings
+from brickyard.analysis import (
+    replay_disks,
+    replay_head_room,
+    replay_pages,
+    replay_runs,
+    replay_served,
+    replay_warnings,
+    terraserver,
+)
 from brickyard.analysis.load_curve import Limit
 from brickyard.cli.output import print_line, table
 from brickyard.store import Json, Record
@@ -24,6 +32,11 @@ def print_replay(console: Console, records: list[Record], limit: Limit | None = 
     columns, rows = replay_pages.throughput_rows(records)
     console.print(table("Calls a second", _columns(columns), rows))
     _print_curve(console, records)
+    for title, names, told in terraserver.study_tables(records):
+        console.print()
+        console.print(table(title, _study_columns(names), told))
+    if terraserver.study_tables(records):
+        print_line(console, terraserver.NOTE, "dim")
     groups = replay_runs.by_pace(records)
     if len(groups) > PACES_SHOWN:
         console.print(Text("brickyard show RUN has the pages of each", style="dim"))
@@ -39,6 +52,10 @@ def print_replay(console: Console, records: list[Record], limit: Limit | None = 
             console.print(table("By database", _columns(columns), bricks))
         _print_rest(console, group)
     _print_verdict(console, records, limit)
+
+
+def _study_columns(names: list[str]) -> list[tuple[str, str]]:
+    return [(name, LEFT if name in ("server", "page", "study: server") else RIGHT) for name in names]
 
 
 def _print_curve(console: Console, records: list[Record]) -> None:
@@ -71,6 +88,8 @@ def _print_rest(console: Console, group: list[Record]) -> None:
     if len(cold) > 1:
         console.print()
         console.print(table("The first seconds, a cold start or not", _columns(replay_disks.COURSE_COLUMNS), cold))
+    if said := replay_served.cold_words(group[0]):
+        print_line(console, said)
     disk = replay_disks.disk_total(group[0])
     if disk is not None:
         console.print()
@@ -81,6 +100,8 @@ def _print_rest(console: Console, group: list[Record]) -> None:
         console.print()
         columns = [(n, LEFT if n in ("page", "parameters") else RIGHT) for n in replay_pages.SLOW_COLUMNS]
         console.print(table("Slowest calls", columns, slow))
+    served = replay_served.served_words(replay_served.served(group))
+    print_line(console, f"Served: {served}")
     said = replay_warnings.coverage_words(group[0])
     if said:
         print_line(console, f"Coverage: {said}")
@@ -94,8 +115,8 @@ def _print_verdict(console: Console, records: list[Record], limit: Limit | None)
         print_line(console, line, "bold")
 
 
-def print_explained(console: Console, told: Json) -> None:
-    """What a log would do."""
+def print_explained(console: Console, told: Json, look: Json, *, is_sorted: bool) -> None:
+    """What a log would do; `look` is what a first look at it found."""
     span_s = replay_head_room.log_span_s(told["first_ns"], told["last_ns"])
     lines = [
         ("Logs", ", ".join(f"{log['path']} ({log['format']})" for log in told["logs"])),
@@ -105,7 +126,8 @@ def print_explained(console: Console, told: Json) -> None:
         ("Time", _span_words(told, span_s)),
         ("Rate", _rate_words(told, span_s)),
         ("Sessions", _sessions(told)),
-        ("Out of order", _order_words(told)),
+        ("Out of order", _order_words(told, look, is_sorted=is_sorted)),
+        *(("Left out", words) for words in replay_warnings.outlier_words(look["outliers"])),
     ]
     for label, text in lines:
         if text:
@@ -146,9 +168,13 @@ def _sessions(told: Json) -> str:
     return f"{'more than ' if told['sessions_are_lower_bound'] else ''}{format_count(told['sessions'])}"
 
 
-def _order_words(told: Json) -> str:
+def _order_words(told: Json, look: Json, *, is_sorted: bool) -> str:
     if not told["out_of_order"]:
         return ""
+    if is_sorted:
+        return (
+            f"{format_count(told['out_of_order'])} lines, by up to {format_seconds(look['disorder_ns'] / 1e9)}: sorted"
+        )
     late = f", {format_count(told['late'])} of them later than the window" if told["late"] else ""
     return f"{format_count(told['out_of_order'])} lines{late}"
 
@@ -198,10 +224,10 @@ def _course_rows(told: Json, most: int = 24) -> list[list[str]]:
 
 def _print_left_out(console: Console, told: Json) -> None:
     if told["unmatched_paths"]:
-        rows = [[item["path"], format_count(item["requests"])] for item in told["unmatched_paths"]]
+        rows = [[replay_runs.unmapped_words(item), format_count(item["requests"])] for item in told["unmatched_paths"]]
         least = ", at least" if told["unmatched_paths_are_lower_bounds"] else ""
         console.print()
-        console.print(table("Not mapped, the most frequent", _columns(["path", f"requests{least}"]), rows))
+        console.print(table("Not mapped, the most frequent", _columns(["request", f"requests{least}"]), rows))
     if told["unusable"]:
         rows = [[i["page"], i["parameter"], format_count(i["requests"])] for i in told["unusable"]]
         console.print()

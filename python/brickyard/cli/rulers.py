@@ -55,7 +55,7 @@ def _document(ruler: rulers.Ruler) -> Json:
                 "figure": r.figure,
                 "threshold": r.threshold,
                 "unit": unit(r),
-                "measure": None if r.is_rate else r.measure,
+                "measure": None if r.is_rate or r.is_share else r.measure,
                 "operation": r.operation,
                 "stream": r.stream,
             }

@@ -15,7 +15,7 @@ from brickyard.cli.selection import open_store
 from brickyard.errors import BadInputError
 from brickyard.store import Json, RunInfo
 
-Outcome = Literal["done", "interrupted", "failed", "running"]
+Outcome = Literal["done", "interrupted", "failed", "running", "damaged"]
 SPAN_S = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -24,9 +24,7 @@ def runs(
     profile: Annotated[str | None, Parameter(help="Only runs of this profile.")] = None,
     target: Annotated[str | None, Parameter(help="Only runs whose target contains this text.")] = None,
     since: Annotated[str | None, Parameter(help="Only runs since a day (2026-01-31) or for a span (2h, 7d).")] = None,
-    outcome: Annotated[
-        Literal["done", "interrupted", "failed", "running"] | None, Parameter(help="Only these.")
-    ] = None,
+    outcome: Annotated[Outcome | None, Parameter(help="Only these.")] = None,
     limit: Annotated[int, Parameter(help="At most this many, the newest; 0 for all.")] = 50,
     store: options.StorePlace = None,
     json: options.Json = False,

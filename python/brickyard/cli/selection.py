@@ -10,8 +10,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from brickyard.errors import BadInputError
+from brickyard.cli.output import stderr
+from brickyard.errors import BadInputError, one_line
 from brickyard.store import Record, RunInfo, Store, StudyInfo
+from brickyard.store.damage import DamagedRunError
 
 HOW = "name a run (12), several (3-7), a study (s2, NAME or NAME@LABEL) or latest"
 
@@ -55,7 +57,20 @@ def select(store: Store, words: tuple[str, ...]) -> Selection:
             raise BadInputError(f"{word}: not a run; {HOW}")
     unique = list(dict.fromkeys(ids))
     only = named[0] if len(named) == 1 and unique == named[0].runs else None
-    return Selection([store.record(run) for run in unique], only)
+    return Selection(readable(store, unique), only)
+
+
+def readable(store: Store, runs: list[int]) -> list[Record]:
+    """Records of the runs. Of several, those that are damaged are left out and named; one alone is refused."""
+    if len(runs) == 1:
+        return [store.record(runs[0])]
+    found = []
+    for run in runs:
+        try:
+            found.append(store.record(run))
+        except DamagedRunError as error:
+            stderr().print(f"warning: left out: {one_line(error)}", markup=False, soft_wrap=True)
+    return found
 
 
 def _of_study(runs: list[RunInfo], studies: list[StudyInfo], word: str) -> list[int]:

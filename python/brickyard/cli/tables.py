@@ -12,6 +12,7 @@ from brickyard.analysis import cells, summary
 from brickyard.analysis.characterization import RankedCell
 from brickyard.analysis.conditions import condition_spans
 from brickyard.analysis.further import further_tables, further_words
+from brickyard.analysis.latency import FEW_EVENTS, FEW_EVENTS_WORDS
 from brickyard.analysis.replay_runs import is_replay
 from brickyard.analysis.tool_cells import tool_table
 from brickyard.analysis.totals import Totals
@@ -143,6 +144,8 @@ def print_tool_table(console: Console, record: Record) -> None:
 def print_dash(console: Console, rows: list[list[str]]) -> None:
     if any(cells.DASH in row for row in rows):
         console.print(Text(f"{cells.DASH}: fewer than ten samples lie beyond that percentile", style="dim"))
+    if any(cell.endswith(FEW_EVENTS) for row in rows for cell in row):
+        console.print(Text(FEW_EVENTS_WORDS, style="dim"))
 
 
 def print_further(console: Console, record: Record) -> None:

@@ -30,7 +30,9 @@ DEFAULT_SIZE = "256MiB"
 
 app = App(name="terraserver", help="The TerraServer database: fill one, make its traffic, a demonstration.")
 app.command("brickyard.cli.terraserver_traffic:traffic", name="traffic", help="Web logs of a busy site.")
-app.command("brickyard.cli.terraserver_demo:demo", name="demo", help="All of it once, on an own server, in 2 minutes.")
+app.command(
+    "brickyard.cli.terraserver_demo:demo", name="demo", help="One full run on a server of its own, in 2 minutes."
+)
 
 To = Annotated[
     str,

@@ -10,23 +10,26 @@ from cyclopts import Parameter
 from brickyard.analysis import replay as replays
 from brickyard.analysis import replay_head_room, replay_runs
 from brickyard.analysis import terraserver as tables
+from brickyard.analysis.replay_served import cold_words, served, served_words
 from brickyard.analysis.summary import run_document
 from brickyard.cli import options
 from brickyard.cli.characterize import EXIT_CODES
-from brickyard.cli.output import emit, stderr, stdout, table
+from brickyard.cli.output import emit, print_line, stderr, stdout, table
 from brickyard.cli.progress import CALLS, Terminal
+from brickyard.cli.replay import MAX_ERRORS, why_failed
 from brickyard.cli.tables import print_warnings
 from brickyard.cli.terraserver import LoadProgress, Seed
 from brickyard.databases import terraserver
 from brickyard.databases.connect import split_dsns
 from brickyard.databases.demo import SERVERS, Demo, demonstrate
-from brickyard.errors import BAD_INPUT, BadInputError
+from brickyard.errors import BAD_INPUT, FAILED, BadInputError
 from brickyard.reading import parsed_bytes
 from brickyard.store import Record, Store
 from brickyard.study.interrupt import Interrupt
-from brickyard.units import format_mib_per_s
+from brickyard.units import format_mib_per_s, format_size
 
-DEFAULT_SIZE = "64MiB"
+DEFAULT_SIZE = "640MiB"  # three times what the server then may use; loaded in half a minute
+LEAST_MEMORY = 160 << 20  # of a server with 32 MB of buffers and 80 sessions of 1 MB or so
 
 
 def demo(
@@ -34,6 +37,10 @@ def demo(
     size: Annotated[str, Parameter(help="Bytes of pictures.")] = DEFAULT_SIZE,
     seconds: Annotated[int, Parameter(help="Length of each of the four runs.")] = 15,
     repeat: Annotated[int, Parameter(help="Runs of each pace.")] = 2,
+    memory: Annotated[
+        str | None,
+        Parameter(help="Of our own server, its page cache included, or `all`; by default a third of --size."),
+    ] = None,
     place: Annotated[
         Path | None,
         Parameter(validator=options.FOLDER, help="Directory on the volume on which the database shall lie."),
@@ -47,7 +54,7 @@ def demo(
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
-    """Start a PostgreSQL, load a small TerraServer, and replay a Monday's busiest hour in both paces.
+    """Start a PostgreSQL, load a TerraServer that its memory cannot hold, replay a Monday's busiest hour in both paces.
 
     Prints tables 7 and 8 with those of the study beside, and the head room. The server is gone afterwards; with
     --to, what was loaded stays.
@@ -57,8 +64,9 @@ def demo(
     pairs = [setting.partition("=") for setting in settings]
     if not all(name and equals for name, equals, _ in pairs):
         raise BadInputError("--set: write NAME=VALUE, such as shared_buffers=1GB")
-    if to is not None and (place is not None or pairs or len(split_dsns(to)) > 1):
-        raise BadInputError("--to names one server of yours; --place and --set are for an own one")
+    if to is not None and (place is not None or memory is not None or pairs or len(split_dsns(to)) > 1):
+        raise BadInputError("--to names one server of yours; --place, --memory and --set are for an own one")
+    size_bytes = parsed_bytes(size, "--size")
     console = stderr()
     with Store(store) as kept:
         with Interrupt() as interrupt, Terminal(words=CALLS) as terminal:
@@ -66,22 +74,26 @@ def demo(
                 kept,
                 terminal,
                 interrupt,
-                size_bytes=parsed_bytes(size, "--size"),
+                size_bytes=size_bytes,
                 seconds=seconds,
                 repeat=repeat,
                 seed=seed,
                 place=place,
                 dsn=to,
+                memory_bytes=_memory(memory, size_bytes),
                 settings={name: value for name, _, value in pairs},
                 watch_load=lambda: LoadProgress(console),
             )
         records = [kept.record(result.run) for result in shown.results]
+    failed = why_failed(records, MAX_ERRORS, check=False)
     if json:
         documents = [run_document(record) for record in records]
-        emit({"runs": documents, "replay": replays.replay_document(records), "server": shown.server})
+        emit({"runs": documents, "replay": replays.replay_document(records), "server": shown.server, "failed": failed})
     else:
         _print(shown, records)
-    return EXIT_CODES.get(shown.results[-1].outcome, BAD_INPUT)
+        for line in failed:
+            print_line(stdout(), f"Failed: {line}", "bold red")
+    return FAILED if failed else EXIT_CODES.get(shown.results[-1].outcome, BAD_INPUT)
 
 
 def _print(shown: Demo, records: list[Record]) -> None:
@@ -95,23 +107,17 @@ def _print(shown: Demo, records: list[Record]) -> None:
         markup=False,
         soft_wrap=True,
     )
-    by_kind = replay_runs.by_pace(records)
-    columns = _columns(tables.THROUGHPUT_COLUMNS, ("server", "study: server"))
-    if "fire hose" in by_kind:
+    for title, names, rows in tables.study_tables(records):
         console.print()
-        console.print(table("Table 7. Fire hose", columns, tables.throughput_rows(by_kind["fire hose"])))
-    for number, (name, group) in enumerate(by_kind.items()):
-        console.print()
-        title = f"Table 8{'ab'[number] if len(by_kind) > 1 else ''}. Response time in ms, {name}"
-        console.print(table(title, _columns(tables.RESPONSE_COLUMNS, ("page",)), tables.response_rows(group)))
+        console.print(table(title, _columns(names), rows))
     console.print()
+    for name, group in replay_runs.by_pace(records).items():
+        print_line(console, f"{name[0].upper()}{name[1:]}: {served_words(served(group))}.")
+        if said := cold_words(group[0]):
+            print_line(console, said)
     for line in replay_head_room.verdict_lines(records):
         console.print(line, style="bold", soft_wrap=True, markup=False)
-    console.print(
-        f"The study's figures are of two bricks of 2003 (MSR-TR-2003-70). brickyard report s{shown.study} draws these.",
-        markup=False,
-        soft_wrap=True,
-    )
+    print_line(console, f"{tables.NOTE} brickyard report s{shown.study} draws these.")
 
 
 def _loaded_words(shown: Demo) -> str:
@@ -120,5 +126,16 @@ def _loaded_words(shown: Demo) -> str:
     return f"loaded at {format_mib_per_s(shown.loaded.bytes_per_s)} MiB/s"
 
 
-def _columns(names: list[str], left: tuple[str, ...]) -> list[tuple[str, str]]:
-    return [(name, "left" if name in left else "right") for name in names]
+def _columns(names: list[str]) -> list[tuple[str, str]]:
+    return [(name, "left" if name in ("server", "page", "study: server") else "right") for name in names]
+
+
+def _memory(given: str | None, size_bytes: int) -> int | None:
+    if given == "all":
+        return None
+    if given is None:
+        return max(size_bytes // 3, LEAST_MEMORY)
+    found = parsed_bytes(given, "--memory")
+    if found < LEAST_MEMORY:
+        raise BadInputError(f"--memory {given}: at least {format_size(LEAST_MEMORY)}, which 80 sessions need")
+    return found

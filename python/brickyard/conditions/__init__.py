@@ -6,8 +6,8 @@ what must be undone is journaled before it is done.
 
 from __future__ import annotations
 
-from brickyard.conditions.hold import NAMES, Held, check, check_through, hold, spoken, wait_for_normal
-from brickyard.conditions.journal import leftovers
+from brickyard.conditions.hold import NAMES, Held, check, hold, scrub_through, spoken, wait_for_normal
+from brickyard.conditions.journal import left_of, leftovers
 from brickyard.conditions.undo import restore
 from brickyard.conditions.verdict import Sample, Validity
 
@@ -17,10 +17,11 @@ __all__ = [
     "Sample",
     "Validity",
     "check",
-    "check_through",
     "hold",
+    "left_of",
     "leftovers",
     "restore",
+    "scrub_through",
     "spoken",
     "wait_for_normal",
 ]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from brickyard.arrays import Array, Host, State, find, named
+from brickyard.arrays import Array, Host, Sheet, State, find, lock, named
 from brickyard.arrays.array import UNDER_WAY
 from brickyard.arrays.find import of_target
 from brickyard.arrays.md import Md, restored_value
@@ -22,7 +22,7 @@ from brickyard.facts.roots import text
 from brickyard.units import format_percent, format_seconds
 
 NAMES = tuple(STATE_OF)
-WORK = ("rebuilding", "checking", "initializing")
+WORK = ("rebuilding", "scrubbing", "initializing")
 BEGIN_WAIT_S = 30.0  # md begins a rebuild within a second; a controller polls its drives first
 SAY_EVERY_S = 5.0
 LOOK_S = 0.1
@@ -31,6 +31,8 @@ LOOK_S = 0.1
 def spoken(condition: str) -> str:
     """The name that the store keeps, of one that a person wrote."""
     name = condition.replace("-", "_")
+    if name == "checking":
+        raise BadInputError("--condition checking: is named scrubbing")
     if name not in NAMES:
         raise BadInputError(f"--condition {condition}: is none of {', '.join(NAMES)}")
     return name
@@ -105,8 +107,11 @@ def hold(
     say: Say = silent,
     stopped: Callable[[], bool] | None = None,
     host: Host | None = None,
+    verb: str = "",
 ) -> Iterator[Held]:
     """The target in a condition. `array` names one that the kernel does not tell, such as `storcli:/c0/v1`.
+
+    `verb` is the command that others are told of who find the array locked.
 
     Where `stopped` says so, a rebuild that is left at the end is not waited for.
     """
@@ -127,13 +132,17 @@ def hold(
         yield held
         return
     finish_leftovers(place, say, changed.name)
-    entry = journal.begin({"target": target, "array": changed.name, "condition": name})
-    try:
-        Bringing(held, changed, entry, rate_bytes_per_s).bring()
-        yield held
-    finally:
-        _undo(entry, place, say)
-    wait_for_normal(changed, say, stopped)
+    taken = int(STATE_OF[name] in ("degraded", "rebuilding"))
+    keys = [array.identity() for array in (own, other) if array is not None]
+    with lock.held(keys, verb or f"run --condition {name.replace('_', '-')}", changed.name, taken):
+        about = {"target": target, "array": changed.name, "identity": changed.identity(), "condition": name}
+        entry = journal.begin(about)
+        try:
+            Bringing(held, changed, entry, rate_bytes_per_s).bring()
+            yield held
+        finally:
+            _undo(entry, place, say)
+        wait_for_normal(changed, say, stopped)
 
 
 def check(
@@ -155,6 +164,9 @@ def check(
     elif name != "normal":
         own, other = _arrays(target, name, neighbour, array, place)
         if manage:
+            for found in (own, other):
+                if found is not None:
+                    lock.check_free(found.identity(), found.name)
             _check_possible(name, other or own, rate_bytes_per_s)
         else:
             _check_already(name, other or own)
@@ -267,7 +279,7 @@ class Bringing:
         if isinstance(self.array, Md):
             for spare in [member.name for member in self.array.members() if member.state == "spare"]:
                 self._note_member(spare)
-                self.array.remove_spare(spare)
+                self.array.remove(spare)
         member = self.array.failable()
         self._note_member(member)
         for step in self.array.fail_steps(member):
@@ -290,10 +302,10 @@ class Bringing:
             self.array.rebuild(member)
         elif work == "rebuilding":
             self.array.give_back(member)
-        elif work == "checking":
-            step = {"do": "check", "array": self.array.name, "identity": self.array.identity()}
+        elif work == "scrubbing":
+            step = {"do": "scrub", "array": self.array.name, "identity": self.array.identity()}
             self.entry.note(step)
-            self.array.start_check()
+            self.array.start_scrub()
         else:
             self.array.start_initialization()
         self._wait_for((work, "delayed"), f"{_plain(work)}")
@@ -324,17 +336,20 @@ def _write_cache(target: str, name: str, manage: bool, host: Host, say: Say) -> 
     if not manage:
         raise _caches_need_manage(name, target)
     finish_leftovers(host, say, target)
-    entry = journal.begin({"target": target, "array": target, "condition": name})
-    wanted = write_cache.ON if name == "write_cache_on" else write_cache.OFF
-    try:
-        for drive in write_cache.drive_names(target, host):
-            before = write_cache.setting(host, drive)
-            if before != wanted:
-                entry.note({"do": "write_cache", "drive": drive, "value": before or write_cache.ON})
-                write_cache.switch(host, drive, wanted)
-        yield held
-    finally:
-        _undo(entry, host, say)
+    drives = write_cache.drive_names(target, host)
+    keys = [lock.device_key(f"{host.roots.dev}/{drive}") for drive in drives]
+    with lock.held(keys, f"run --condition {name.replace('_', '-')}", f"the write caches below {target}"):
+        entry = journal.begin({"target": target, "array": target, "condition": name})
+        wanted = write_cache.ON if name == "write_cache_on" else write_cache.OFF
+        try:
+            for drive in drives:
+                before = write_cache.setting(host, drive)
+                if before != wanted:
+                    entry.note({"do": "write_cache", "drive": drive, "value": before or write_cache.ON})
+                    write_cache.switch(host, drive, wanted)
+            yield held
+        finally:
+            _undo(entry, host, say)
 
 
 def wait_for_normal(array: Array, say: Say, stopped: Callable[[], bool] | None = None) -> None:
@@ -366,13 +381,28 @@ def wait_for_normal(array: Array, say: Say, stopped: Callable[[], bool] | None =
         say(f"{array.name}: normal again after {format_seconds(time.monotonic() - began)}")
 
 
-def check_through(array: Array, rate_bytes_per_s: int | None, say: Say) -> None:
-    """A check from its start to its end at a rate that is taken back afterwards, also where this is killed."""
+def scrub_through(array: Array, rate_bytes_per_s: int | None, say: Say) -> Sheet:
+    """A scrub from its start to its end at a rate that is taken back afterwards, also where this is killed.
+
+    Ctrl-C stops the scrub. Returns how the array stands then, with what the scrub found.
+    """
     with hold(
-        array.name, "checking", manage=True, rate_bytes_per_s=rate_bytes_per_s, array=array.name, say=say
+        array.name,
+        "scrubbing",
+        manage=True,
+        rate_bytes_per_s=rate_bytes_per_s,
+        array=array.name,
+        say=say,
+        verb="array scrub",
     ) as held:
         held.begin()
-        wait_for_normal(array, say)
+        told, look = time.monotonic(), Pace()
+        while (state := look(array)).name in UNDER_WAY:
+            if time.monotonic() - told >= SAY_EVERY_S:
+                told = time.monotonic()
+                say(f"{array.name}: {state.name} {format_percent(state.progress_share)}")
+            look.rest()
+        return array.sheet()
 
 
 def _plain(name: str) -> str:

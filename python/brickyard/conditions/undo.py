@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from brickyard.arrays import Array, Host, Member, all_arrays
+from brickyard.arrays import Array, Host, Member, all_arrays, lock
 from brickyard.arrays.md import Md
 from brickyard.conditions import journal, write_cache
 from brickyard.errors import BrickyardError
@@ -28,14 +28,23 @@ def restore(host: Host | None = None, say: Say = silent, *, forget: bool = False
     for entry in journal.leftovers():
         done, error = [], ""
         try:
-            done = undo(entry, place, say)
-            entry.close()
+            with lock.held(_keys(entry, place), "array restore", str(entry.about.get("array") or entry.path)):
+                if not entry.path.exists():  # another restore was first
+                    continue
+                done = undo(entry, place, say)
+                entry.close()
         except BrickyardError as problem:
             error = str(problem)
             if forget:
                 entry.close()
         told.append({"about": entry.about, "undone": done, "error": error, "journal": str(entry.path)})
     return told
+
+
+def _keys(entry: journal.Entry, host: Host) -> list[str]:
+    """What is held while it is undone: the arrays and drives that it changed, and the entry itself."""
+    drives = [f"{host.roots.dev}/{step['drive']}" for step in entry.steps if step.get("do") == "write_cache"]
+    return [*entry.identities, *(lock.device_key(drive) for drive in drives), f"journal {entry.path}"]
 
 
 def undo(entry: journal.Entry, host: Host, say: Say) -> list[str]:
@@ -69,8 +78,8 @@ def _undo_step(step: Json, entry: journal.Entry, host: Host) -> str:
     array = _array(step, host)
     if kind == "member":
         return _give_back(array, step, entry, host)
-    if kind == "check":
-        array.stop_check()
+    if kind in ("scrub", "check"):  # `check` was its name before
+        array.stop_scrub()
         return ""
     raise BrickyardError(f"{entry.path}: step {kind!r} is of a newer Brickyard; restore with that one")
 

@@ -18,12 +18,12 @@ STATE_OF = {
     "degraded": "degraded",
     "rebuilding": "rebuilding",
     "neighbour_rebuilding": "rebuilding",
-    "checking": "checking",
+    "scrubbing": "scrubbing",
     "initializing": "initializing",
     "write_cache_on": "write_cache_on",
     "write_cache_off": "write_cache_off",
 }
-WORDS = {"rebuilding": "the rebuild", "checking": "the check", "initializing": "the initialization"}
+WORDS = {"rebuilding": "the rebuild", "scrubbing": "the scrub", "initializing": "the initialization"}
 
 
 @dataclass(frozen=True)

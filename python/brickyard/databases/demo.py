@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from brickyard.databases import terraserver
 from brickyard.databases.ephemeral import Server, ephemeral_postgres
 from brickyard.databases.layout import Layout
 from brickyard.databases.loading import Loaded, Progress, Stop, load
+from brickyard.databases.memory import MemoryGroup, drop_file_caches, memory_group
 from brickyard.databases.traffic import Traffic, spots_of, write_log, zipf_weights
 from brickyard.errors import BrickyardError
 from brickyard.store import Json, Store
@@ -58,16 +59,26 @@ def demonstrate(
     seed: int,
     place: Path | None,
     dsn: str | None,
+    memory_bytes: int | None,
     settings: Mapping[str, str],
     watch_load: Callable[[], AbstractContextManager[Callable[[Progress], None]]],
 ) -> Demo:
-    """Fire hose and time synchronized, each `repeat` times `seconds` long, against our own server or `dsn`."""
+    """Fire hose and time synchronized, each `repeat` times `seconds` long, against our own server or `dsn`.
+
+    Our own has `memory_bytes` for itself and its page cache, where this host lets us limit them; None is no limit.
+    """
     layout = Layout(size_bytes)
     brick = terraserver.Brick(layout, seed, 0)
-    own: AbstractContextManager[Server | None] = (
-        ephemeral_postgres(place, settings={**SETTINGS, **settings}) if dsn is None else nullcontext(None)
+    limited: AbstractContextManager[MemoryGroup | str] = (
+        memory_group() if dsn is None and memory_bytes is not None else nullcontext("")
     )
-    with own as server, outputs.temporary_folder("brickyard-logs-") as folder:
+    with ExitStack() as undo:
+        group = undo.enter_context(limited)
+        own: AbstractContextManager[Server | None] = nullcontext(None)
+        if dsn is None:
+            within = group if isinstance(group, MemoryGroup) else None
+            own = ephemeral_postgres(place, settings={**SETTINGS, **settings}, group=within)
+        server, folder = undo.enter_context(own), undo.enter_context(outputs.temporary_folder("brickyard-logs-"))
         to = server.dsn if server is not None else str(dsn)
         for note in server.notes if server is not None else []:
             listener.note(note)
@@ -78,6 +89,8 @@ def demonstrate(
         interrupt.attach(None)
         if not loaded.finished:
             raise KeyboardInterrupt
+        if server is not None and memory_bytes is not None:
+            _confine(server, group, memory_bytes, listener)
         listener.note(f"{loaded.tiles:,} tiles of {layout.cities} cities loaded; writing the logs of {SERVERS} servers")
         logs, requests = _write_logs(folder, layout, seed, seconds * FASTEST_PER_S // SERVERS, interrupt)
         about = server.facts() if server is not None else {}
@@ -89,6 +102,17 @@ def demonstrate(
         finally:
             store.end_study(study, results[-1].outcome if results else "failed", [])
         return Demo(layout, loaded, requests, about, study, results)
+
+
+def _confine(server: Server, group: MemoryGroup | str, memory_bytes: int, listener: Listener) -> None:
+    """After the load, which may use all memory; what it left in the caches is dropped, so that the start is cold."""
+    server.stop()
+    drop_file_caches(str(server.data))
+    if isinstance(group, MemoryGroup):
+        group.limit(memory_bytes)
+    else:
+        listener.note(f"the server's memory is not limited: {group}; a database that fits in it is served from memory")
+    server.start()
 
 
 def _replay_both(

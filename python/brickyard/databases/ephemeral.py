@@ -25,6 +25,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from brickyard import outputs
+from brickyard.databases.memory import MemoryGroup
 from brickyard.databases.programs import (
     Account,
     Programs,
@@ -62,6 +63,7 @@ class Server:
         self.password = password
         self.user, self.database = USER, DATABASE
         self.notes: list[str] = []
+        self.memory_group: MemoryGroup | None = None
         self.version = programs.version()
         self._account = account
         self._process: subprocess.Popen[bytes] | None = None
@@ -124,7 +126,13 @@ class Server:
         os.lseek(sink, 0, os.SEEK_END)
         try:
             self._process = subprocess.Popen(
-                [*self._as_account("INT"), str(self.programs.path("postgres")), "-D", str(self.data)],
+                [
+                    *self._in_group(),
+                    *self._as_account("INT"),
+                    str(self.programs.path("postgres")),
+                    "-D",
+                    str(self.data),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
@@ -176,6 +184,12 @@ class Server:
             return len(lines) > 7 and lines[0] == str(self.pid) and lines[7].strip() == "ready"
         return False
 
+    def _in_group(self) -> list[str]:
+        """A shell that enters the group and then becomes the server, which keeps its process number."""
+        if self.memory_group is None:
+            return []
+        return ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(self.memory_group.entrance)]
+
     def _as_account(self, death_signal: str) -> list[str]:
         command = ["setpriv", "--pdeathsig", death_signal]
         if self._account is not None:
@@ -208,8 +222,12 @@ def ephemeral_postgres(
     settings: Mapping[str, str] | None = None,
     tcp: bool = False,
     programs: Path | None = None,
+    group: MemoryGroup | None = None,
 ) -> Iterator[Server]:
-    """A running server whose data lie in `place`, the directory of the volume to measure; without one, in /var/tmp."""
+    """A running server whose data lie in `place`, the directory of the volume to measure; without one, in /var/tmp.
+
+    With `group`, what it and its page cache take counts against that.
+    """
     home = (place or DEFAULT_PLACE).resolve()
     if not home.is_dir():
         raise BadInputError(f"{home}: no such directory; make it first")
@@ -236,6 +254,7 @@ def ephemeral_postgres(
                 secrets.token_urlsafe(18) if tcp else None,
             )
             server.notes += notes
+            server.memory_group = group
             about = {"brickyard": "postgres", "pid": os.getpid(), "sockets": str(server._sockets)}
             os.write(marker, json.dumps(about).encode())
             server.initialize()

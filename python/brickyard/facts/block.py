@@ -63,6 +63,14 @@ def parse_scheduler(words: str | None) -> str | None:
     return match.group(1) if match else words
 
 
+def parse_vpd_rotation(content: bytes | None) -> int | None:
+    """Revolutions a minute by page B1 (SBC-4, 6.6.2: bytes 4 and 5); None where none are told, or nothing turns."""
+    if content is None or len(content) < 6 or content[1] != 0xB1:
+        return None
+    rate = int.from_bytes(content[4:6], "big")
+    return rate if 0x0401 <= rate <= 0xFFFE else None
+
+
 def parse_vpd_serial(content: bytes | None) -> str | None:
     """The unit serial number page of SCSI (SPC, page 80h): four bytes of head, of which the last two are the length."""
     if content is None or len(content) < 5 or content[1] != 0x80:

@@ -37,6 +37,7 @@ RULES: tuple[Rule, ...] = (
     caveats_run.verification,
     caveats_run.hangs,
     caveats_run.generator,
+    caveats_run.depth_reached,
     caveats_run.overload,
     caveats_run.fallbacks,
     caveats_run.never_failed,

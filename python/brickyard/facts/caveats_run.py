@@ -6,9 +6,10 @@ judged by `analysis.steadiness`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from brickyard.bound import BoundReason
 from brickyard.units import format_count, format_ns, format_percent
 
 from .roots import Json
@@ -19,6 +20,10 @@ CHAINS = ("chain", "create_file", "read_file", "append_file")
 UNSENT_SHARE_MAX = 0.01
 # Verification samples the data: where it looked at less than a tenth, nine in ten blocks may be damaged unseen.
 CHECKED_SHARE_MIN = 0.10
+
+# Where the storage has half of the requests at most, the figures are those of another depth on every scale of depths,
+# which go up by doubling.
+DEPTH_REACHED_SHARE = 0.5
 
 NO_ROOM = ("ENOSPC", "EDQUOT")
 
@@ -201,7 +206,7 @@ def hangs(record: Json) -> Iterator[Json]:
 def generator(record: Json) -> Iterator[Json]:
     for end in rows(record, "phase_ends"):
         if end.get("generator_bound"):
-            words, remedy = driver_words(end) if is_replay(record) else generator_words(end)
+            words, remedy = _bound_words(record)(end)
             yield item(
                 "generator_bound",
                 "warning",
@@ -210,18 +215,31 @@ def generator(record: Json) -> Iterator[Json]:
             )
 
 
+def _bound_words(record: Json) -> Callable[[Json], tuple[str, str]]:
+    kind = section(record, "plan").get("kind")
+    return {"replay": driver_words, "load": loader_words}.get(str(kind), generator_words)
+
+
 def driver_words(end: Json) -> tuple[str, str]:
     """The same of a replay's drivers, which are one thread each."""
-    why = "a driver used a whole core" if end.get("generator_bound_reason") == "cpu" else "a driver waited for its log"
+    why = "a driver used a whole core" if BoundReason.of(end) is BoundReason.CPU else "a driver waited for its log"
     return (
         f"the drivers were the limit, not the database: {why}",
         "Use more drivers, and read the figures as a lower bound.",
     )
 
 
+def loader_words(_: Json) -> tuple[str, str]:
+    """The same of the loader, whose threads share one core."""
+    return (
+        "the loader was the limit, not the database: it used all of the one core that it can use",
+        "Load from several hosts, and read the figures as a lower bound.",
+    )
+
+
 def generator_words(end: Json) -> tuple[str, str]:
     """Why the generator was the limit, and what to do; the core tells its own work from the kernel's."""
-    if end.get("generator_bound_reason") == "cpu":
+    if BoundReason.of(end) is BoundReason.CPU:
         return (
             "the generator's threads used a whole core each, the kernel's work on behalf of the storage included, so "
             "the figures may be those of the processor",
@@ -233,6 +251,23 @@ def generator_words(end: Json) -> tuple[str, str]:
         f"the generator was the limit, not the storage: {figure}",
         "Use more workers, larger requests or a faster processor, and read the figures as a lower bound.",
     )
+
+
+def depth_reached(record: Json) -> Iterator[Json]:
+    """Phases whose requests end in the call that submits them, so that the storage never has as many as were asked."""
+    for end in rows(record, "phase_ends"):
+        depth = section(end, "depth")
+        asked_for, at_once = float(depth.get("in_flight") or 0), float(depth.get("at_once") or 0)
+        if not depth or at_once > DEPTH_REACHED_SHARE * asked_for:
+            continue
+        yield item(
+            "depth_not_reached",
+            "warning",
+            f"In {phase_name(record, int(end.get('phase') or 0))} the storage had {at_once:.1f} requests at once, not "
+            f"{asked_for:.1f}: requests ended inside the call that submits them, and each waited for those before it.",
+            'Use more workers, or engine = "psync" with a thread for each request, to reach the depth; read these '
+            f"figures as those of depth {max(1, round(at_once))}.",
+        )
 
 
 def verification(record: Json) -> Iterator[Json]:

@@ -16,10 +16,10 @@ NO_LIMIT = 1 << 60
 V1_IO = ("read_bps_device", "write_bps_device", "read_iops_device", "write_iops_device")
 
 
-def own_groups(roots: Roots) -> dict[str, str]:
-    """Path of our group by controller of version 1, and under "" for version 2."""
+def groups_of(roots: Roots, process: str = "self") -> dict[str, str]:
+    """Path of a process's group by controller of version 1, and under "" for version 2."""
     found: dict[str, str] = {}
-    for line in (text(roots.at_proc("self", "cgroup")) or "").splitlines():
+    for line in (text(roots.at_proc(process, "cgroup")) or "").splitlines():
         parts = line.split(":", 2)
         if len(parts) == 3:
             for controller in parts[1].split(","):
@@ -27,9 +27,9 @@ def own_groups(roots: Roots) -> dict[str, str]:
     return found
 
 
-def directories(roots: Roots, controller: str) -> list[str]:
-    """Our group's directory and those above it, nearest first; empty where the hierarchy is not mounted."""
-    group = own_groups(roots).get(controller)
+def directories(roots: Roots, controller: str, process: str = "self") -> list[str]:
+    """A process's group's directory and those above it, nearest first; empty where the hierarchy is not mounted."""
+    group = groups_of(roots, process).get(controller)
     if group is None:
         return []
     # The last one mounted on a place is the one that is seen there.
@@ -76,9 +76,9 @@ def cpu_limit(roots: Roots) -> float | None:
     return min(found, default=None)
 
 
-def memory_limit(roots: Roots) -> int | None:
-    found = [as_number(text(here, "memory.max")) for here in directories(roots, "")]
-    found += [as_number(text(here, "memory.limit_in_bytes")) for here in directories(roots, "memory")]
+def memory_limit(roots: Roots, process: str = "self") -> int | None:
+    found = [as_number(text(here, "memory.max")) for here in directories(roots, "", process)]
+    found += [as_number(text(here, "memory.limit_in_bytes")) for here in directories(roots, "memory", process)]
     return min((limit for limit in found if limit and limit < NO_LIMIT), default=None)
 
 
@@ -143,7 +143,7 @@ def parse_cpu_stat(content: bytes) -> int | None:
 def cgroup_facts(roots: Roots) -> Json:
     """Limits; null means that none is set, and `version` says which hierarchies were looked at."""
     known = Known()
-    groups = own_groups(roots)
+    groups = groups_of(roots)
     versions = [words for words, there in (("v2", directories(roots, "")), ("v1", any(groups))) if there]
     known.put("version", "+".join(versions) or None, "no control group is mounted")
     known.put("groups", groups)

@@ -11,6 +11,7 @@ import os
 import resource
 import stat
 import time
+from threading import Thread
 from types import TracebackType
 from typing import Any
 
@@ -28,6 +29,8 @@ from .counters import (
 )
 from .roots import Json, Known, Roots, text
 from .target import NO_PATH, target_facts
+
+STAT_PATIENCE_S = 0.5
 
 # The store keeps as many intervals a run; samples are cumulative, so leaving out every other one loses no count.
 SAMPLES_MAX = 3600
@@ -271,12 +274,25 @@ def compact(reading: Json) -> Json:
 
 
 def identity(path: str) -> Json | None:
-    """By what a file is known again, whatever lies at its path: None where it is no path."""
+    """By what a file is known again, whatever lies at its path: None where it is no path, or nobody answers."""
     if NO_PATH.match(path):
         return None
-    try:
-        found = os.stat(path)
-    except OSError:
+    answers: list[os.stat_result | None] = []
+
+    def ask() -> None:
+        try:
+            answers.append(os.stat(path))
+        except OSError:
+            answers.append(None)
+
+    # A file system that hangs holds up whoever asks it, and a run on it has to end nevertheless.
+    asking = Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(STAT_PATIENCE_S)
+    if not answers:
+        return None
+    found = answers[0]
+    if found is None:
         return {"exists": False}
     told = {"exists": True, "device": found.st_dev, "inode": found.st_ino}
     is_file = stat.S_ISREG(found.st_mode)

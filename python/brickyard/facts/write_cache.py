@@ -6,9 +6,11 @@ whether a drive keeps its word; that takes a measurement.
 
 from __future__ import annotations
 
+import os
+
 from . import stack
-from .block import SECTOR_BYTES
-from .roots import Json, Roots, entries, text
+from .block import SECTOR_BYTES, parse_vpd_rotation
+from .roots import Json, Roots, binary, entries, text
 from .target import drives
 
 MEMORY = ("zram", "ram", "null")  # what they hold is gone with the power, whatever they answer
@@ -34,6 +36,11 @@ def drive_cache_type(roots: Roots, name: str) -> str | None:
     return next((found for entry in entries(base) if (found := text(base, entry, "cache_type"))), None)
 
 
+def rotation_of(roots: Roots, name: str) -> int | None:
+    """Revolutions a minute as the drive reports them, where smartctl could not be asked."""
+    return parse_vpd_rotation(binary(os.path.join(roots.at_sys("class", "block", name, "device"), "vpd_pgb1")))
+
+
 def write_cache_facts(target: Json, roots: Roots | None = None) -> Json:
     """Of the "target" of collect(): {"drives": [...], "no_barrier": bool, "reason": why there is no drive or ""}."""
     place = roots or Roots()
@@ -45,7 +52,7 @@ def write_cache_facts(target: Json, roots: Roots | None = None) -> Json:
                 "name": node.get("name"),
                 "model": " ".join(str(node[key]) for key in ("vendor", "model") if node.get(key)) or None,
                 "medium": kind_of_medium(node),
-                "rotation_per_min": health.get("rotation_rate_per_min") or None,
+                "rotation_per_min": health.get("rotation_rate_per_min") or rotation_of(place, str(node.get("name"))),
                 "write_cache": queue.get("write_cache"),
                 "fua": queue.get("fua"),
                 "drive_cache_type": drive_cache_type(place, str(node.get("name"))),

@@ -14,6 +14,7 @@ from brickyard.report.pictures import Picture, draw
 WIDTH, HEIGHT = 640, 300
 SHOWN = ("p50", "p90", "p99", "p99.9", "p99.99")
 TIME_LABEL = f"datum.value == 0 ? '0' : {theme.TIME_LABEL}"
+CUT_AT = 3  # times the largest difference, at least 100 %: a longer interval would leave no room for the others
 CHANGES_SHOWN = 30  # more rows than this are no picture any more; the table has all
 
 
@@ -34,6 +35,9 @@ def changes_picture(found: Comparison) -> Picture | None:
         )
     if not rows:
         return None
+    most = max(1.0, *(CUT_AT * abs(row["share"]) for row in rows))
+    for row in rows:
+        row["low"], row["high"] = max(row["low"], -most), min(row["high"], most)
     kinds = [k for k in ("seen", "not seen beyond noise", "noise unknown") if any(row["kind"] == k for row in rows)]
     colours = {"seen": theme.BLUE, "not seen beyond noise": "#9aa5b1", "noise unknown": theme.ORANGE}
     y = alt.Y("name:N", sort=[row["name"] for row in rows], title=None, axis=alt.Axis(labelLimit=380))

@@ -14,6 +14,7 @@ from brickyard.analysis.pivot import Axis, Entry, Key, Pivot
 from brickyard.report import theme
 from brickyard.report.pictures import Picture, draw
 
+CUT_AT = 2.0  # times the largest figure
 ACROSS = 3  # multiples side by side: what a page's column holds
 WHOLE_WIDTH, HEIGHT = 780, 210
 LABEL_LIMIT = 120
@@ -68,11 +69,16 @@ def _top(pivot: Pivot, key: Key) -> float:
     outer = pivot.row_axes[:-1]
     loads = [number for number, axis in enumerate(outer) if axis.changes_load]
     shown = [
-        max(entry.sample.high or 0.0, entry.sample.centre)
-        for (row, _), entry in pivot.entries.items()
-        if all(row[number] == key[number] for number in loads)
+        entry.sample for (row, _), entry in pivot.entries.items() if all(row[number] == key[number] for number in loads)
     ]
-    return max(shown, default=1.0)
+    return reach([(found.centre, found.high) for found in shown])
+
+
+def reach(shown: Sequence[tuple[float, float | None]]) -> float:
+    """The top of a scale for figures with the upper ends of their intervals. Two noisy repetitions have one that
+    would leave no room for the figures: its line is cut at twice the largest figure, and the tables have its ends."""
+    most = CUT_AT * max((centre for centre, _ in shown), default=0.5)
+    return max((min(max(high or 0.0, centre), most) for centre, high in shown), default=1.0)
 
 
 def _labels(axes: Sequence[Axis], key: Key) -> list[str]:
@@ -131,7 +137,9 @@ def _bars(
     layers = [bars]
     if any(cell["high"] > cell["low"] for cell in cells):
         layers.append(
-            base.mark_rule(color=theme.BLACK, strokeWidth=1.4).encode(x=x, y=alt.Y("low:Q"), y2="high:Q", **offset)
+            base.mark_rule(color=theme.BLACK, strokeWidth=1.4, clip=True).encode(
+                x=x, y=alt.Y("low:Q"), y2="high:Q", **offset
+            )
         )
     return alt.layer(*layers).properties(
         width=width, height=HEIGHT, title=alt.TitleParams(title, limit=width + 40, fontSize=13)
@@ -154,7 +162,7 @@ def trade_picture(x: Pivot, y: Pivot, title: str) -> Picture | None:
     ]
     if len(rows) < 2:
         return None
-    top = max(row["high"] for row in rows) * 1.1
+    top = reach([(row["y"], row["high"]) for row in rows]) * 1.1
     far = max(row["x"] for row in rows)
     near = min(row["x"] for row in rows)
     unit = "hours" if x.figure.kind == "span" else x.figure.unit
@@ -171,7 +179,7 @@ def trade_picture(x: Pivot, y: Pivot, title: str) -> Picture | None:
     base = alt.Chart(alt.InlineData(values=rows))
     chart = alt.layer(
         base.mark_line(color=theme.BLUE, strokeWidth=2).encode(x=x_axis, y=y_axis),
-        base.mark_rule(color=theme.BLACK).encode(x=x_axis, y=alt.Y("low:Q"), y2="high:Q"),
+        base.mark_rule(color=theme.BLACK, clip=True).encode(x=x_axis, y=alt.Y("low:Q"), y2="high:Q"),
         base.mark_point(color=theme.BLUE, filled=True, size=70, opacity=1).encode(x=x_axis, y=y_axis),
         base.mark_text(align="left", dx=8, dy=-9, fontSize=12, color=theme.INK).encode(
             x=x_axis, y=y_axis, text="name:N"

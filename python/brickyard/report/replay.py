@@ -8,7 +8,15 @@ from typing import Any
 
 import altair as alt
 
-from brickyard.analysis import replay_disks, replay_head_room, replay_pages, replay_runs, replay_warnings
+from brickyard.analysis import (
+    replay_disks,
+    replay_head_room,
+    replay_pages,
+    replay_runs,
+    replay_served,
+    replay_warnings,
+    terraserver,
+)
 from brickyard.analysis.latency import latency_of, percentile_name
 from brickyard.analysis.load_curve import knee
 from brickyard.analysis.totals import rated_intervals
@@ -73,10 +81,11 @@ def _panels(record: Record) -> list[Panel]:
         for at in (s.start_s, s.start_s + s.length_s)
     ]
     disks = replay_disks.disk_course(record)
-    made: list[Panel] = [
-        partial(_lines, rates, "calls/s", end_s, HEIGHT, last=False),
-        partial(_response, record, end_s, last=not disks),
-    ]
+    # Where all calls failed there is no response time, and no scale for one.
+    has_response = bool(_response_rows(record))
+    made: list[Panel] = [partial(_lines, rates, "calls/s", end_s, HEIGHT, last=not disks and not has_response)]
+    if has_response:
+        made.append(partial(_response, record, end_s, last=not disks))
     for title, rows in _disk_rows(disks) if disks else []:
         is_last = title == SERVICE
         made.append(partial(_lines, rows, title, end_s, PANEL, last=is_last, is_time=is_last))
@@ -190,8 +199,9 @@ def _response_rows(record: Record) -> list[dict[str, Any]]:
 
 
 def tables(records: list[Record]) -> list[Table]:
+    made = [Table(title, columns, rows, text_columns=1) for title, columns, rows in terraserver.study_tables(records)]
     columns, rows = replay_pages.throughput_rows(records)
-    made = [Table("Calls a second", columns, rows, text_columns=1)]
+    made.append(Table("Calls a second", columns, rows, text_columns=1))
     points = replay_head_room.offered_points(records)
     if len(points) > 1:
         rows = [replay_head_room.curve_row(point) for point in points]
@@ -245,6 +255,10 @@ def summary(records: list[Record]) -> str:
         if half and most:
             text += f", half of them answered within {format_ns(half)} and 99 % within {format_ns(most)}"
         said.append(f"{text}, the slowest after {format_ns(whole.response.max_ns)}.")
+        whence = replay_served.served_words(replay_served.served(group))
+        said.append(f"{whence[0].upper()}{whence[1:]}.")
+        if cold := replay_served.cold_words(group[0]):
+            said.append(cold)
     failed = sum(replay_pages.pages([record])[-1].errors for record in records)
     said.append(f"{format_count(failed)} calls failed; they are in no rate." if failed else "No call failed.")
     coverage = replay_warnings.coverage_words(records[0])

@@ -30,7 +30,7 @@ from brickyard.report.written import Beside, templates, write_page
 from brickyard.store import Json, Record
 
 CELLS_MARK, DOCUMENT_MARK = re.compile(rb"\Atable,"), re.compile(rb'\A\{\s+"title": ')
-INTERVALS = "Lines in the bars are 95 % intervals over repetitions."
+INTERVALS = "Lines in the bars are 95 % t intervals over repetitions, cut at twice the largest figure."
 
 
 @dataclass(frozen=True)

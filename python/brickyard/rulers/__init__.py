@@ -15,10 +15,12 @@ from typing import Any
 
 from brickyard import _core
 from brickyard.errors import BadInputError, one_line
+from brickyard.reading import parsed_share
 from brickyard.store import CHAINS, METADATA
 
 RATES = ("iops", "throughput")
 TIMES = ("mean", "p50", "p90", "p99", "p99.9", "p99.99", "max")
+SHARES = ("errors",)  # of all requests, those that failed
 COUNTS = ("dropped",)  # frames of video that were missing when their buffer ran out
 MEASURES = ("service", "response")
 OPERATIONS = ("read", "write", "flush", "trim", "append", "put", "get", *sorted(METADATA), *sorted(CHAINS))
@@ -27,14 +29,13 @@ CONDITIONS = (
     "degraded",
     "rebuilding",
     "neighbour_rebuilding",
-    "checking",
     "initializing",
     "scrubbing",
     "write_cache_on",
     "write_cache_off",
 )
 MIB = 1 << 20
-HOW = "write for example 'p99<=5ms', 'iops>=2000' or 'throughput>=118.65MiB/s'"
+HOW = "write for example 'p99<=5ms', 'iops>=2000', 'errors<=1%' or 'throughput>=118.65MiB/s'"
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,10 @@ class Requirement:
     @property
     def is_count(self) -> bool:
         return self.figure in COUNTS
+
+    @property
+    def is_share(self) -> bool:
+        return self.figure in SHARES
 
     @property
     def is_rate(self) -> bool:
@@ -119,7 +124,7 @@ def _written_out(word: str) -> Ruler:
     _check_figure(word, figure)
     if (sign[0] == ">") != (figure in RATES):
         rule = "a rate must be reached (>=)" if figure in RATES else "a time is a limit (<=)"
-        raise BadInputError(f"{word}: {'a count is a limit (<=)' if figure in COUNTS else rule}")
+        raise BadInputError(f"{word}: {f'{figure} is a limit (<=)' if figure in COUNTS + SHARES else rule}")
     requirement = Requirement(f"{figure} {sign} {limit}", figure, _threshold(word, figure, limit))
     return Ruler(word, requirement.name, "as asked", "", (requirement,))
 
@@ -189,8 +194,9 @@ def _word(at: str, table: dict[str, Any], key: str) -> str | None:
 
 
 def _check_figure(at: str, figure: str) -> None:
-    if figure not in RATES + TIMES + COUNTS:
-        raise BadInputError(f"{at}: figure {figure or 'missing'}; there are {', '.join(RATES + TIMES + COUNTS)}")
+    known = RATES + TIMES + SHARES + COUNTS
+    if figure not in known:
+        raise BadInputError(f"{at}: figure {figure or 'missing'}; there are {', '.join(known)}")
 
 
 def _threshold(at: str, figure: str, limit: str) -> float:
@@ -198,7 +204,7 @@ def _threshold(at: str, figure: str, limit: str) -> float:
         value = _limit(figure, limit)
     except ValueError as error:
         raise BadInputError(f"{at}: {one_line(error)}") from error
-    if figure in COUNTS and value == 0:
+    if figure in COUNTS + SHARES and value == 0:
         return value
     if not 0 < value < float("inf"):
         raise BadInputError(f"{at}: {limit} must be above 0")
@@ -208,6 +214,8 @@ def _threshold(at: str, figure: str, limit: str) -> float:
 def _limit(figure: str, limit: str) -> float:
     if figure in TIMES:
         return _core.parse_limit_ns(limit)
+    if figure in SHARES:
+        return parsed_share(limit)
     if figure in COUNTS or figure == "iops":
         try:
             return float(limit.replace(",", ""))

@@ -6,7 +6,7 @@ Refusal: no arithmetic. Totals, percentiles and shares are the business of `bric
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 Json = dict[str, Any]
 
@@ -18,9 +18,18 @@ METADATA = frozenset({"create", "open", "close", "stat", "unlink", "mkdir", "rmd
 READS, WRITES = frozenset({"read", "get"}), frozenset({"write", "append", "put"})
 
 
+class Histograms(Protocol):
+    """Where the histograms of a run's intervals are."""
+
+    def text(self, row: int) -> str: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """What one operation of one stream did in one interval, by one measure (service, response, lateness)."""
+    """What one operation of one stream did in one interval, by one measure (service, response, lateness).
+
+    `histograms` is None where nothing was measured, as when every request of the interval failed.
+    """
 
     phase: int
     stream: int
@@ -37,7 +46,14 @@ class Interval:
     p50_ns: int
     p99_ns: int
     max_ns: int
-    histogram: str
+    row: int = 0
+    histograms: Histograms | None = None
+
+    @property
+    def histogram(self) -> str:
+        """HdrHistogram V2 in base64, empty where nothing was measured. Read anew each time: a long run of many streams
+        has gigabytes of them, so nobody should keep more than one at a time."""
+        return self.histograms.text(self.row) if self.histograms else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,17 @@ from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from weakref import ref
 
 from brickyard import outputs
 from brickyard.errors import BadInputError, one_line
+from brickyard.store import damage
+from brickyard.store.damage import DAMAGED, DamagedRunError, check_histogram, is_damage
+from brickyard.store.histograms import InMemory, OnDisk
+from brickyard.store.lost import StoreFile, StoreLostError, rescue
 from brickyard.store.process import is_alive
-from brickyard.store.record import Interval, IntervalCost, Json, Record, RunInfo, StudyInfo
+from brickyard.store.record import Histograms, Interval, IntervalCost, Json, Record, RunInfo, StudyInfo
+from brickyard.store.salvage import Loss, integrity, losses, salvage
 from brickyard.store.schema import APPLICATION_ID, check_columns, check_version, migrate
 
 LOCKED_WAIT_S = 0.02  # between two tries where SQLite does not wait by itself
@@ -99,6 +105,8 @@ class Store:
             self._db = self._opened(must_exist=must_exist)
             if str(self.place) != IN_MEMORY:
                 check_columns(self._db, str(self.place))
+            self._file = StoreFile(self.place)
+            self._reader: ref[OnDisk] | None = None
         except sqlite3.Error as error:
             raise BadInputError(f"{self.place}: cannot be used as a store: {one_line(error)}") from error
         except OSError as error:
@@ -124,10 +132,15 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        self._db.close()
+        reader = self._reader() if self._reader is not None else None
+        if reader is None:
+            self._db.close()
+        else:
+            reader.owns = True
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
+        self._file.check()
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield self._db
@@ -207,6 +220,18 @@ class Store:
                 ),
             )
 
+    def examine(self) -> tuple[list[str], list[Loss]]:
+        """What SQLite finds wrong with the file, and every row that cannot be read as what it should be."""
+        return integrity(self._db), losses(self._db)
+
+    def salvage(self, place: Path) -> list[Loss]:
+        """Copies all that can be read into a new store; gives back what was left behind."""
+        return salvage(self._db, place)
+
+    def rescued(self, error: StoreLostError) -> str:
+        """Copies what can still be read of a lost store into a new one beside it; says in words what became of it."""
+        return rescue(self._db, self.place, error)
+
     def add_baseline(self, name: str, runs: Iterable[int]) -> None:
         """Runs that later ones are held against; a name that is used again means the newer ones."""
         with self._transaction() as db:
@@ -223,7 +248,13 @@ class Store:
     def runs(self, ids: Iterable[int] | None = None) -> list[RunInfo]:
         """Runs in the order in which they began."""
         wanted = "" if ids is None else f"WHERE run.id IN ({','.join(str(int(i)) for i in ids)})"
-        return [_run_info(row) for row in self._db.execute(f"{_RUN_COLUMNS} {wanted} ORDER BY run.id")]
+        try:
+            rows = self._db.execute(f"{_RUN_COLUMNS} {wanted} ORDER BY run.id").fetchall()
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            return damage.runs_one_by_one(self._db, _RUN_COLUMNS, _run_info, ids)
+        return [damage.judged(row, _run_info) for row in rows]
 
     def studies(self) -> list[StudyInfo]:
         rows = self._db.execute(
@@ -250,9 +281,20 @@ class Store:
         found = self.runs([run])
         if not found:
             raise BadInputError(f"run {run}: not in {self.place}; `brickyard runs` lists what there is")
+        if found[0].outcome == DAMAGED:
+            raise DamagedRunError(run, self.place, found[0].message)
+        try:
+            return self._read(found[0])
+        except (sqlite3.DatabaseError, ValueError, TypeError) as error:
+            if isinstance(error, sqlite3.DatabaseError) and not is_damage(error):
+                raise
+            raise DamagedRunError(run, self.place, one_line(error)) from error
+
+    def _read(self, info: RunInfo) -> Record:
+        run = info.id
         intervals = self._db.execute(
             "SELECT phase, stream, operation, measure, start_ns, end_ns, warmup, requests, bytes, errors, depth_max,"
-            " mean_ns, p50_ns, p99_ns, max_ns, histogram FROM interval WHERE run = ?"
+            " mean_ns, p50_ns, p99_ns, max_ns, id, histogram FROM interval WHERE run = ?"
             " ORDER BY phase, start_ns, stream, operation, measure, id",
             (run,),
         )
@@ -269,12 +311,35 @@ class Store:
         names = [column[0] for column in errors.description]
         events = self._db.execute("SELECT body FROM event WHERE run = ? ORDER BY id", (run,))
         return Record(
-            info=found[0],
-            intervals=[Interval(*_replaced(row, 6, bool(row[6]))) for row in intervals],
+            info=info,
+            intervals=self._intervals(intervals),
             costs=[_cost(*row) for row in costs],
             errors=[dict(zip(names, row, strict=True)) for row in errors],
             events=[json.loads(body) for (body,) in events],
         )
+
+    def _intervals(self, rows: Iterable[tuple[Any, ...]]) -> list[Interval]:
+        """Each histogram is looked at, and none is kept but those of a store that is gone when it is closed."""
+        kept: dict[int, str] = {}
+        in_memory = str(self.place) == IN_MEMORY
+        source: Histograms = InMemory(kept) if in_memory else self._histograms()
+        found = []
+        for row in rows:
+            number, text = row[-2:]
+            if text:
+                check_histogram(text)
+            if in_memory:
+                kept[number] = text
+            given = (*row[:-1], source if text else None)
+            found.append(Interval(*_replaced(given, 6, bool(row[6]))))
+        return found
+
+    def _histograms(self) -> OnDisk:
+        found = self._reader() if self._reader is not None else None
+        if found is None:
+            found = OnDisk(self.place, self._db)
+            self._reader = ref(found)
+        return found
 
 
 @cache

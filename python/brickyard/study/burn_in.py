@@ -56,6 +56,8 @@ class Account:
     before: list[Json] = field(default_factory=list)
     after: list[Json] = field(default_factory=list)
     refused: str = ""
+    earlier: list[Json] = field(default_factory=list)
+    """Accounts of burn-ins of this device that were over or given up when this one began, with their verdicts."""
 
     @property
     def is_over(self) -> bool:
@@ -74,7 +76,7 @@ class Account:
 
     @property
     def verdict(self) -> str:
-        """`pass` only when all of the time is burned and something was checked."""
+        """`pass` only when all of the time is burned, something was checked, and no earlier burn-in failed."""
         failures = self.counts["errors"] + self.counts["hangs"] + self.counts["damaged_blocks"]
         worse = any(
             was.get(key) != now.get(key) for was, now in zip(self.before, self.after, strict=False) for key in WORSE
@@ -83,7 +85,21 @@ class Account:
             return "fail"
         if not self.is_over:
             return "unfinished"
-        return "pass" if self.counts["checked_blocks"] else "not checked"
+        if not self.counts["checked_blocks"]:
+            return "not checked"
+        return "failed before" if self.failed_before else "pass"
+
+    @property
+    def failed_before(self) -> int:
+        """Earlier burn-ins that failed."""
+        return sum(one.get("verdict") == "fail" for one in self.earlier)
+
+    def anew(self, planned_ns: int) -> Account:
+        """The account of another burn-in of the device, which keeps this one."""
+        if not self.runs:
+            return Account(self.device, planned_ns, earlier=self.earlier)
+        own = {key: value for key, value in self.document().items() if key != "earlier"}
+        return Account(self.device, planned_ns, earlier=[*self.earlier, own])
 
     def document(self) -> Json:
         return {**self.__dict__, "changed": self.changed, "verdict": self.verdict}
@@ -110,8 +126,7 @@ class Log:
 
     def begun(self, *, anew: bool) -> None:
         if anew:
-            outputs.remove_ours(self.text, TEXT_MARK)
-            outputs.remove_ours(self.lines, LINES_MARK)
+            # The error log stays: what was found once may not come up again, and is true nevertheless.
             _remove_folder(self._aside)
 
     def refused(self) -> None:
@@ -270,6 +285,8 @@ class BurnIn:
             self._interval(one, event)
         elif kind == "error":
             one.told += 1
+            # Before the first phase the device is filled, which tells no intervals.
+            counts["errors"] += not one.phase_start_ns
             one.log.add(event, one.start_unix_ns + int(event["at_ns"]))
         elif kind == "hang":
             counts["hangs"] += 1

@@ -127,7 +127,7 @@ def warnings(store: Store, record: Record, watched: list[Json]) -> list[Json]:
     if replay_runs.is_replay(record):
         # A log's load is not meant to be steady, and what the server's cache takes off its disks is the server's merit.
         found = [item for item in found if item["id"] not in NOT_OF_REPLAYS]
-        judged = replay_warnings.replay_warnings(record)
+        judged = replay_warnings.replay_warnings(record, watched)
     else:
         judged = steadiness_warnings(record)
         if info.plan.get("kind") in DATABASE_KINDS:
@@ -143,6 +143,6 @@ def invalid_condition(condition: str, reason: str) -> Json:
         "reason": reason,
         "text": f"This run does not show the condition {condition.replace('_', ' ')}: {reason}.",
         "remedy": "Measure for a shorter time, or let the work go slower with --rebuild-rate."
-        if condition in ("rebuilding", "neighbour_rebuilding", "checking", "initializing")
+        if condition in ("rebuilding", "neighbour_rebuilding", "scrubbing", "initializing")
         else "Wait until the array is at rest (`brickyard array show`), and measure again.",
     }

@@ -16,7 +16,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from brickyard import _core
+from brickyard.analysis.replay_warnings import OUTLIERS_NAMED, outlier_words
 from brickyard.databases.connect import refuse_second_at
+from brickyard.databases.memory import drop_file_caches, memory_of_server
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json, Store
 from brickyard.study.interrupt import Interrupt
@@ -24,6 +26,7 @@ from brickyard.study.replay_drivers import STDIN, Drivers
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
 
 INTERVAL_NS = 1_000_000_000
+LOOKED = ("first_ns", "formats", "sort", "look")  # of what `check` gives, what it has out of the logs
 NAMES = {
     "fire_hose": "fire hose",
     "time_synchronized": "time synchronized",
@@ -48,6 +51,11 @@ class ReplaySpec:
     format: str = "auto"
     fields: tuple[str, ...] = ()
     window_s: int = 10
+    sort: str = "auto"
+    """`auto`: where a first look finds lines further out of order than the window; `always`; `never`."""
+    keep_outliers: bool = False
+    drop_caches: bool = False
+    """The page cache of the servers' files is dropped before the run."""
     seed: int = 1
     from_time: str | None = None
     until_time: str | None = None
@@ -97,6 +105,8 @@ class ReplaySpec:
             "session": session,
             "in_order": self.in_order is not None,
             "window_s": self.window_s,
+            "sort": self.sort,
+            "keep_outliers": self.keep_outliers,
             "seed": self.seed,
             "from": self.from_time,
             "until": self.until_time,
@@ -109,34 +119,50 @@ class ReplaySpec:
             "interval_ns": INTERVAL_NS,
         }
 
-    def orders(self, first_ns: int | None) -> list[Json]:
-        """One order a driver: a log or more each, or each its share of the sessions of all logs."""
+    def orders(self, known: Json | None = None) -> list[Json]:
+        """One order a driver: a log or more each, or each its share of the sessions of all logs.
+
+        `known` is what `check` found: the log's beginning, whether its calls are sorted, which pieces are left out.
+        """
         if self.drivers < 1:
             raise BadInputError(f"--drivers {self.drivers}: at least 1")
         if self.drivers > 1 and STDIN in self.logs:
             raise BadInputError("--drivers: standard input can be read by one driver only; give files")
         shares = len(self.logs) < self.drivers
+        found: Json = {}
+        if known is not None:
+            found = {"sort": "always" if known["sort"] else "never", "left_out": known["look"]["left_out"]}
         made = []
         for number in range(self.drivers):
-            order = {**self.order(), "driver": number, "drivers": self.drivers, "share": shares and self.drivers > 1}
+            order = {
+                **self.order(),
+                **found,
+                "driver": number,
+                "drivers": self.drivers,
+                "share": shares and self.drivers > 1,
+            }
             if not shares:
                 order["logs"] = self.logs[number :: self.drivers]
             if order["pace"]["kind"] == "time_synchronized":
-                order["pace"] = {**order["pace"], "origin_ns": first_ns}
+                order["pace"] = {**order["pace"], "origin_ns": known and known["first_ns"]}
             made.append(order)
         return made
 
 
-def check(spec: ReplaySpec) -> Json:
-    """Pages, databases (without passwords) and beginning of a replay; what can't be is refused in one line."""
+def check(spec: ReplaySpec, looked: Json | None = None) -> Json:
+    """Pages, databases (without passwords) and beginning of a replay; what can't be is refused in one line.
+
+    Reads all logs once, but where `looked` is what this gave for a replay of the same logs at another pace.
+    """
     check_logs(spec)
     for dsn in spec.to:
         refuse_second_at(dsn)
     try:
-        found: Json = json.loads(_core.replay_check(json.dumps(spec.order())))
+        order = {**spec.order(), "is_looked_at": looked is not None}
+        found: Json = json.loads(_core.replay_check(json.dumps(order)))
     except ValueError as error:
         raise BadInputError(one_line(error)) from error
-    return found
+    return {**found, **{key: looked[key] for key in LOOKED}} if looked else found
 
 
 def check_logs(spec: ReplaySpec) -> None:
@@ -190,11 +216,14 @@ def replay(
     spec: ReplaySpec,
     labels: Json | None = None,
     study: int | None = None,
+    known: Json | None = None,
 ) -> RunResult:
-    """One run: all drivers, one pace, once."""
-    known = check(spec)
+    """One run: all drivers, one pace, once. `known` is what `check` gave for it, where it has been called."""
+    known = known or check(spec)
+    for note in look_notes(known):
+        listener.note(note)
     start: Json = {}
-    drivers = Drivers(spec.orders(known["first_ns"]), start, listener.note)
+    drivers = Drivers(spec.orders(known), start, listener.note, sorted_bytes=_log_bytes(spec) if known["sort"] else 0)
     try:
         bricks = drivers.ready[0]["bricks"]
         databases = list(spec.databases_named) or list(known["databases"])
@@ -208,10 +237,38 @@ def replay(
             places=tuple(place for brick in bricks if (place := local_volume(brick["facts"]))),
             start=lambda: _went(drivers),
         )
+        if spec.drop_caches:
+            drop_server_caches(databases, bricks)
         return Runner(store, listener, interrupt).run(run_spec, (lambda: study) if study is not None else None)
     finally:
         drivers.abandon()
         drivers.close()
+
+
+def look_notes(known: Json) -> list[str]:
+    """What a first look at the logs found, and what is done about it."""
+    look, notes = known["look"], []
+    for words in outlier_words(look["outliers"][:OUTLIERS_NAMED]):
+        notes.append(f"{words}, a stamp far from all others; left out")
+    if known["sort"] and look["beyond_window"]:
+        back_s = look["disorder_ns"] / 1e9
+        notes.append(
+            f"{look['beyond_window']:,} requests are out of order by up to {back_s:,.0f} s, more than --window: sorted"
+        )
+    return notes
+
+
+def _log_bytes(spec: ReplaySpec) -> int:
+    return sum(os.stat(log).st_size for log in spec.logs if log != STDIN)
+
+
+def drop_server_caches(databases: list[str], bricks: list[Json]) -> None:
+    """Drops the page cache of the servers' files; a server elsewhere is refused."""
+    for name, brick in zip(databases, bricks, strict=True):
+        place = local_volume(brick["facts"])
+        if place is None:
+            raise BadInputError(f"--drop-caches: {name} does not run on this host, and its caches are out of reach")
+        drop_file_caches(place)
 
 
 def _went(drivers: Drivers) -> Drivers:
@@ -248,6 +305,9 @@ def replay_plan(spec: ReplaySpec, known: Json) -> Json:
             "sessions": spec.sessions,
             "in_order": spec.in_order,
             "window_s": spec.window_s,
+            "sorted": known["sort"],
+            "outliers": known["look"]["outliers"],
+            "drop_caches": spec.drop_caches,
             "from": spec.from_time,
             "until": spec.until_time,
             "again": spec.again,
@@ -269,6 +329,7 @@ def _start_event(spec: ReplaySpec, databases: list[str], bricks: list[Json]) -> 
                 "unreachable": brick["failure"],
                 "is_local": local_volume(facts) is not None,
                 "link": link_to(facts.get("server_address")),
+                "memory": memory_of_server(place) if (place := local_volume(facts)) else None,
                 **{key: facts.get(key) for key in ("version", "data_directory", "server_address", "settings")},
             }
         )
@@ -276,9 +337,7 @@ def _start_event(spec: ReplaySpec, databases: list[str], bricks: list[Json]) -> 
         "event": "start",
         "start_unix_ns": 0,
         "engine": "postgresql",
-        "engine_reason": f"{spec.drivers} drivers of {spec.sessions} sessions each, no pipelining"
-        if spec.drivers > 1
-        else f"one driver of {spec.sessions} sessions, no pipelining",
+        "engine_reason": _sessions_words(spec),
         "io": "",
         "io_reason": "",
         "clock": {"source": "CLOCK_MONOTONIC", "read_cost_ns": 0.0},
@@ -287,6 +346,12 @@ def _start_event(spec: ReplaySpec, databases: list[str], bricks: list[Json]) -> 
         "phases": [],
         "phase_name": NAMES[spec.pace_order()["kind"]],
     }
+
+
+def _sessions_words(spec: ReplaySpec) -> str:
+    drivers = f"{spec.drivers} drivers of {spec.sessions} sessions each" if spec.drivers > 1 else ""
+    shared = f", shared by {len(spec.to)} databases" if len(spec.to) > 1 else ""
+    return f"{drivers or f'one driver of {spec.sessions} sessions'}{shared}, no pipelining"
 
 
 def local_volume(facts: Json | None) -> str | None:

@@ -22,6 +22,7 @@ from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.store import Json
 
 READY_S = 120.0  # logs are probed and hundreds of sessions opened one after another
+SORTED_BYTES_PER_S = 2_000_000  # of packed logs, by a busy processor; a sorting driver is waited for so much longer
 PATIENCE_S = 1.0  # an interval is told so long after the first driver told it, even if another has not
 GO_AFTER_NS = 20_000_000  # drivers begin together, this long after the last is ready
 STDIN = "-"  # of the logs, the one that is read once
@@ -33,8 +34,12 @@ SAY_AFTER_S = 0.5  # an end that needs longer than this is explained
 class Drivers:
     """Drivers that are connected and wait; then a run under way, with the face of the core's."""
 
-    def __init__(self, orders: list[Json], start: Json, say: Callable[[str], None]) -> None:
-        """Starts a process for each order; what one of them refuses is bad input. `say` tells what is waited for."""
+    def __init__(self, orders: list[Json], start: Json, say: Callable[[str], None], *, sorted_bytes: int = 0) -> None:
+        """Starts a process for each order; what one of them refuses is bad input. `say` tells what is waited for.
+
+        `sorted_bytes` is how much log each sorts before it is ready.
+        """
+        self._ready_s = READY_S + sorted_bytes / SORTED_BYTES_PER_S
         self._told: queue.Queue[tuple[int, str | None]] = queue.Queue()
         self._processes: list[subprocess.Popen[str]] = []
         self._orders: list[TextIO] = []
@@ -96,9 +101,11 @@ class Drivers:
     def _awaited(self) -> Json:
         """The next driver that is ready."""
         try:
-            number, line = self._told.get(timeout=READY_S)
+            number, line = self._told.get(timeout=self._ready_s)
         except queue.Empty:
-            raise BrickyardError(f"a driver was not ready within {READY_S:.0f} s; see the database's load") from None
+            raise BrickyardError(
+                f"a driver was not ready within {self._ready_s:.0f} s; see the database's load"
+            ) from None
         if line is None:
             code = self._processes[number].wait()
             raise BrickyardError(f"driver {number + 1} ended before it began (exit code {code}); see its memory")

@@ -19,6 +19,7 @@ from brickyard.conditions import Held
 from brickyard.conditions.verdict import sample_document
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.store import Json, Store
+from brickyard.store.lost import StoreLostError
 from brickyard.store.process import own_process
 from brickyard.study import circumstances
 from brickyard.study.interrupt import Interrupt
@@ -182,6 +183,9 @@ class Runner:
         """A store that takes no more, or an array that does not do its part, ends the run as failed."""
         try:
             return self._follow(handle, run, watch)
+        except StoreLostError as error:
+            handle.abandon()
+            raise StoreLostError(self.store.rescued(error)) from error
         except (sqlite3.Error, BrickyardError) as error:
             with suppress(sqlite3.Error):
                 message = one_line(error) if isinstance(error, BrickyardError) else f"the store: {one_line(error)}"

@@ -82,8 +82,10 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
             }
             depth.1 = depth.0;
         }
-        let away_ns = self.device.away_ns();
         let length_ns = end_ns.saturating_sub(self.interval_start_ns);
+        // A turn may be longer than an interval: the rest of its time belongs to those that follow.
+        let away_ns = length_ns.min(self.device.away_ns() - self.away_told_ns);
+        self.away_told_ns += away_ns;
         let report = Report {
             loop_index: self.loop_index,
             interval: self.interval,
@@ -91,11 +93,10 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
             start_ns: self.interval_start_ns,
             end_ns,
             cells: std::mem::take(&mut self.counts.cells),
-            own_ns: length_ns.saturating_sub(away_ns - self.away_before_ns),
+            own_ns: length_ns - away_ns,
             notes: std::mem::take(&mut self.notes),
             failures: std::mem::take(&mut self.failures),
         };
-        self.away_before_ns = away_ns;
         self.counts.cells = self.sink.report(report);
         self.interval += 1;
         self.interval_start_ns = end_ns;

@@ -42,7 +42,7 @@ impl<D: Database> Dispatch<D> {
     pub fn new(spec: &Spec, pace: Pace, feed: Feed, shared: Arc<Shared<D>>, timer: Timer, start_ns: u64) -> Self {
         let (send, batches) = channel(BATCHES_AHEAD);
         let reading = shared.clone();
-        let again = spec.again.then(|| spec.clone());
+        let again = spec.again;
         let started = std::thread::Builder::new().name("brickyard-log".into());
         // Without its reader the channel is closed, and the run ends without a call.
         let _ = started.spawn(move || read(feed, again, &reading, &send));
@@ -141,7 +141,7 @@ impl When {
 }
 
 /// Reads until the end, or until nobody takes the calls any more.
-fn read<D>(mut feed: Feed, again: Option<Spec>, shared: &Shared<D>, send: &Sender<Vec<Call>>) {
+fn read<D>(mut feed: Feed, again: bool, shared: &Shared<D>, send: &Sender<Vec<Call>>) {
     loop {
         let mut calls = Vec::new();
         let mut given = 0u64;
@@ -159,13 +159,15 @@ fn read<D>(mut feed: Feed, again: Option<Spec>, shared: &Shared<D>, send: &Sende
             }
         }
         shared.put_document(feed.counts.document(&shared.mapping));
-        let opened = again.as_ref().filter(|_| given > 0).map(|spec| {
-            let options = spec.feed_options()?;
-            Feed::open(shared.mapping.clone(), options, false)
-        });
-        match opened {
-            Some(Ok(next)) => feed = next,
-            _ => return,
+        if let Some(trouble) = feed.trouble.take() {
+            shared.log_trouble(trouble);
+        } else if again
+            && given > 0
+            && let Ok(next) = feed.again()
+        {
+            feed = next;
+            continue;
         }
+        return;
     }
 }

@@ -71,6 +71,7 @@ pub struct Shared<D> {
     state: Mutex<State>,
     document: Mutex<Option<Document>>,
     document_is_here: Condvar,
+    log_trouble: Mutex<Option<String>>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -108,6 +109,7 @@ impl<D> Shared<D> {
             state: Mutex::new(state),
             document: Mutex::new(None),
             document_is_here: Condvar::new(),
+            log_trouble: Mutex::new(None),
         }
     }
 
@@ -392,6 +394,15 @@ impl<D> Shared<D> {
     pub fn put_document(&self, document: Document) {
         locked(&self.document).get_or_insert(document);
         self.document_is_here.notify_all();
+    }
+
+    /// Why the logs could not be read to their end, which fails the run.
+    pub fn log_trouble(&self, why: String) {
+        *locked(&self.log_trouble) = Some(why);
+    }
+
+    pub fn take_log_trouble(&self) -> Option<String> {
+        locked(&self.log_trouble).take()
     }
 
     /// What the logs held; the reader says so when it has ended, which it does at once when nobody takes its calls.

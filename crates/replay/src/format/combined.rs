@@ -9,22 +9,39 @@ pub fn line(line: &[u8]) -> Parsed<'_> {
     if line.trim_ascii().is_empty() {
         return Parsed::Nothing;
     }
-    let Some(open) = memchr::memchr(b'[', line) else { return Parsed::Bad("no time stamp in brackets") };
-    let mut head = line[..open].split(|b| *b == b' ').filter(|word| !word.is_empty());
-    let mut client = head.next().unwrap_or(b"-");
-    // An IPv6 address in brackets, as some proxies write it, is no time; the time then follows.
-    let Some(length) = memchr::memchr(b']', &line[open..]) else { return Parsed::Bad("no time stamp in brackets") };
-    let Some(stamp) = time::common(&line[open + 1..open + length]) else {
-        return Parsed::Bad("the time stamp is no time");
+    let mut from = 0;
+    let (stamp, open, end) = loop {
+        let Some(open) = memchr::memchr(b'[', &line[from..]).map(|at| from + at) else {
+            return Parsed::Bad(if from == 0 { "no time stamp in brackets" } else { "the time stamp is no time" });
+        };
+        let Some(end) = memchr::memchr(b']', &line[open..]).map(|at| open + at) else {
+            return Parsed::Bad("no time stamp in brackets");
+        };
+        if let Some(stamp) = time::common(&line[open + 1..end]) {
+            break (stamp, open, end);
+        }
+        if memchr::memchr(b'"', &line[..open]).is_some() {
+            return Parsed::Bad("the time stamp is no time"); // what follows is the client's text
+        }
+        // An address of IPv6 in brackets, as proxies write it with a port; the time follows.
+        from = end + 1;
     };
-    if let Some(second) = head.next().filter(|word| is_address(word)) {
+    let mut head = line[..open].split(|b| *b == b' ').filter(|word| !word.is_empty());
+    let mut client = without_port(head.next().unwrap_or(b"-"));
+    if let Some(second) = head.next().map(without_port).filter(|word| is_address(word)) {
         client = second; // a virtual host stands first
     }
-    let rest = &line[open + length + 1..];
+    let rest = &line[end + 1..];
     let Some(quote) = memchr::memchr(b'"', rest) else { return Parsed::Bad("no request in quotes") };
     let request = quoted(&rest[quote + 1..]);
     let Some((method, path, query)) = split_request(request) else { return Parsed::Bad("the request is none") };
     Parsed::Entry(Entry { stamp, method, path, query, client, cookie: b"", rows: None })
+}
+
+/// `[2001:db8::1]:443` is the client 2001:db8::1, on whichever port it called.
+fn without_port(word: &[u8]) -> &[u8] {
+    let inside = word.strip_prefix(b"[").and_then(|rest| rest.split(|b| *b == b']').next());
+    inside.unwrap_or(word)
 }
 
 fn is_address(word: &[u8]) -> bool {
@@ -73,6 +90,18 @@ mod tests {
         assert_eq!(named.client, b"1.2.3.4");
         let e = entry(r#"::1 - - [10/Oct/2000:13:55:36 +0000] "GET /a\"b c HTTP/1.1" 200 2"#);
         assert_eq!((e.client, e.path), (&b"::1"[..], &br#"/a\"b c"#[..]));
+    }
+
+    #[test]
+    fn an_address_in_brackets_is_no_time() {
+        let time_and_request = r#"[10/Oct/2000:13:55:36 +0000] "GET /a HTTP/1.1" 200 2"#;
+        for head in ["[2001:db8::1]:443 - -", "[2001:db8::1] - -", "[2001:db8::99]:443 [2001:db8::1]:51234 - -"] {
+            let text = format!("{head} {time_and_request}");
+            let e = entry(&text);
+            assert_eq!((e.client, e.path, e.stamp.at_ns), (&b"2001:db8::1"[..], &b"/a"[..], 971_186_136_000_000_000));
+        }
+        let named = format!("[2001:db8::99]:443 10.0.0.7 - - {time_and_request}");
+        assert_eq!(entry(&named).client, b"10.0.0.7");
     }
 
     #[test]

@@ -58,7 +58,7 @@ fn requests_become_calls_with_typed_values() {
 fn what_is_unlike_is_told_apart() {
     let mapping = Mapping::from_toml(TILES, 1).unwrap();
     assert_eq!(mapped(&mapping, "GET", "/tile", "T=1&X=1"), Err(Unmapped::Path));
-    assert_eq!(mapped(&mapping, "POST", "/tile.ashx", "T=1&X=1"), Err(Unmapped::Path));
+    assert_eq!(mapped(&mapping, "POST", "/tile.ashx", "T=1&X=1"), Err(Unmapped::Method { taken: vec!["GET".into()] }));
     assert_eq!(mapped(&mapping, "GET", "/places/12", ""), Err(Unmapped::Path));
     let missing = Err(Unmapped::Parameter { call: 0, parameter: 1 });
     assert_eq!(mapped(&mapping, "GET", "/tile.ashx", "T=1"), missing);

@@ -23,10 +23,9 @@ def controller_of(kind: str, rest: str, host: Host) -> Array:
     return {"tw_cli": TwCli, "arcconf": Arcconf, "ssacli": Ssacli}[kind](rest, host)
 
 
-def controller_arrays(host: Host) -> Iterator[Array]:
-    """Of every tool that is installed; the others are not even looked for twice."""
-    for kind in ("storcli", "perccli"):
-        yield from Storcli.all_of(kind, host)
-    yield from TwCli.all_of(host)
-    yield from Arcconf.all_of(host)
-    yield from Ssacli.all_of(host)
+def controller_arrays(host: Host, kind: str) -> Iterator[Array]:
+    """Of one kind's tool, where it is installed. A tool that answers nothing is an error: its arrays are not gone."""
+    if kind in ("storcli", "perccli"):
+        return Storcli.all_of(kind, host)
+    kinds: dict[str, type[TwCli | Arcconf | Ssacli]] = {"tw_cli": TwCli, "arcconf": Arcconf, "ssacli": Ssacli}
+    return kinds[kind].all_of(host)

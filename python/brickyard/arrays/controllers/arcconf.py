@@ -24,8 +24,8 @@ TASKS = {
     "build/verify": "initializing",
     "build": "initializing",
     "clear": "initializing",
-    "verify": "checking",
-    "verify with fix": "checking",
+    "verify": "scrubbing",
+    "verify with fix": "scrubbing",
     "modification": "reshaping",
     "migration": "reshaping",
 }
@@ -53,17 +53,13 @@ class Arcconf(Array):
     def all_of(cls, host: Host) -> Iterator[Arcconf]:
         if host.roots.tools.find("arcconf") is None:
             return
-        count = re.search(r"Controllers found:\s*(\d{1,3})", host.run("arcconf", "getversion").out)
+        count = re.search(r"Controllers found:\s*(\d{1,3})", _ask(host, "getversion"))
         for controller in range(1, int(count.group(1)) + 1 if count else 1):
-            for number in parse_logical(host.run("arcconf", "getconfig", str(controller), "ld").out):
+            for number in parse_logical(_ask(host, "getconfig", str(controller), "ld")):
                 yield cls(f"{controller}/{number}", host)
 
     def _ask(self, *arguments: str) -> str:
-        done = self.host.run("arcconf", *arguments)
-        if done.code != 0:
-            words = " ".join((done.error or done.out).split())
-            raise BrickyardError(f"arcconf {' '.join(arguments)}: {words or f'exit code {done.code}'}")
-        return done.out
+        return _ask(self.host, *arguments)
 
     def _told(self) -> Json:
         found = parse_logical(self._ask("getconfig", self.controller, "ld")).get(self.device)
@@ -111,11 +107,19 @@ class Arcconf(Array):
         spare = ["hsp", "logicaldrive", str(self.device), "noprompt"]
         self._ask("setstate", self.controller, "device", *address, *spare)
 
-    def start_check(self) -> None:
+    def start_scrub(self) -> None:
         self._ask("task", "start", self.controller, "logicaldrive", str(self.device), "verify", "noprompt")
 
-    def stop_check(self) -> None:
+    def stop_scrub(self) -> None:
         self._ask("task", "stop", self.controller, "logicaldrive", str(self.device))
+
+
+def _ask(host: Host, *arguments: str) -> str:
+    done = host.run("arcconf", *arguments)
+    if done.code != 0 or not done.out.strip():
+        words = " ".join((done.error or done.out).split())
+        raise BrickyardError(f"arcconf {' '.join(arguments)}: {words or f'no answer, exit code {done.code}'}")
+    return done.out
 
 
 def parse_logical(content: str) -> dict[int, Json]:

@@ -33,9 +33,8 @@ class Ssacli(Array):
         program = _program(host)
         if program is None:
             return
-        told = host.run(program, "ctrl", "all", "show").out
-        for slot in re.findall(r"in Slot (\d{1,3})", told):
-            for number in parse_logical(host.run(program, "ctrl", f"slot={slot}", "ld", "all", "show", "detail").out):
+        for slot in re.findall(r"in Slot (\d{1,3})", _ask(host, program, "ctrl", "all", "show")):
+            for number in parse_logical(_ask(host, program, "ctrl", f"slot={slot}", "ld", "all", "show", "detail")):
                 yield cls(f"{slot}/{number}", host)
 
     def sheet(self) -> Sheet:
@@ -66,6 +65,14 @@ class Ssacli(Array):
 
 def _program(host: Host) -> str | None:
     return next((name for name in PROGRAMS if host.roots.tools.find(name)), None)
+
+
+def _ask(host: Host, program: str, *arguments: str) -> str:
+    done = host.run(program, *arguments)
+    if not done.out.strip():
+        words = " ".join(done.error.split()) or f"no answer, exit code {done.code}"
+        raise BrickyardError(f"{program} {' '.join(arguments)}: {words}")
+    return done.out
 
 
 def parse_logical(content: str) -> dict[int, Json]:

@@ -44,7 +44,12 @@ class Storcli(Array):
         program = _program(kind, host)
         if program is None:
             return
-        for told in parse_replies(host.run(program, "/call/vall", "show", "J").out):
+        done = host.run(program, "/call/vall", "show", "J")
+        replies = parse_replies(done.out)
+        if not replies:
+            words = " ".join(done.error.split()) or "no JSON came back"
+            raise BrickyardError(f"{program} /call/vall show: {words}")
+        for told in replies:
             for row in told.get("Virtual Drives") or []:
                 volume = str(row.get("DG/VD") if isinstance(row, dict) else "").rpartition("/")[2]
                 if volume.isdigit():
@@ -80,6 +85,7 @@ class Storcli(Array):
             members=members,
             wanted=told["wanted"] or len(members) or None,
             extra={"device": told["device"], "write_cache": told["write_cache"]},
+            identity=f"{self.kind} {told.get('naa') or self.path}",
         )
 
     def _state(self, told: Json, members: tuple[Member, ...]) -> State:
@@ -89,7 +95,7 @@ class Storcli(Array):
         if rebuilt:
             drive = drive_path(self.controller, rebuilt[0].name)
             return State("rebuilding", parse_progress(self._ask(drive, "show", "rebuild")), "rebuild", missing)
-        for operation, name in (("cc", "checking"), ("init", "initializing"), ("migrate", "reshaping")):
+        for operation, name in (("cc", "scrubbing"), ("init", "initializing"), ("migrate", "reshaping")):
             share = parse_progress(self._ask(self.path, "show", operation))
             if share is not None:
                 return State(name, share, operation, missing)
@@ -107,10 +113,10 @@ class Storcli(Array):
         """Never `set online`, which would take the stale data for good."""
         self._ask(drive_path(self.controller, member), "start", "rebuild")
 
-    def start_check(self) -> None:
+    def start_scrub(self) -> None:
         self._ask(self.path, "start", "cc", "force")
 
-    def stop_check(self) -> None:
+    def stop_scrub(self) -> None:
         self._ask(self.path, "stop", "cc")
 
 

@@ -20,7 +20,7 @@ UNIT_STATES = {
     "RECOVERY": "rebuilding",
     "INITIALIZING": "initializing",
     "INIT-PAUSED": "delayed",
-    "VERIFYING": "checking",
+    "VERIFYING": "scrubbing",
     "VERIFY-PAUSED": "delayed",
     "MIGRATING": "reshaping",
     "MIGRATE-PAUSED": "delayed",
@@ -46,16 +46,12 @@ class TwCli(Array):
     def all_of(cls, host: Host) -> Iterator[TwCli]:
         if host.roots.tools.find("tw_cli") is None:
             return
-        for controller in parse_controllers(host.run("tw_cli", "show").out):
-            for unit in parse_units(host.run("tw_cli", f"/{controller}", "show", "unitstatus").out):
+        for controller in parse_controllers(_ask(host, "show")):
+            for unit in parse_units(_ask(host, f"/{controller}", "show", "unitstatus")):
                 yield cls(f"/{controller}/{unit}", host)
 
     def _ask(self, *arguments: str) -> str:
-        done = self.host.run("tw_cli", *arguments)
-        if done.code != 0 or re.search(r"^(Error|error):", done.out, re.MULTILINE):
-            words = " ".join((done.error + done.out).split())
-            raise BrickyardError(f"tw_cli {' '.join(arguments)}: {words or 'it failed without a word'}")
-        return done.out
+        return _ask(self.host, *arguments)
 
     def sheet(self) -> Sheet:
         told = parse_units(self._ask(self.controller, "show", "unitstatus")).get(self.unit)
@@ -87,11 +83,19 @@ class TwCli(Array):
         self._ask(self.controller, "rescan", "noscan")
         self._ask(self.path, "start", "rebuild", f"disk={_port(member).removeprefix('p')}")
 
-    def start_check(self) -> None:
+    def start_scrub(self) -> None:
         self._ask(self.path, "start", "verify")
 
-    def stop_check(self) -> None:
+    def stop_scrub(self) -> None:
         self._ask(self.path, "stop", "verify")
+
+
+def _ask(host: Host, *arguments: str) -> str:
+    done = host.run("tw_cli", *arguments)
+    if done.code != 0 or not done.out.strip() or re.search(r"^(Error|error):", done.out, re.MULTILINE):
+        words = " ".join((done.error + done.out).split())
+        raise BrickyardError(f"tw_cli {' '.join(arguments)}: {words or 'it answers nothing'}")
+    return done.out
 
 
 def _port(member: str) -> str:

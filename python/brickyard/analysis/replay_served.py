@@ -1,0 +1,145 @@
+"""Duty: whether a replay's calls were served from memory or from the disks, and what a cold start did to it. Pure.
+
+A verdict about disks needs reads from them: below ten in a hundred calls, a server mostly waits for memory. With a disk
+that takes 10 ms and a memory that takes 0.1 ms, calls of which one in ten reads are as slow as the disk makes them, and
+those of which one in a thousand does tell nothing about it.
+
+Refusal: devices that cannot be seen are not guessed at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from brickyard.analysis.replay_disks import COLD_S, Second, course, target_devices, watched_targets
+from brickyard.analysis.replay_runs import service_cells
+from brickyard.store import Json, Record
+from brickyard.units import format_iops, format_size, three_digits
+
+READS_JUDGED = 0.10
+COLD_FACTOR = 2.0  # of reads for each call, at the start against later: from here on the start was cold
+
+
+@dataclass(frozen=True)
+class Served:
+    """Requests that the devices below the servers carried for each call; None where they are not seen."""
+
+    reads_per_call: float | None
+    writes_per_call: float | None
+    database_bytes: int | None
+    memory_bytes: int | None
+    memory_set_by: str = ""
+    by_run: tuple[float, ...] = ()
+    """Disk reads for each call of every repetition, where several are told together."""
+    calls: int = 0
+
+    @property
+    def is_from_memory(self) -> bool | None:
+        return None if self.reads_per_call is None else self.reads_per_call < READS_JUDGED
+
+    def document(self) -> Json:
+        words = {True: "memory", False: "disks", None: "unknown"}
+        return {
+            "from": words[self.is_from_memory],
+            "disk_reads_per_call": self.reads_per_call,
+            "disk_reads_per_call_by_run": list(self.by_run),
+            "disk_writes_per_call": self.writes_per_call,
+            "database_bytes": self.database_bytes,
+            "memory_bytes": self.memory_bytes,
+            "memory_set_by": self.memory_set_by or None,
+        }
+
+
+def served(records: list[Record], watch: list[Json] | None = None) -> Served:
+    """Of repetitions together; `watch` is what was seen of a run whose record does not hold it yet."""
+    reads = writes = 0.0
+    calls, is_seen = 0, bool(records)
+    for record in records:
+        told = watched_targets(record) if watch is None else watch
+        deltas = [device["delta"] for device in target_devices(told) if device.get("delta")]
+        # A replay over several databases of which one is elsewhere has reads that nobody counted.
+        is_seen = is_seen and bool(deltas) and len(told) == len(record.info.engine.get("targets", []))
+        reads += sum(int(delta["read_requests"]) for delta in deltas) * _servers_share(told)
+        writes += sum(int(delta["write_requests"]) for delta in deltas)
+        calls += sum(item.requests for item in service_cells(record))
+    targets = records[0].info.engine.get("targets", []) if records else []
+    memory = [target["memory"] for target in targets if target.get("memory")]
+    least = min(memory, key=lambda item: int(item["bytes"]), default=None)
+    is_told = is_seen and calls > 0
+    return Served(
+        reads / calls if is_told else None,
+        writes / calls if is_told else None,
+        sum(int(target.get("size_bytes") or 0) for target in targets) or None,
+        int(least["bytes"]) if least else None,
+        str(least["set_by"]) if least else "",
+        _by_run(records) if is_told and watch is None else (),
+        calls,
+    )
+
+
+def _by_run(records: list[Record]) -> tuple[float, ...]:
+    found = [served([record]).reads_per_call for record in records] if len(records) > 1 else []
+    return tuple(reads for reads in found if reads is not None)
+
+
+def _servers_share(watch: list[Json]) -> float:
+    """Of the bytes read from the devices, by the kernel's accounts of the servers; all where these are not known."""
+    parts = [(item.get("foreign") or {}).get("read") or {} for item in watch]
+    device = sum(int(part.get("device_bytes") or 0) for part in parts)
+    if not device or not all((item.get("foreign") or {}).get("known") for item in watch):
+        return 1.0
+    return min(1.0, sum(int(part.get("ours_bytes") or 0) for part in parts) / device)
+
+
+def per_hundred(per_call: float) -> str:
+    return three_digits(per_call * 100)
+
+
+def served_words(found: Served) -> str:
+    """What a rate is a rate of; no capital and no full stop."""
+    if not found.calls:
+        return "nothing: no call was answered"
+    if found.reads_per_call is None or found.writes_per_call is None:
+        return (
+            f"not known whether from memory or from disks: the servers' devices are not seen from here{_sizes(found)}"
+        )
+    reads = f"{per_hundred(found.reads_per_call)} disk reads per 100 calls"
+    if found.by_run and max(found.by_run) >= max(READS_JUDGED, COLD_FACTOR * min(found.by_run)):
+        # A mean of cold and warm is neither.
+        reads += f", by run {', '.join(map(per_hundred, found.by_run))}"
+    if not found.is_from_memory:
+        return f"served from the disks: {reads}{_sizes(found)}"
+    writes = f" and {per_hundred(found.writes_per_call)} writes" if found.writes_per_call >= READS_JUDGED else ""
+    return f"served from memory: {reads}{writes}; says nothing about the disks{_sizes(found)}"
+
+
+def _sizes(found: Served) -> str:
+    if not found.database_bytes:
+        return ""
+    text = f"database of {format_size(found.database_bytes)}"
+    if found.memory_bytes:
+        whose = "server limited to" if found.memory_set_by == "control group" else "host with"
+        text += f", {whose} {format_size(found.memory_bytes)} of memory"
+    return f" ({text})"
+
+
+def cold_words(record: Record) -> str:
+    """What a cold start did to the first seconds; nothing where there was none."""
+    seconds = course(record)
+    first, rest = seconds[:COLD_S], seconds[COLD_S:]
+    early, late = reads_per_call(first), reads_per_call(rest)
+    if early is None or late is None or early < max(READS_JUDGED, COLD_FACTOR * late):
+        return ""
+    rates = [sum(s.calls for s in part) / sum(s.length_s for s in part) for part in (first, rest)]
+    return (
+        f"A cold start: {per_hundred(early)} disk reads per 100 calls and {format_iops(rates[0])} calls/s in the first"
+        f" {COLD_S} s, {per_hundred(late)} and {format_iops(rates[1])} after."
+    )
+
+
+def reads_per_call(seconds: list[Second]) -> float | None:
+    """Of the devices, whoever read; None where they were not seen or nothing was called."""
+    known = [s for s in seconds if s.disk is not None]
+    calls = sum(s.calls for s in known)
+    reads = sum(s.disk["reads_per_s"] * s.length_s for s in known if s.disk is not None)
+    return reads / calls if calls else None

@@ -1,0 +1,119 @@
+"""Duty: judges each run of a store by itself, so that one damaged record takes no other with it.
+
+Refusal: nothing is repaired; `salvage` copies what can be read into another store.
+"""
+
+from __future__ import annotations
+
+import base64
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from brickyard.errors import FAILED, BrickyardError, one_line
+from brickyard.store.record import RunInfo
+
+DAMAGED = "damaged"
+"""The outcome of a run whose record cannot be read."""
+
+Row = tuple[Any, ...]
+
+
+class DamagedRunError(BrickyardError):
+    """A run's record cannot be read; the others can."""
+
+    exit_code = FAILED
+
+    def __init__(self, run: int, place: Path, cause: str) -> None:
+        super().__init__(
+            f"run {run}: its record in {place} is damaged ({cause}); `brickyard store check` names all that are, "
+            "`brickyard store salvage -o NEW` copies the others"
+        )
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether SQLite complains of the file's contents, not of locks, rights or room."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+HISTOGRAM_HEAD_BYTES = 8
+"""Cookie and length; what follows is a zlib stream, which ends with a check sum of its contents (HdrHistogram V2)."""
+
+
+def check_histogram(text: str) -> None:
+    """Raises ValueError where the text is not as it was written: by its check sum, a tenth of the cost of decoding."""
+    try:
+        zlib.decompress(base64.b64decode(text, validate=True)[HISTOGRAM_HEAD_BYTES:])
+    except zlib.error as error:
+        raise ValueError(f"not a histogram: {error}") from error
+
+
+def judged(row: Row, made: Callable[[Row], RunInfo]) -> RunInfo:
+    """The run of a row; one that is marked as damaged where a value of it makes no sense."""
+    try:
+        return made(row)
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        made_unix_ns, study = (value if isinstance(value, int) else None for value in (row[1], row[11]))
+        return damaged(int(row[0]), one_line(error), made_unix_ns or 0, study)
+
+
+def damaged(run: int, cause: str, created_unix_ns: int = 0, study: int | None = None) -> RunInfo:
+    return RunInfo(
+        id=run,
+        created_unix_ns=created_unix_ns,
+        profile="",
+        profile_hash="",
+        plan={},
+        seed=0,
+        condition="",
+        targets=[],
+        options={},
+        software_version="",
+        facts={},
+        study=study,
+        labels={},
+        start_unix_ns=None,
+        engine={},
+        ended_unix_ns=None,
+        end_ns=None,
+        outcome=DAMAGED,
+        message=cause,
+        watch={},
+        warnings=[],
+    )
+
+
+def run_ids(db: sqlite3.Connection) -> list[int]:
+    """Ids of all runs, from wherever they can still be read."""
+    for statement in ("SELECT id FROM run ORDER BY id", "SELECT DISTINCT run FROM interval_cost ORDER BY run"):
+        try:
+            return [int(row[0]) for row in db.execute(statement)]
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+    try:
+        last = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'run'").fetchone()
+    except sqlite3.DatabaseError:
+        return []
+    return list(range(1, int(last[0]) + 1)) if last else []
+
+
+def runs_one_by_one(
+    db: sqlite3.Connection, columns: str, made: Callable[[Row], RunInfo], ids: Iterable[int] | None
+) -> list[RunInfo]:
+    """Where a table cannot be read as a whole: each run that can be, and the others as damaged."""
+    found = []
+    for run in run_ids(db) if ids is None else ids:
+        try:
+            row = db.execute(f"{columns} WHERE run.id = ?", (run,)).fetchone()
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            found.append(damaged(run, one_line(error)))
+            continue
+        if row is not None:
+            found.append(judged(row, made))
+    return found

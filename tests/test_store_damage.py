@@ -1,0 +1,228 @@
+"""A store that is damaged, deleted or full: each run is judged by itself, and nothing is lost in silence."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from brickyard.cli import main
+from brickyard.store import Json, Store
+from support import MS, SECOND, add_run, cell, interval, phase_end
+
+PATIENCE_S = 60
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Four runs."""
+    made = tmp_path / "runs.db"
+    with Store(made) as store:
+        for number in range(4):
+            told = [interval(n * SECOND, (n + 1) * SECOND, cell([MS * (number + 1)] * 50)) for n in range(3)]
+            add_run(store, [*told, phase_end()])
+    return made
+
+
+def spoil(place: Path, *statements: str) -> None:
+    with sqlite3.connect(place) as db:
+        for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall():
+            db.execute(f"DROP TRIGGER {name}")
+        db.execute("PRAGMA ignore_check_constraints = 1")
+        for statement in statements:
+            db.execute(statement)
+    db.close()
+
+
+def document(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> Json:
+    capsys.readouterr()
+    assert main([*words, "--json"]) == code, capsys.readouterr().err
+    found: Json = json.loads(capsys.readouterr().out)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("statement", "cause"),
+    [
+        ("UPDATE run SET plan = '{broken' WHERE id = 2", "plan"),
+        ("UPDATE run_end SET warnings = 'no' WHERE run = 2", "warnings"),
+        ("UPDATE interval SET histogram = 'HISTnone' WHERE run = 2 AND start_ns = 0", "histogram"),
+        ("UPDATE event SET body = '[' WHERE run = 2", "body"),
+        ("UPDATE interval_cost SET knob = '{' WHERE run = 2 AND start_ns = 0", "knob"),
+    ],
+)
+def test_one_damaged_record_leaves_the_others_as_they_were(
+    statement: str, cause: str, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = ("--store", str(place))
+    before = document(capsys, "show", "1", *at)
+    spoil(place, statement)
+    assert [run["run"] for run in document(capsys, "runs", *at)["runs"]] == [1, 2, 3, 4]
+    assert document(capsys, "show", "1", *at) == before
+    document(capsys, "compare", "1", "3", *at)
+    assert main(["export", "1-4", "-o", str(tmp_path / "out.csv"), *at]) == 0
+    assert "left out: run 2" in capsys.readouterr().err
+    assert main(["show", "2", *at]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("brickyard: run 2: its record")
+    assert said.count("\n") == 1
+    found = document(capsys, "store", "check", *at, code=1)
+    assert found["damaged_runs"] == [2]
+    assert {row["run"] for row in found["rows"]} == {2}
+    assert any(row["cause"].startswith(cause) for row in found["rows"])
+    old, new = place.read_bytes(), tmp_path / "new.db"
+    lost = document(capsys, "store", "salvage", *at, "-o", str(new), code=1)["lost"]
+    assert {row["run"] for row in lost} == {2}
+    assert place.read_bytes() == old
+    assert document(capsys, "store", "check", "--store", str(new))["damaged_runs"] == []
+    assert document(capsys, "show", "1", "--store", str(new)) == before
+    kept = {run["run"]: run for run in document(capsys, "runs", "--store", str(new))["runs"]}
+    if 2 in kept and cause != "warnings":
+        assert kept[2]["warnings"][0]["id"] == "salvaged"
+    assert main(["store", "salvage", *at, "-o", str(new)]) == 2
+
+
+def test_pages_that_are_gone_take_only_their_runs(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A page in the middle of the table of intervals is overwritten, as by a drive that lost it."""
+    with Store(place) as store:
+        for number in range(40):
+            told = [interval(n * SECOND, (n + 1) * SECOND, cell([MS * (number + n + 1)] * 50)) for n in range(20)]
+            add_run(store, [*told, phase_end()])
+    with sqlite3.connect(place) as db:
+        [(page,)] = db.execute(
+            "SELECT pageno FROM dbstat WHERE name = 'interval' AND pagetype = 'leaf' ORDER BY pageno LIMIT 1 OFFSET 20"
+        ).fetchall()
+        [(size,)] = db.execute("PRAGMA page_size").fetchall()
+    db.close()
+    with place.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xa5" * size)
+    found = document(capsys, "store", "check", "--store", str(place), code=1)
+    assert found["file"]
+    damaged = found["damaged_runs"]
+    assert 0 < len(damaged) < 10
+    well = next(run for run in range(1, 45) if run not in damaged)
+    before = document(capsys, "show", str(well), "--store", str(place))
+    new = tmp_path / "new.db"
+    document(capsys, "store", "salvage", "--store", str(place), "-o", str(new), code=1)
+    assert document(capsys, "show", str(well), "--store", str(new)) == before
+    assert document(capsys, "store", "check", "--store", str(new))["damaged_runs"] == []
+    with Store(new) as store:
+        assert len(store.runs()) == 44
+
+
+def test_a_sound_store_is_said_to_be_sound(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert document(capsys, "store", "check", "--store", str(place))["rows"] == []
+    new = tmp_path / "copy.db"
+    assert document(capsys, "store", "salvage", "--store", str(place), "-o", str(new))["lost"] == []
+    assert document(capsys, "show", "4", "--store", str(new)) == document(capsys, "show", "4", "--store", str(place))
+
+
+Begin = Callable[[Path], "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def begin(tmp_path: Path) -> Iterator[Begin]:
+    made: list[subprocess.Popen[str]] = []
+
+    def start(store: Path) -> subprocess.Popen[str]:
+        profile = tmp_path / "reads.toml"
+        profile.write_text(
+            "title = 'r'\ninterval = '50ms'\n[[phase]]\nduration = '10min'\n[[phase.stream]]\nrequest = '4KiB'\n"
+            "pace = { loop = 'open', rate = 100 }\n"
+        )
+        words = ["run", str(profile), str(tmp_path / "target"), "--size", "4MiB", "--store", str(store)]
+        command = [sys.executable, "-m", "brickyard", *words]
+        made.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        end_s = time.monotonic() + PATIENCE_S
+        while not has_intervals(store):
+            assert made[-1].poll() is None, made[-1].communicate()
+            assert time.monotonic() < end_s
+            time.sleep(0.05)
+        return made[-1]
+
+    yield start
+    for process in made:
+        process.kill()
+        process.communicate()
+
+
+def has_intervals(place: Path) -> bool:
+    if not place.exists():
+        return False
+    with Store(place) as store:
+        runs = [run.id for run in store.runs() if run.profile != "a-load"]
+        return bool(runs and store.record(runs[0]).costs)
+
+
+def test_a_store_that_is_deleted_in_mid_run_fails_the_run_and_its_contents_are_saved(
+    place: Path, begin: Begin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    process = begin(place)
+    for path in place.parent.glob("runs.db*"):
+        path.unlink()
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 1, err
+    rescued = place.with_name("runs-rescued-1.db")
+    assert err.splitlines()[-1] == (
+        f"brickyard: {place}: the store was deleted while it was written; all that it held is in {rescued} now: "
+        "name it with --store"
+    )
+    assert not place.exists()
+    with Store(rescued) as store:
+        assert [run.outcome for run in store.runs()] == ["done"] * 4 + ["interrupted"]
+        assert store.record(5).costs
+        assert sum(interval.requests for interval in store.record(5).intervals) > 0
+
+
+def test_a_store_that_is_replaced_in_mid_run_fails_the_run_and_the_other_file_stays(place: Path, begin: Begin) -> None:
+    process = begin(place)
+    other = place.with_name("other")
+    other.write_bytes(b"somebody's")
+    os.replace(other, place)
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 1, err
+    assert "the store was replaced by another file while it was written" in err
+    assert place.read_bytes() == b"somebody's"
+    with Store(place.with_name("runs-rescued-1.db")) as store:
+        assert len(store.runs()) == 5
+
+
+def test_a_store_that_is_cut_short_in_mid_run_fails_the_run(place: Path, begin: Begin) -> None:
+    process = begin(place)
+    os.truncate(place, 8192)
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 1, err
+    assert "the store was cut short while it was written" in err.splitlines()[-1]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_a_file_system_that_fills_up_below_the_store_fails_the_run(tmp_path: Path, begin: Begin) -> None:
+    room = tmp_path / "room"
+    room.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(room)], check=True)
+    try:
+        process = begin(room / "runs.db")
+        with (room / "filler").open("wb", buffering=0) as file:
+            try:
+                while file.write(bytes(4096)):
+                    pass
+            except OSError:
+                pass
+        _, err = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 1, err
+        assert "database or disk is full" in err.splitlines()[-1]
+        (room / "filler").unlink()
+        with Store(room / "runs.db") as store:
+            assert store.record(1).costs
+    finally:
+        subprocess.run(["umount", "--lazy", str(room)], check=True)
