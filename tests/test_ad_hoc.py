@@ -114,3 +114,15 @@ def test_doctor_and_run_agree_on_direct_io(tmp_path: Path, capsys: pytest.Captur
         assert (by_run, check["state"]) == ("buffered", "missing")
     finally:
         target.unlink(missing_ok=True)
+
+
+def test_a_history_has_units(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = ["--store", str(tmp_path / "runs.db")]
+    words = ["run", "--rw", "randread", "--runtime", "100ms", "sim:iodrive-160-slc", *store]
+    assert main([*words, "--repeat", "2"]) == 0
+    capsys.readouterr()
+    assert main(["history", "sim:iodrive-160-slc", *store]) == 0
+    assert " IOPS" in capsys.readouterr().out
+    for figure, unit in (("iops", "IOPS"), ("mib_per_s", "MiB/s"), ("response_p99", "ns")):
+        assert main(["history", "sim:iodrive-160-slc", "--figure", figure, *store, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["unit"] == unit
