@@ -241,8 +241,8 @@ def test_words_of_the_command_line_are_checked(capsys: pytest.CaptureFixture[str
 
 def test_only_combinations_with_a_target_are_planned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "volume"
-    target.write_bytes(b"\0" * (1 << 20))
     command = ["study", "sata-2003", "--target", f"WD,software={target}", "--only", "condition=normal", "--dry-run"]
+    command += ["--size", "64MiB"]
     runs = answer(capsys, *command)["runs"]
     assert {run["levels"]["drive"] for run in runs} == {"WD"}
     assert {tuple(run["targets"]) for run in runs} == {(str(target),)}

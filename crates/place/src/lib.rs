@@ -3,7 +3,7 @@
 //! A name is no file: between a look at a name and the next call somebody may have put another file there. Names are
 //! therefore changed first, in one step that the kernel can refuse, and what moved is then compared with a descriptor.
 //!
-//! Refusal: it opens nothing for writing and reads no content.
+//! Refusal: it writes nothing, reads no content, and opens no file that is there.
 
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
@@ -82,6 +82,29 @@ fn is_devtmpfs(device: u64) -> bool {
         let (about, kind) = line.split_once(" - ").unwrap_or_default();
         about.split(' ').nth(2) == Some(&*number) && kind.starts_with("devtmpfs ")
     })
+}
+
+/// A new file to read and write that vanishes with its descriptor, also after a kill.
+pub fn nameless_file(path: &Path) -> io::Result<File> {
+    let place = directory(path)?;
+    if let Some(why) = kernels(&place)? {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("{} {why}; name another place", path.display()),
+        ));
+    }
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    let mode = Mode::RUSR | Mode::WUSR;
+    match rustix::fs::openat(&place, ".", flags | OFlags::TMPFILE, mode) {
+        // File systems without O_TMPFILE (overlay on old kernels, NFS) answer with one of these.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL) => {
+            let name = private(OsStr::new("brickyard"));
+            let file = File::from(rustix::fs::openat(&place, &name, flags | OFlags::CREATE | OFlags::EXCL, mode)?);
+            remove(&place, &name, &file)?;
+            Ok(file)
+        }
+        other => Ok(File::from(other?)),
+    }
 }
 
 pub fn same(a: &Stat, b: &Stat) -> bool {

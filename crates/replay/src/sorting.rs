@@ -4,12 +4,9 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::ffi::CString;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::fd::FromRawFd;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use crate::mapping::Call;
@@ -89,7 +86,7 @@ impl Sorter {
             return Ok(());
         }
         if self.file.is_none() {
-            self.file = Some(unnamed()?);
+            self.file = Some(place::nameless_file(&place()).map_err(|e| trouble(&e))?);
         }
         let Some(file) = &self.file else { return Ok(()) };
         // A stable sort: calls of equal stamps keep their order.
@@ -215,32 +212,6 @@ fn trouble(error: &io::Error) -> String {
 fn place() -> PathBuf {
     let given = std::env::var_os("TMPDIR").filter(|t| !t.is_empty()).map(PathBuf::from);
     given.unwrap_or_else(|| PathBuf::from("/var/tmp"))
-}
-
-/// A new file without a name, which nobody else can open and which is gone with us.
-fn unnamed() -> Result<File, String> {
-    let place = place();
-    let name = CString::new(place.as_os_str().as_bytes()).map_err(|_| "TMPDIR: holds a NUL")?;
-    // SAFETY: `name` is a string that ends in NUL; a descriptor of our own or -1 comes back.
-    let fd = unsafe { libc::open(name.as_ptr(), libc::O_TMPFILE | libc::O_RDWR | libc::O_CLOEXEC, 0o600) };
-    if fd >= 0 {
-        // SAFETY: the descriptor is new and ours alone.
-        return Ok(unsafe { File::from_raw_fd(fd) });
-    }
-    let error = io::Error::last_os_error();
-    match error.raw_os_error() {
-        // A file system that knows no file without a name, such as an older overlay or NFS: it is named for a moment.
-        Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL) => named_for_a_moment(place).map_err(|e| trouble(&e)),
-        _ => Err(trouble(&error)),
-    }
-}
-
-fn named_for_a_moment(place: PathBuf) -> io::Result<File> {
-    let name = place.join(format!("brickyard-sort-{}-{}", std::process::id(), crate::clock::now_ns()));
-    // `create_new` follows no link and takes no file that is there.
-    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&name)?;
-    std::fs::remove_file(&name)?;
-    Ok(file)
 }
 
 fn length_at(bytes: &[u8], place: usize) -> usize {

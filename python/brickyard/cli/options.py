@@ -42,6 +42,7 @@ def _check_store(path: Path) -> None:
 
 
 READ = Read()
+STORE = Written(_check_store)
 FILE, STREAM = Written(outputs.check_place), Written(partial(outputs.check_file, stream=True))
 FOLDER, REPORT = Written(outputs.check_folder), Written(outputs.check_report)
 
@@ -49,7 +50,7 @@ StorePlace = Annotated[
     Path | None,
     Parameter(
         name="--store",
-        validator=Written(_check_store),
+        validator=STORE,
         help="Store to use instead of the one in your data directory.",
     ),
 ]

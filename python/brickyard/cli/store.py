@@ -48,7 +48,9 @@ def check(*, store: options.StorePlace = None, json: options.Json = False) -> in
 @store.command
 def salvage(
     *,
-    output: Annotated[Path, Parameter(name=["--output", "-o"], help="The new store; must not exist.")],
+    output: Annotated[
+        Path, Parameter(name=["--output", "-o"], validator=options.STORE, help="The new store; must not exist.")
+    ],
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:

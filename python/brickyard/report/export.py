@@ -92,7 +92,8 @@ RUNS: dict[str, type] = {
     "plan": str,
 }
 COLUMNS: dict[Rows, dict[str, type]] = {"intervals": INTERVALS, "totals": TOTALS, "runs": RUNS}
-_OF_INTERVAL = [name for name in INTERVALS if name in Interval.__slots__ and name not in ("phase", "stream")]
+_FIELDS = [*(name for name in Interval.__slots__ if name not in ("row", "histograms")), "histogram"]
+_OF_INTERVAL = [name for name in INTERVALS if name in _FIELDS and name not in ("phase", "stream")]
 
 
 def of_run(info: RunInfo) -> dict[str, Any]:
@@ -184,7 +185,7 @@ def documents(records: list[Record]) -> list[dict[str, Any]]:
     return [
         {
             **run_document(record),
-            "intervals": [{name: getattr(item, name) for name in Interval.__slots__} for item in record.intervals],
+            "intervals": [{name: getattr(item, name) for name in _FIELDS} for item in record.intervals],
             "events": record.events,
         }
         for record in records

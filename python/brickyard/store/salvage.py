@@ -6,6 +6,7 @@ Refusal: the old store is never written.
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -21,6 +22,7 @@ JSON_COLUMNS = frozenset(
     {"plan", "targets", "options", "facts", "engine", "watch", "warnings"}
     | {"knob", "body", "about", "labels", "notes", "runs"}
 )
+DATABASE_MARK = re.compile(rb"\ASQLite format 3\0")
 BUSY_TIMEOUT_S = 30.0
 NAMES_SHOWN = 20  # of what SQLite says of its file
 
@@ -64,7 +66,7 @@ def salvage(db: sqlite3.Connection, place: Path) -> list[Loss]:
     try:
         return _copy(db, place)
     except BaseException:
-        place.unlink()
+        outputs.remove_ours(place, DATABASE_MARK)
         raise
 
 

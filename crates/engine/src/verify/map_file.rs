@@ -73,7 +73,7 @@ unsafe impl Send for MapFile {}
 
 impl MapFile {
     pub fn new(directory: &Path, length: usize) -> io::Result<MapFile> {
-        MapFile::mapped(nameless_file(directory)?, length, false)
+        MapFile::mapped(place::nameless_file(directory)?, length, false)
     }
 
     /// A file that stays. Gives back whose words are in it: of an earlier session where it can be believed, else, with
@@ -309,25 +309,4 @@ fn file_of_ours(path: &Path) -> io::Result<File> {
     let count = file.read_at(&mut head, 0)?;
     let is_ours = file.metadata()?.is_file() && (head == MAGIC.to_le_bytes() || head[..count].iter().all(|b| *b == 0));
     if is_ours { Ok(file) } else { Err(refused("was not made by Brickyard; move it away")) }
-}
-
-/// A file that vanishes with its descriptor, also after a kill.
-fn nameless_file(directory: &Path) -> io::Result<File> {
-    let place = place::directory(directory)?;
-    if let Some(why) = place::kernels(&place)? {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{why}; name another place")));
-    }
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).mode(0o600);
-    let nameless = options.clone().custom_flags(libc::O_TMPFILE).open(directory);
-    match nameless.as_ref().map_err(io::Error::raw_os_error) {
-        // File systems without O_TMPFILE (overlay on old kernels, NFS) answer with one of these.
-        Err(Some(libc::EOPNOTSUPP | libc::EISDIR | libc::ENOENT)) if directory.is_dir() => {
-            let path = directory.join(format!(".brickyard-generations-{}", std::process::id()));
-            let file = options.create_new(true).open(&path)?;
-            place::remove_path(&path, &file)?;
-            Ok(file)
-        }
-        _ => nameless,
-    }
 }
