@@ -299,6 +299,7 @@ def test_a_server_that_is_killed_is_found_again(
         # The server dies with the thread that starts it, so the replay goes into another one.
         result: dict[str, Any] = {}
         command = ["replay", str(log), "--map", str(mapping), "--to", server.dsn, "--store", str(tmp_path / "s.db")]
+        command += ["--max-errors", "100%"]
         process = subprocess.Popen(
             [sys.executable, "-m", "brickyard", *command, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )

@@ -62,9 +62,9 @@ impl Absence {
         if let Some(from_ns) = place.waits_from_ns.take() {
             place.away_ns += place.served_ns - from_ns;
             place.served_ns = from_ns;
-        }
-        if !self.bricks.iter().any(Brick::serves) {
-            self.served_ns = self.sign_ns;
+            if !self.bricks.iter().any(Brick::serves) {
+                self.served_ns = self.sign_ns;
+            }
         }
     }
 

@@ -204,7 +204,9 @@ impl Feed {
         let Some(sorted) = &mut self.sorted else { return Ok(false) };
         let mut found = Second::default();
         let mut second = None;
-        while let Some((call, is_whole)) = self.ahead.take().map_or_else(|| sorted.next(), |ahead| Ok(Some(ahead)))? {
+        while let Some((call, is_whole)) =
+            self.ahead.take().map_or_else(|| sorted.next_call(), |ahead| Ok(Some(ahead)))?
+        {
             let its = call.at_ns.div_euclid(SECOND_NS);
             if *second.get_or_insert(its) != its {
                 self.ahead = Some((call, is_whole));

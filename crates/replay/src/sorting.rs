@@ -124,7 +124,7 @@ impl Sorted {
     }
 
     /// The next call, and whether of its stamp only the second is known.
-    pub fn next(&mut self) -> Result<Option<(Call, bool)>, String> {
+    pub fn next_call(&mut self) -> Result<Option<(Call, bool)>, String> {
         if let (Some(merge), Some(file)) = (&mut self.merge, &self.sorter.file) {
             return Ok(merge.next(file)?.map(|record| decoded(&record)));
         }
@@ -317,10 +317,10 @@ mod tests {
             wanted.sort_by_key(|(at_ns, _)| *at_ns);
             for lap in 0..2 {
                 for (at_ns, number) in &wanted {
-                    let found = sorted.next().unwrap();
+                    let found = sorted.next_call().unwrap();
                     assert_eq!(found, Some((call(*at_ns, *number), number % 3 == 0)), "lap {lap}");
                 }
-                assert_eq!(sorted.next().unwrap(), None);
+                assert_eq!(sorted.next_call().unwrap(), None);
                 sorted.rewind().unwrap();
             }
         }

@@ -13,7 +13,7 @@
 //! values that the products would have without the table (`reference/left_out.toml`).
 
 use engine::conductor::RunControl;
-use engine::event::{Event, RunOutcome};
+use engine::event::{Event, RunOutcome, Timed};
 use plan::Profile;
 use serde::Serialize;
 
@@ -383,8 +383,8 @@ pub fn simulate(cell: &Cell, bricks: &Texts, seed: u64, left_out: bool) -> Resul
             requests += count;
             bytes += i.cells.iter().map(|c| c.bytes).sum::<u64>();
             measured_ns += i.end_ns - i.start_ns;
-            waited_ns += i.cells.iter().map(|c| c.requests as f64 * c.measures["service"].mean_ns).sum::<f64>();
-            let mean_ns = i.cells.first().map_or(0.0, |c| c.measures["response"].mean_ns);
+            waited_ns += i.cells.iter().map(|c| c.requests as f64 * c.measures[&Timed::Service].mean_ns).sum::<f64>();
+            let mean_ns = i.cells.first().map_or(0.0, |c| c.measures[&Timed::Response].mean_ns);
             if mean_ns <= 1e8 {
                 within = within.max(count as f64 * 1e9 / (i.end_ns - i.start_ns) as f64);
             }

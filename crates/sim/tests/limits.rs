@@ -6,7 +6,7 @@ mod common;
 mod loops;
 
 use engine::conductor::RunControl;
-use engine::event::{Event, MemberWork};
+use engine::event::{Counted, Event, MemberWork, Timed};
 use loops::{Places, brick, closed_loop};
 
 use plan::Profile;
@@ -46,13 +46,13 @@ fn run_profile(target: &str, text: &str) -> Result<Ran, String> {
         Event::Interval(i) if !i.drain => {
             ran.seconds += (i.end_ns - i.start_ns) as f64 / 1e9;
             for cell in &i.cells {
-                let mean_ns = cell.measures["service"].mean_ns;
+                let mean_ns = cell.measures[&Timed::Service].mean_ns;
                 ran.requests += cell.requests;
                 ran.waited_s += cell.requests as f64 * mean_ns / 1e9;
                 ran.slowest_ms = ran.slowest_ms.max(mean_ns / 1e6);
                 match cell.operation {
-                    "read" => ran.read_bytes += cell.bytes,
-                    "write" => ran.written_bytes += cell.bytes,
+                    Counted::Read => ran.read_bytes += cell.bytes,
+                    Counted::Write => ran.written_bytes += cell.bytes,
                     _ => {}
                 }
             }
@@ -185,7 +185,7 @@ fn streams_do_not_starve_what_is_random_beside_them() {
         session.run(&RunControl::default(), &mut |event| {
             if let Event::Interval(i) = event {
                 seen.extend(
-                    i.cells.iter().filter(|_| !i.warmup && !i.drain).map(|c| c.measures["service"].mean_ns / 1e6),
+                    i.cells.iter().filter(|_| !i.warmup && !i.drain).map(|c| c.measures[&Timed::Service].mean_ns / 1e6),
                 );
             }
         });
