@@ -293,7 +293,7 @@ def reference(
         Write the page of errors, of fitted tables and of tables that were left out, to this Markdown file.
     """
     from brickyard.outputs import write_whole
-    from brickyard.study.reference import rankings, run_reference, tables
+    from brickyard.study.reference import TRUTH_MARK, rankings, run_reference, tables
     from brickyard.study.reference import truth as truth_page
 
     console = stderr()
@@ -308,7 +308,7 @@ def reference(
         page = write_reference(tables(outcomes), ranked, output)
     if truth is not None:
         try:
-            write_whole(truth, truth_page(outcomes))
+            write_whole(truth, truth_page(outcomes), TRUTH_MARK)
         except OSError as error:
             raise BadInputError(f"{truth}: cannot be written: {one_line(error.strerror)}") from error
     if json:

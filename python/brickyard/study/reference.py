@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import statistics
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -244,6 +245,8 @@ def truth(outcomes: list[Outcome]) -> str:
 
 
 _FAR, _GOAL = 0.25, 0.40
+TRUTH_MARK = re.compile(rb"Written by `brickyard study reference --truth")
+"""What the page begins with: a file without it is not replaced."""
 _HEAD = """# How true the models are
 
 Written by `brickyard study reference --truth docs/truth.md`; do not edit.
