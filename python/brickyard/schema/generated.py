@@ -82,6 +82,16 @@ class RunOutcome(StrEnum):
     FAILED = "failed"
 
 
+class Timed(StrEnum):
+    """Which time of a request; events have them in this order."""
+
+    DRIVER_LAG = "driver_lag"
+    FIRST_BYTE = "first_byte"
+    LATENESS = "lateness"
+    RESPONSE = "response"
+    SERVICE = "service"
+
+
 class Fill(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="fill"):
     """A target is being filled before the first phase."""
 
@@ -173,6 +183,21 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", ta
     condition: str
     reason: str
     valid: bool
+
+
+class Imported(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="imported"):
+    """Figures of one operation as another program printed them. `has_bins`: it printed a distribution as well."""
+
+    has_bins: bool
+    max_ns: int
+    mean_ns: float
+    measure: Timed
+    min_ns: int
+    operation: Counted
+    percentiles: dict[str, int]
+    """In ns, by name such as `p99.9`."""
+    phase: int
+    stream: int
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="end"):
@@ -538,6 +563,7 @@ Event = (
     | Drivers
     | ConditionSample
     | Condition
+    | Imported
     | PhaseEnd
     | End
 )
