@@ -448,10 +448,11 @@ class RampStep(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag
 class ReplayDriver(msgspec.Struct, frozen=True, kw_only=True):
     """One driver's part of a replay."""
 
-    any_served_ns: int
+    any_served_ns: int | None = None
     """For how long at least one of them did."""
-    away_ns: list[int]
-    """For how long each database had no connection while calls were issued."""
+    away_ns: list[int] | None = None
+    """For how long each database had no connection while calls were issued; this and the next two were not reported
+    before version 1."""
     bytes: int
     calls: int
     cpu_busy_share: float
@@ -469,7 +470,7 @@ class ReplayDriver(msgspec.Struct, frozen=True, kw_only=True):
     """Calls that were due and waited for a session: the server's queue, not the driver's."""
     reconnects: list[int]
     rows: int
-    served_ns: list[int]
+    served_ns: list[int] | None = None
     """For how long each could be reached and had calls to answer: what its rate counts over."""
     slowest_calls: list[SlowCall]
     starved_share: float
