@@ -17,7 +17,7 @@ PREFIX = "brickyard-memory-"
 
 
 def make_group(above: Path) -> Path:
-    """A new group below another; its name says which process made it. Raises OSError where the kernel does not allow."""
+    """A new group below another; its name says which process made it. Raises OSError where the kernel refuses."""
     directory = os.open(above, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if "cgroup" not in (_core.kernels(directory) or ""):
