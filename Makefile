@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock pyproject.toml
 
-.PHONY: run test test-arrays lint bench fuzz worker clean
+.PHONY: run test test-arrays lint bench bench-smoke fuzz schema worker clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.built
@@ -31,6 +31,21 @@ bench: $(VENV)/.built
 	$(BIN)/python benches/compare.py
 	$(BIN)/python benches/replay.py
 	$(BIN)/python benches/large_log.py
+	$(BIN)/python benches/bonnie.py /dev/shm --mib 1024
+
+# Each bench once, too short for a figure: shows that it still starts.
+bench-smoke: $(VENV)/.built
+	tests/install-programs
+	$(BIN)/python benches/compare.py --smoke
+	$(BIN)/python benches/replay.py --smoke
+	$(BIN)/python benches/large_log.py --smoke
+	$(BIN)/python benches/bonnie.py /dev/shm --smoke
+
+# Python's types of events, out of those in crates/record.
+schema: $(VENV)/.locked
+	cargo run -q -p brickyard-record --example schema >target/events.schema.json
+	mv target/events.schema.json python/brickyard/schema/events.schema.json
+	$(BIN)/python tools/schema.py
 
 # The static worker, for guests, containers and hosts without Python.
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')

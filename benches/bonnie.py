@@ -4,7 +4,7 @@ Both use blocks of 8 KiB on a file of the same size in the same directory; round
 out, since they are not the same thing: the per-character phases, where bonnie++ 2.00 makes a system call for each byte
 that it writes, and seeks, which it makes by five processes.
 
-    python benches/bonnie.py DIRECTORY [--rounds N] [--mib N]
+    python benches/bonnie.py DIRECTORY [--rounds N] [--mib N] [--smoke]
 
 On tmpfs (/dev/shm) both show what the tool itself costs; elsewhere choose more than the memory.
 """
@@ -51,7 +51,10 @@ def main() -> None:
     parser.add_argument("directory")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--mib", type=int, default=2048)
+    parser.add_argument("--smoke", action="store_true", help="everything once, too short for a figure")
     asked = parser.parse_args()
+    if asked.smoke:
+        asked.rounds, asked.mib = 1, 16
     if shutil.which("bonnie++", path="/usr/sbin:/usr/bin:/sbin:/bin") is None:
         sys.exit("bonnie++ is not installed; apt-get install bonnie++")
     rounds = [

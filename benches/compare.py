@@ -6,7 +6,7 @@ the median of the rounds' own ratios, since the two of a round are nearest in ti
 Whole-process CPU comes from wait4, which sees the kernel workers of a ring; the generator's own time is measured by
 the clock around its loop. Without root or a RAM-backed block device the comparisons that need one are left out by name.
 
-    python benches/compare.py [--rounds N] [--seconds S] [--only NAME] [--write FILE]
+    python benches/compare.py [--rounds N] [--seconds S] [--only NAME] [--write FILE] [--smoke]
 """
 
 from __future__ import annotations
@@ -28,10 +28,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BUILT = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "release"
+HOST = next(
+    line.removeprefix("host: ")
+    for line in subprocess.run(["rustc", "-vV"], capture_output=True, text=True, check=True).stdout.splitlines()
+    if line.startswith("host: ")
+)
+BUILT = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / HOST / "release"
 WORKER = BUILT / "brickyard-worker"
 TIMER = BUILT / "examples" / "timer_loop"
 SIZE_BYTES = 1 << 30
+SMOKE_BYTES = 64 << 20
 
 FIO_TUNED = [
     "--fixedbufs", "--registerfiles", "--norandommap", "--iodepth_batch_submit=32",
@@ -65,8 +71,9 @@ def run(command: list[str]) -> tuple[str, float]:
 class Bench:
     """How long a measurement lasts, and where temporary things go."""
 
-    def __init__(self, seconds: float, folder: Path) -> None:
+    def __init__(self, seconds: float, size_bytes: int, folder: Path) -> None:
         self.seconds = seconds
+        self.size_bytes = size_bytes
         self.folder = folder
 
     def brickyard(self, target: Path, stream: str, *sets: str, nop: bool = False) -> Figures:
@@ -82,7 +89,8 @@ class Bench:
     def fio(self, target: Path, *options: str) -> Figures:
         """One run of fio with JSON output."""
         command = [
-            "fio", "--name=bench", f"--filename={target}", f"--size={SIZE_BYTES}", "--time_based", "--ramp_time=200ms",
+            "fio", "--name=bench", f"--filename={target}", f"--size={self.size_bytes}", "--time_based",
+            "--ramp_time=200ms",
             f"--runtime={round(self.seconds * 1000)}ms", "--output-format=json", *options,
         ]  # fmt: skip
         output, cpu_ns = run(command)
@@ -142,29 +150,29 @@ def give_back_zram() -> None:
     print("zram0 could not be reset; echo 1 > /sys/block/zram0/reset", file=sys.stderr)
 
 
-def ram_disk(stack: ExitStack) -> tuple[Path, str]:
+def ram_disk(stack: ExitStack, size_bytes: int) -> tuple[Path, str]:
     """A RAM-backed block device full of data that does not compress: zram where one is free, else a loop on tmpfs."""
     zram = Path("/sys/block/zram0/disksize")
     if zram.exists() and zram.read_text().strip() == "0":
-        zram.write_text(str(SIZE_BYTES))
+        zram.write_text(str(size_bytes))
         device, kind = Path("/dev/zram0"), "zram"
         stack.callback(give_back_zram)
     else:
         backing = Path(tempfile.mkdtemp(dir="/dev/shm")) / "disk"
         backing.touch()
-        os.truncate(backing, SIZE_BYTES)
+        os.truncate(backing, size_bytes)
         found = subprocess.run(["losetup", "-f", "--show", str(backing)], capture_output=True, text=True, check=True)
         device, kind = Path(found.stdout.strip()), "loop on tmpfs"
         stack.callback(lambda: shutil.rmtree(backing.parent))
         stack.callback(lambda: subprocess.run(["losetup", "-d", str(device)], check=False))
-    fill(device)
+    fill(device, size_bytes)
     return device, kind
 
 
-def fill(target: Path) -> None:
+def fill(target: Path, size_bytes: int) -> None:
     """Different data in every block, since never-written blocks answer too fast."""
     with target.open("r+b" if target.exists() else "w+b", buffering=0) as out:
-        for _ in range(SIZE_BYTES >> 20):
+        for _ in range(size_bytes >> 20):
             out.write(os.urandom(1 << 20))
         os.fsync(out.fileno())
 
@@ -338,8 +346,13 @@ def verify(bench: Bench, device: Path, kind: str, rounds: int) -> list[str]:
     fio = ["--bs=4k", "--iodepth=32", "--direct=1", "--ioengine=io_uring", "--verify=crc32c", "--norandommap=0"]
 
     def fio_phase(mode: str) -> Figures:
-        """Writes one pass of 256 MiB, then reads and verifies it; rates of the phase that is asked for."""
-        options = ["--size=256m", "--rw=randwrite", f"--do_verify={1 if mode == 'read' else 0}", *fio]
+        """Writes one pass of a quarter of the device, then reads and verifies it; the rate of the phase `mode`."""
+        options = [
+            f"--size={bench.size_bytes // 4}",
+            "--rw=randwrite",
+            f"--do_verify={1 if mode == 'read' else 0}",
+            *fio,
+        ]
         command = ["fio", "--name=v", f"--filename={device}", "--output-format=json", *options]
         output, _ = run(command)
         side = json.loads(output[output.index("{") :])["jobs"][0][mode]
@@ -351,7 +364,8 @@ def verify(bench: Bench, device: Path, kind: str, rounds: int) -> list[str]:
         phases = "".join(
             f'[[phase]]\nname = "{name}"\npasses = 1\n[[phase.stream]]\n'
             f"operations = {{ read = {r}, write = {100 - r} }}\n"
-            'request = "4KiB"\naddress = "permutation"\nregion = "0..256MiB"\ndepth = 32\nverify = true\n'
+            f'request = "4KiB"\naddress = "permutation"\nregion = "0..{bench.size_bytes >> 22}MiB"\n'
+            "depth = 32\nverify = true\n"
             for name, r in (("write", 0), ("read", 100))
         )
         profile.write_text(f'title = "verify"\n{phases}')
@@ -418,21 +432,21 @@ def machine() -> str:
     return f"{model}, {os.cpu_count()} cores, Linux {platform.release()}, {time.strftime('%Y-%m-%d')}"
 
 
-def scratch_file(place: Path) -> None:
+def scratch_file(place: Path, size_bytes: int) -> None:
     """A file of ours, filled, which may be written."""
     profile = b'title = "make"\n[[phase]]\nrequests = 1\n[[phase.stream]]\nrequest = "4KiB"\n'
-    command = [str(WORKER), "-", str(place), "--size", str(SIZE_BYTES)]
+    command = [str(WORKER), "-", str(place), "--size", str(size_bytes)]
     subprocess.run(command, input=profile, stdout=subprocess.DEVNULL, check=True)
 
 
 def compare(bench: Bench, rounds: int, only: str, stack: ExitStack) -> list[str]:
     """All comparisons whose name contains `only`, as the lines of a Markdown document."""
     file, scratch = bench.folder / "file", bench.folder / "scratch"
-    fill(file)
-    scratch_file(scratch)
+    fill(file, bench.size_bytes)
+    scratch_file(scratch, bench.size_bytes)
     comparisons: dict[str, Callable[[], list[str]]] = {"nop": lambda: nop(bench, file, rounds)}
     if os.geteuid() == 0:
-        device, kind = ram_disk(stack)
+        device, kind = ram_disk(stack, bench.size_bytes)
         comparisons |= {
             "reads": lambda: random_reads(bench, device, kind, rounds),
             "psync": lambda: depth_one(bench, device, kind, rounds),
@@ -456,11 +470,18 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.5)
     parser.add_argument("--only", default="", help="only comparisons whose name contains this word")
     parser.add_argument("--write", type=Path, help="file that gets the tables as Markdown")
+    parser.add_argument("--smoke", action="store_true", help="everything once, too short for a figure")
     arguments = parser.parse_args()
+    if arguments.smoke:
+        arguments.rounds, arguments.seconds = 1, 0.1
+    size_bytes = SMOKE_BYTES if arguments.smoke else SIZE_BYTES
     if shutil.which("fio") is None:
         sys.exit("fio is needed as the peer; apt-get install fio")
-    build = ["cargo", "build", "--release", "-p", "brickyard-worker", "-p", "brickyard-block", "--examples", "--bins"]
-    subprocess.run(build, cwd=ROOT, check=True)
+    # As `make worker` builds it, so that what is measured is what ships.
+    build = ["cargo", "build", "--release", "--target", HOST, "--examples", "--bins"]
+    build += ["-p", "brickyard-worker", "-p", "brickyard-block"]
+    flags = {**os.environ, "RUSTFLAGS": "-C target-feature=+crt-static"}
+    subprocess.run(build, cwd=ROOT, check=True, env=flags)
     version = subprocess.run(["fio", "--version"], capture_output=True, text=True, check=True).stdout.strip()
     lines = [
         "# Benchmarks",
@@ -473,7 +494,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="brickyard-bench-")))
-        lines += compare(Bench(arguments.seconds, folder), arguments.rounds, arguments.only, stack)
+        lines += compare(Bench(arguments.seconds, size_bytes, folder), arguments.rounds, arguments.only, stack)
     if arguments.write:
         arguments.write.write_text("\n".join(lines) + "\n")
 

@@ -4,7 +4,7 @@ Rounds alternate between pgbench and Brickyard, so that a drift of the machine f
 is that of the driver alone: pgbench's process by wait4, ours as the driver's own process counts it, both without the
 server. Then the pace at 1,000 calls/s, and how fast a log is read through to calls.
 
-    python benches/replay.py [--rounds N] [--seconds S] [--clients N] [--write FILE]
+    python benches/replay.py [--rounds N] [--seconds S] [--clients N] [--write FILE] [--smoke]
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from brickyard.study.replay_drivers import Drivers
 
 SCALE = 1  # of pgbench's tables: 100,000 rows, all in memory, so that the drivers are what differs
 ROWS = 100_000
-LOG_LINES = 400_000  # about 80 MB
+LINES = {"calls": 200_000, "tiles": 400_000}  # of the logs; the tiles are about 80 MB
+SMOKE_LINES = {"calls": 2_000, "tiles": 4_000}
 MAPPING = """
 [[call]]
 page = "balance"
@@ -73,10 +74,14 @@ def pgbench(server: Server, clients: int, seconds: float) -> Figures:
     return {"calls/s": rate, "driver CPU µs a call": (usage.ru_utime + usage.ru_stime) * 1e6 / calls}
 
 
+def warn(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
 def drive(server: Server, log: Path, pace: Json, clients: int, seconds: float) -> tuple[Figures, Json]:
     """One driver process, every call in its histograms."""
     order = {"mapping": MAPPING, "logs": [str(log)], "to": [server.dsn], "pace": pace, "sessions": clients}
-    drivers = Drivers([{**order, "again": True, "duration_ns": int(seconds * 1e9)}], {"event": "start"})
+    drivers = Drivers([{**order, "again": True, "duration_ns": int(seconds * 1e9)}], {"event": "start"}, warn)
     events: list[Json] = []
     try:
         drivers.go()
@@ -94,18 +99,18 @@ def drive(server: Server, log: Path, pace: Json, clients: int, seconds: float) -
     return {"calls/s": calls / end["end_ns"] * 1e9, "driver CPU µs a call": cpu_ns / calls / 1e3}, end
 
 
-def small_log(folder: Path) -> Path:
+def small_log(folder: Path, lines: int) -> Path:
     chosen = random.Random(1)
     place = folder / "balance.log"
-    lines = [
+    written = [
         f"2003-06-02 10:{n // 6000 % 60:02}:{n // 100 % 60:02} 10.0.0.{n % 200} /balance aid={chosen.randint(1, ROWS)}"
-        for n in range(200_000)
+        for n in range(lines)
     ]
-    place.write_text("#Fields: date time c-ip cs-uri-stem cs-uri-query\n" + "\n".join(lines) + "\n")
+    place.write_text("#Fields: date time c-ip cs-uri-stem cs-uri-query\n" + "\n".join(written) + "\n")
     return place
 
 
-def large_log(folder: Path) -> Path:
+def large_log(folder: Path, lines: int) -> Path:
     """As IIS writes them, 200 bytes a line."""
     chosen = random.Random(2)
     place = folder / "tiles.log"
@@ -114,7 +119,7 @@ def large_log(folder: Path) -> Path:
             "#Fields: date time s-sitename s-ip cs-method cs-uri-stem cs-uri-query s-port cs-username c-ip"
             " cs(User-Agent) cs(Referer) sc-status sc-substatus sc-win32-status sc-bytes time-taken\n"
         )
-        for n in range(LOG_LINES):
+        for n in range(lines):
             s = n // 200
             out.write(
                 f"2003-06-02 {s // 3600 % 24:02}:{s // 60 % 60:02}:{s % 60:02} W3SVC1 10.1.1.1 GET /tile.ashx"
@@ -152,8 +157,10 @@ def table(title: str, rows: dict[str, list[Figures]]) -> list[str]:
     return lines
 
 
-def compare(server: Server, folder: Path, rounds: int, seconds: float, clients: int) -> list[str]:
-    log, large = small_log(folder), large_log(folder)
+def compare(
+    server: Server, folder: Path, rounds: int, seconds: float, clients: int, log_lines: dict[str, int]
+) -> list[str]:
+    log, large = small_log(folder, log_lines["calls"]), large_log(folder, log_lines["tiles"])
     rows: dict[str, list[Figures]] = {"pgbench -S -M prepared -j 1": [], "Brickyard, fire hose": []}
     for _ in range(rounds):
         rows["pgbench -S -M prepared -j 1"].append(pgbench(server, clients, seconds))
@@ -178,7 +185,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--write", type=Path, help="file that gets the tables as Markdown")
+    parser.add_argument("--smoke", action="store_true", help="everything once, too short for a figure")
     arguments = parser.parse_args()
+    if arguments.smoke:
+        arguments.rounds, arguments.seconds, arguments.clients = 1, 0.2, 2
     model = next(
         (x.split(":", 1)[1].strip() for x in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in x), "?"
     )
@@ -195,7 +205,8 @@ def main() -> None:
             f" PostgreSQL {server.version}. Machine: {model}, {os.cpu_count()} cores, Linux {platform.release()},"
             f" {time.strftime('%Y-%m-%d')}.",
         ]
-        lines += compare(server, Path(folder), arguments.rounds, arguments.seconds, arguments.clients)
+        log_lines = SMOKE_LINES if arguments.smoke else LINES
+        lines += compare(server, Path(folder), arguments.rounds, arguments.seconds, arguments.clients, log_lines)
     print("\n".join(lines))
     if arguments.write:
         arguments.write.write_text("\n".join(lines) + "\n")

@@ -116,6 +116,12 @@ def interval(start_ns: int, end_ns: int, *cells: Json, **changes: Any) -> Json:
     }
 
 
+def slow(response_ns: int) -> Json:
+    """One of the slowest requests of a phase."""
+    place = {"at_ns": 0, "stream": 0, "operation": "read", "offset_bytes": 0, "request_bytes": 4096}
+    return {**place, "service_ns": response_ns, "response_ns": response_ns}
+
+
 def phase_end(**changes: Any) -> Json:
     return {
         "event": "phase_end",

@@ -23,7 +23,7 @@ from brickyard.cli.tables import print_run
 from brickyard.rulers import read as ruler
 from brickyard.store import Json, Record, Store
 from brickyard.study.circumstances import ours
-from support import MS, SECOND, US, add_run, cell, histogram, interval, phase_end, plan, stream
+from support import MS, SECOND, US, add_run, cell, histogram, interval, phase_end, plan, slow, stream
 
 
 def record_of(tmp_path: Path, *events: object, **circumstances: object) -> Record:
@@ -268,8 +268,8 @@ def test_warnings_of_several_runs_are_told_once_and_come_before_notes(tmp_path: 
 def test_the_document_counts_errors_of_all_phases(tmp_path: Path) -> None:
     record = record_of(
         tmp_path,
-        phase_end(errors_by_errno={"EIO": 3}, slowest=[{"response_ns": 5}]),
-        phase_end(phase=1, errors_by_errno={"EIO": 2, "ENOSPC": 1}, slowest=[{"response_ns": 9}]),
+        phase_end(errors_by_errno={"EIO": 3}, slowest=[slow(5)]),
+        phase_end(phase=1, errors_by_errno={"EIO": 2, "ENOSPC": 1}, slowest=[slow(9)]),
     )
     document = summary.run_document(record)
     assert document["errors_by_errno"] == {"EIO": 5, "ENOSPC": 1}

@@ -163,7 +163,7 @@ def test_a_power_cut_and_idle_options_are_told_as_what_they_are(capsys: pytest.C
     said = " ".join((told.out + told.err).split())
     assert "The power cut failed them" in said
     assert "more members failed" not in said
-    for option in ("--size", "--engine psync", "--rebuild-rate"):
+    for option in ("--size", 'engine = "psync"', "--rebuild-rate"):
         assert f"{option} has no effect" in said
     late = answer(capsys, *run, "--set", "power_cut_at=90s")["warnings"]
     assert isinstance(late, list)

@@ -42,7 +42,7 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -
 
 BAD_INPUT = [
     (["bogus"], "Unknown command"),
-    (["run"], "requires an argument"),
+    (["run"], "name a profile"),
     (["run", "nothing-like-it"], "no such profile"),
     (["run", "sqlio-random-read-5"], "did you mean sqlio-random-read"),
     (["run", "./missing.toml"], "cannot be read"),
@@ -100,6 +100,21 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert said in lines[0]
     document = answer(capsys, *arguments, code=2)
     assert document == {"error": lines[0].removeprefix("brickyard: "), "exit_code": 2}
+
+
+@pytest.mark.parametrize(
+    ("target", "device"),
+    [(["--scratch", "."], "psync"), (["sim:wd2500jd"], "a modelled brick")],
+)
+def test_a_setting_without_effect_is_refused(
+    target: list[str], device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = ["run", "sqlio-random-read-4", *target, "--engine", "psync", "--set", "reap=8", "--size", "16MiB"]
+    assert main(asked) == 2
+    assert f"reap = 8 has no effect on {device}; remove it" in capsys.readouterr().err
+    assert main([*asked, "--dry-run"]) == 2
+    assert not any(tmp_path.iterdir())
 
 
 def test_bad_input_leaves_no_run_and_no_file_behind(filled: Path, tmp_path: Path) -> None:
@@ -190,7 +205,7 @@ def test_a_pipe_is_refused_without_waiting_for_its_other_end(
         assert "neither a file nor a block device" in capsys.readouterr().err
 
 
-def test_a_size_is_said_to_be_ignored_rounded_or_refused(tmp_path: Path) -> None:
+def test_a_size_is_rounded_or_refused(tmp_path: Path) -> None:
     there, new, link = tmp_path / "there", tmp_path / "new", tmp_path / "link"
     there.write_bytes(bytes(4 << 20))
     link.symlink_to("gone")
@@ -199,7 +214,9 @@ def test_a_size_is_said_to_be_ignored_rounded_or_refused(tmp_path: Path) -> None
         with aim((str(target),), size=size, scratch=None, keep=False, overwrite=(), destroys_data=False) as found:
             return found.notes
 
-    assert aimed(there, "8MiB") == (f"--size is for files that are made: {there} exists and keeps its 4 MiB",)
+    with pytest.raises(BadInputError, match="exists with 4 MiB; name a new file or leave --size out"):
+        aimed(there, "8MiB")
+    assert aimed(there, "4MiB") == aimed(there, "3MiB") == ()  # as a second run with the same words
     assert aimed(new, str((8 << 20) + 1)) == (f"{new} gets 9 MiB of data: sizes are whole MiB",)
     assert aimed(new, "8MiB") == ()
     with pytest.raises(BadInputError, match="at least 1 MiB"):

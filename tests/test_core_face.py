@@ -16,7 +16,14 @@ CLASSES = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDe
 
 
 def stubbed(body: list[ast.stmt]) -> dict[str, list[str]]:
-    return {node.name: [item.arg for item in node.args.args] for node in body if isinstance(node, ast.FunctionDef)}
+    """Functions and methods with their parameters, without special methods and what is reached without a call."""
+    return {
+        node.name: [item.arg for item in node.args.args]
+        for node in body
+        if isinstance(node, ast.FunctionDef)
+        and not node.name.startswith("_")
+        and not any(isinstance(d, ast.Name) and d.id == "property" for d in node.decorator_list)
+    }
 
 
 def offered(place: object) -> dict[str, list[str]]:
@@ -47,6 +54,22 @@ def test_histograms_of_the_core_merge_and_count() -> None:
     # Values outside of the edges belong to the first and the last bin.
     assert _core.histogram_counts(both, [10 * US, 20 * US, 30 * US]) == [3, 1]
     assert _core.histogram_percentiles(both, [50.0])[0] == pytest.approx(US, rel=0.01)
+
+
+def test_a_histogram_of_the_core_is_inflated_once_and_asked_often() -> None:
+    from support import MS, US, histogram
+
+    both = _core.Histogram.merged([histogram([US] * 3), histogram([5 * MS])])
+    assert (both.count, both.counts([500, 2 * US, MS, 10 * MS])) == (4, [3, 0, 1])
+    assert both.percentiles_ns([50.0, 100.0]) == [pytest.approx(US, rel=0.01), pytest.approx(5 * MS, rel=0.01)]
+    assert both.min_ns == pytest.approx(US, rel=0.01)
+    assert both.max_ns == pytest.approx(5 * MS, rel=0.01)
+    assert both.mean_ns == pytest.approx((3 * US + 5 * MS) / 4, rel=0.01)
+    again = _core.Histogram(both.text())
+    assert (again.count, again.stddev_ns) == (4, both.stddev_ns)
+    assert _core.Histogram.of_counts([(US, 3), (5 * MS, 1)]).count == 4
+    with pytest.raises(ValueError, match="not an HdrHistogram"):
+        _core.Histogram("not base64!")
 
 
 @pytest.mark.parametrize("text", ["", "not base64!", "SElTVEZBQUFB"])

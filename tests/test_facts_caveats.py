@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard import facts
-from brickyard.bound import BoundReason
+from brickyard.schema import Bound
 
 GIB = 1 << 30
 SECOND = 10**9
@@ -170,9 +170,9 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
             said,
         )
         for kind, reason, said in (
-            ("replay", BoundReason.CPU, "a driver used a whole core"),
-            ("replay", BoundReason.OWN, "a driver waited for its log"),
-            ("load", BoundReason.CPU, "the loader was the limit, not the database"),
+            ("replay", Bound.CPU, "a driver used a whole core"),
+            ("replay", Bound.OWN, "a driver waited for its log"),
+            ("load", Bound.CPU, "the loader was the limit, not the database"),
         )
     ),
     (
@@ -265,6 +265,15 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
     ),
     ("debug_build", "warning", {"release_build": False}, "debug build"),
 ]
+
+
+def test_frames_count_beside_their_requests_in_the_overload_warning() -> None:
+    record = changed({"phase_ends.0.unsent": 51})
+    for interval in record["intervals"]:
+        frames = {"stream": 0, "operation": "frame", "requests": 1000, "bytes": 0, "errors": 0}
+        interval["cells"] += [frames, {**frames, "operation": "create_file"}]
+    (found,) = [item for item in facts.warnings(record) if item["id"] == "overloaded"]
+    assert "51 of 5056 requests that were due (1.0%)" in found["text"]
 
 
 @pytest.mark.parametrize(("identifier", "severity", "changes", "words"), CASES, ids=[case[0] for case in CASES])

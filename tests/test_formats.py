@@ -17,7 +17,7 @@ from brickyard import _core, profiles
 from brickyard.analysis import totals
 from brickyard.cli import main
 from brickyard.errors import BadInputError
-from brickyard.formats.command_lines import import_diskspd, import_sqlio, read_parameter_file
+from brickyard.formats.diskspd import import_diskspd
 from brickyard.formats.fio_export import export_fio
 from brickyard.formats.fio_file import read_jobs
 from brickyard.formats.fio_job import Imported, import_fio
@@ -25,6 +25,7 @@ from brickyard.formats.fio_result import read_result, store_result
 from brickyard.formats.fio_units import fio_bytes
 from brickyard.formats.icf import import_icf
 from brickyard.formats.recognize import recognize
+from brickyard.formats.sqlio import import_sqlio, read_parameter_file
 from brickyard.store import Store
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -111,8 +112,7 @@ def test_a_fio_job_file_means_the_same_here() -> None:
         ("rw=randread\nnorandommap", "address", {"kind": "random"}),
         ("rw=randread\nrandom_distribution=zipf:0.9", "address", {"kind": "zipf", "theta": 0.9}),
         ("rw=randread\nrandom_distribution=pareto:0.2", "address", {"kind": "pareto", "skew": 80.0}),
-        ("rw=randread\npercentage_random=25", "address", {"kind": "mixed", "random": 25.0}),
-        ("rw=read\nnumjobs=3", "address", {"kind": "sequential", "apart": True}),
+        ("rw=randread\npercentage_random=25", "address", {"kind": "runs", "random": 25.0}),
         ("rw=randrw\nrwmixwrite=20", "operations", {"read": 80.0, "write": 20.0, "flush": 0.0, "trim": 0.0}),
         ("rw=randwrite\nbs=4k,8k", "request", [{"size": 8 * KIB, "share": 100.0}]),
         ("rw=write\nsync=dsync", "sync", "dsync"),
@@ -143,7 +143,7 @@ def test_colons_in_file_names_are_escaped_both_ways() -> None:
 
 def test_fio_limits() -> None:
     assert fio("[j]\nsize=1g")["phase"][0]["passes"] == 1
-    assert fio("[j]\nsize=1g\nnumjobs=4\nrw=randread\nnorandommap")["phase"][0]["passes"] == 4
+    assert fio("[j]\nfilename=x\nsize=1g\nnumjobs=4\nrw=randread\nnorandommap")["phase"][0]["passes"] == 4
     assert fio("[j]\nio_size=1g\nnumjobs=2")["phase"][0]["bytes"] == 2 * GIB
     target = fio(
         "[j]\nioengine=io_uring\niodepth=32\nlatency_target=5ms\nlatency_percentile=99\nlatency_window=2s\nruntime=60"
@@ -153,7 +153,8 @@ def test_fio_limits() -> None:
     steady = fio("[j]\nruntime=600\ntime_based\nsteadystate=iops_slope:5%\nsteadystate_duration=100")["phase"][0][
         "steady"
     ]
-    assert (steady["round"], steady["slope"], steady["measure"]) == ("20000000000ns", 5, "iops")
+    assert (steady["round"], steady["rounds"], steady["measure"]) == ("1000000000ns", 100, "iops")
+    assert steady["slope"] == 100  # 5 % from one look to the next, over 100 looks
 
 
 def test_fio_clones_with_offset_increment_have_regions_of_their_own() -> None:
@@ -198,16 +199,18 @@ def test_fio_prefixes_are_turned_around() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[j]\nzonemode=zbd", "option zonemode has no counterpart"),
+        ("[j]\nzonemode=zbd", "zonemode=zbd has no counterpart"),
         ("[j]\nioengine=rbd", "ioengine=rbd"),
-        ("[j]\nrw=randread\nrandom_distribution=normal:10", "random_distribution=normal"),
-        ("[j]\nrw=rw\nbs=4k,64k", "reads and writes of one job differ"),
-        ("[j]\nstartdelay=5", "startdelay"),
+        ("[j]\nrw=randread\nrandom_distribution=sequence:1,2", "random_distribution=sequence"),
+        ("[j]\nrw=rw\nrate=1m,", "a rate for reads alone"),
+        ("[j]\nrw=read:-8k", "goes backwards"),
+        ("[j]\nstartdelay=5-9", "drawn by chance"),
+        ("[a]\n[b]\nstartdelay=5", "begins or ends otherwise"),
         ("[j]\nbssplit=4k/50:8k/20", "sum to 100"),
         ("[j]\nrw=sideways", "rw=sideways"),
         ("[j]\nbs=lots", "bs=lots"),
         ("[j]\nfilename=/a:/b", "several files"),
-        ("[a]\nruntime=5\n[b]\nruntime=6", "ends otherwise"),
+        ("[a]\nruntime=5\n[b]\nruntime=6", "begins or ends otherwise"),
         ("[a]\ndirect=1\n[b]\ndirect=0", "io differs"),
         ("bs=4k", "before any section"),
         ("[global]\nbs=4k", "no job"),
@@ -235,7 +238,7 @@ def test_sqlio_command_lines(tmp_path: Path) -> None:
     assert first["address"] == {"kind": "sequential", "apart": True}
 
 
-@pytest.mark.parametrize("switch", ["-fstripe", "-i100", "-U", "-dCDE", "-kX", "-t0", "-b", "-Fnone.txt"])
+@pytest.mark.parametrize("switch", ["-fstripe", "-i100", "-v1.1.1", "-dCDE", "-kX", "-t0", "-b", "-Fnone.txt"])
 def test_sqlio_is_refused_by_its_switch(switch: str, tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match=switch[:2]):
         import_sqlio("x", f"sqlio {switch} a.dat", tmp_path)
@@ -260,10 +263,10 @@ def test_diskspd_command_lines() -> None:
     assert (plain["request"][0]["size"], plain["depth"], plain["address"]["kind"]) == (64 * KIB, 2, "sequential")
     assert (plain["address"]["apart"], plain["region"], plain["pace"]["rate"]) == (False, "1GiB..4GiB", 200)
     mixed = one_stream(plan_of(import_diskspd("d", "diskspd -rs80 -b4K x")))
-    assert mixed["address"] == {"kind": "mixed", "random": 80.0}
+    assert mixed["address"] == {"kind": "runs", "random": 80.0}
 
 
-@pytest.mark.parametrize("switch", ["-x", "-rdpct10/90", "-T1M", "-p", "-F8", "-i10", "-Sm", "-w101", "-sb"])
+@pytest.mark.parametrize("switch", ["-X", "-rdabs10/90", "-q", "-p", "-Ox", "-i10", "-Sm", "-Sr", "-w101", "-sx"])
 def test_diskspd_is_refused_by_its_switch(switch: str) -> None:
     with pytest.raises(BadInputError, match=switch[:2]):
         import_diskspd("x", f"diskspd {switch} a.dat")
@@ -323,7 +326,7 @@ def test_an_iometer_set_up() -> None:
     (stream,) = phase["stream"]
     assert stream["operations"]["read"] == 67
     assert {item["size"]: item["share"] for item in stream["request"]} == {4096: 70, 65536: 30}
-    assert (stream["address"]["kind"], stream["align"], stream["workers"]) == ("random", 512, 2)
+    assert (stream["address"]["kind"], stream["align"], stream["workers"]) == ("random", 512, 1)
     assert stream["region"] == "1MiB..1025MiB"
     linear = ICF.replace("16         4          EXPONENTIAL", "3         1          LINEAR")
     assert [p["stream"][0]["depth"] for p in plan_of(import_icf("x", linear))["phase"]] == [1, 2, 3]
@@ -334,7 +337,7 @@ def test_an_iometer_set_up() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("65536,30,67", "65536,30,50", "differ in more than size"),
+        ("65536,30,67,100", "65536,30,50,0", "differ in % random"),
         ("65536,30,", "65536,20,", "don't sum to 100"),
         ("CYCLE_OUTSTANDING_IOS", "CYCLE_WORKERS", "test type CYCLE_WORKERS"),
         ("DISK\n'Default", "NETWORK,TCP\n'Default", "worker type NETWORK"),
@@ -436,10 +439,12 @@ EXPORTED = dict.fromkeys(profiles.names(), True) | dict.fromkeys(
         "burn-in",
         "honesty-dirty",
         "iowork",
+        "kafka-log",
         "mdtest",
         "obl-load",
         "overland-large-file",
         "overland-oltp",
+        "overland-workstation",
         "postmark",
         "postmark-commerce",
         "postmark-mail",
@@ -486,6 +491,7 @@ def test_exported_profiles_are_job_files_to_fio_and_come_back(name: str, tmp_pat
         ("requests=100", "requests"),
         ("verify=true", "verify"),
         ("address={kind='hot_spots'}", "hot_spots"),
+        ("address={kind='mixed',random=20}", "mixed"),
         ("stop={when='p99',above='1ms'}", "stop"),
         ("operations={read=50,write=40,flush=10}", "flush"),
         ("think=1500ns", "think"),
@@ -496,6 +502,16 @@ def test_what_fio_cannot_express_is_refused_by_name(change: str, said: str, caps
     err = capsys.readouterr().err
     assert said in err
     assert "can't be said in a fio job file" in err
+
+
+def test_batches_are_those_of_fio_or_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    show = ["profiles", "show", "sqlio-random-read-4", "--format", "fio", "--set", "reap=8"]
+    assert main(show) == 0
+    job = capsys.readouterr().out
+    assert "iodepth_batch_complete_min=8" in job
+    assert "iodepth_batch_complete_max=8" in job
+    assert main([*show, "--set", "engine=psync"]) == 2
+    assert "reap = 8 has no effect on psync" in capsys.readouterr().err
 
 
 def sample(**changes: Any) -> dict[str, Any]:
@@ -526,7 +542,7 @@ def test_fio_results_become_a_record(tmp_path: Path) -> None:
     assert service.percentiles["p50"] == pytest.approx(100_000, rel=0.01)
     assert service.percentiles["p99"] == pytest.approx(200_000, rel=0.01)
     assert service.percentiles["p99.9"] is None
-    assert (record.info.outcome, record.info.warnings) == ("done", [])
+    assert (record.info.outcome, [w["id"] for w in record.info.warnings]) == ("done", ["fio-flags"])
     assert record.info.engine["engine"] == "fio"
 
 
@@ -539,7 +555,7 @@ def test_plain_json_is_rebuilt_from_percentiles_and_says_so(tmp_path: Path) -> N
         record = store.record(store_result(store, document, profile="f"))
     (row,) = totals(record)
     assert row.measures["service"].count == 1000
-    assert [w["id"] for w in record.info.warnings] == ["fio-percentiles"]
+    assert [w["id"] for w in record.info.warnings] == ["fio-percentiles", "fio-flags"]
     p50 = row.measures["service"].percentiles["p50"]
     assert p50 is not None
     assert 99_000 <= p50 <= 101_000
@@ -586,7 +602,8 @@ def test_import_knows_a_format_by_its_content(tmp_path: Path, capsys: pytest.Cap
         document = json.loads(capsys.readouterr().out)
         assert document["format" if found != "fio-json" else "run"] in (found, 1)
     assert main(["import", str(tmp_path / "fio.txt"), "-o", str(tmp_path / "made.toml")]) == 0
-    assert main(["run", str(tmp_path / "made.toml"), "--dry-run"]) == 0
+    assert main(["run", str(tmp_path / "made.toml"), "--dry-run"]) == 2
+    assert "2 targets; name them" in capsys.readouterr().err
     assert main(["import", "--command", "diskspd -b4K -w100 x.dat"]) == 0
     (tmp_path / "prose").write_text("Call me Ishmael.")
     for bad in ("prose", "missing"):

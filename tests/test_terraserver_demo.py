@@ -16,10 +16,10 @@ import pytest
 from brickyard import _core
 from brickyard.analysis import replay_head_room, replay_pages
 from brickyard.analysis import terraserver as tables
-from brickyard.bound import BoundReason
 from brickyard.cli import main
 from brickyard.databases.ephemeral import Server, ephemeral_postgres
 from brickyard.databases.layout import Layout
+from brickyard.schema import Bound, bound_of
 from brickyard.store import Store
 
 WAIT_S = 30.0
@@ -171,7 +171,7 @@ def test_loading_is_a_measured_load_too(postgres: Server, tmp_path: Path, capfd:
     assert [record.info.outcome for record in records] == ["done"] * 3
     for end in (end for record in records for end in record.events_of("phase_end")):
         # A value that its readers know, where the loader was the limit; never prose.
-        assert (BoundReason.of(end) is BoundReason.CPU) is end["generator_bound"]
+        assert (bound_of(end) is Bound.CPU) is end["generator_bound"]
     once = [item for item in records[-1].intervals if item.measure == "service"]
     assert {item.operation for item in once} == {"load"}
     assert sum(item.requests for item in once) == layout.tiles

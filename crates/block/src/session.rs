@@ -10,18 +10,19 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use engine::conductor::{self, Filled, RunControl};
 use engine::control::State;
-use engine::event::{ClockFacts, Event, PhaseFacts, RunOutcome, Start, StreamFacts, TargetFacts};
+use engine::device::Devices;
+use engine::event::{ClockFacts, Event, PhaseFacts, RunOutcome, SCHEMA, Start, StreamFacts, TargetFacts};
 use engine::streams::{TargetArea, Verifiers, build_lanes};
-use plan::{CacheState, FillChoice, IoMode, Profile};
+use plan::{CacheState, EngineChoice, FillChoice, IoMode, Profile};
 use serde::Deserialize;
 
 use crate::clock::Clock;
 use crate::guard::{Access, Consent, DATA_START_BYTES, GuardError, Guarded, Header, TargetKind};
 use crate::guard::{claim, could_create, new_uuid, open, read_header, when_released, write_header};
-use crate::storage::{Opened, Storage};
+use crate::storage::{Opened, Storage, honours_of};
 
 /// What the user allows and wishes, beside the profile.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Options {
     /// Room for data in a target file that doesn't exist yet.
@@ -33,6 +34,8 @@ pub struct Options {
     pub scratch_dir: Option<PathBuf>,
     /// Where they stay, so that the next run with the same directory goes on to check what this one wrote.
     pub verify_keep: Option<PathBuf>,
+    /// Requests become no-operations of the ring: the run shows what the loop and the ring cost by themselves.
+    pub nop: bool,
 }
 
 /// A target that is open and ready.
@@ -63,7 +66,7 @@ fn refuse(message: String) -> GuardError {
 pub fn prepare(profile: Profile, paths: &[String], options: &Options) -> Result<Session, GuardError> {
     check_count(&profile, paths)?;
     let mut targets: Vec<Target> = Vec::new();
-    let mut ready = || -> Result<(Arc<Storage>, Clock), GuardError> {
+    let mut ready = || -> Result<(Arc<Storage>, Clock, Vec<String>), GuardError> {
         for path in paths {
             targets.push(open_target(&profile, Path::new(path), options)?);
         }
@@ -73,16 +76,17 @@ pub fn prepare(profile: Profile, paths: &[String], options: &Options) -> Result<
         try_lanes(&profile, &areas)?;
         let clock = Clock::start();
         let opened: Vec<Opened> = targets.iter().map(Target::opened).collect::<Result<_, _>>()?;
-        let storage = Storage::new(opened, &profile, clock).map_err(refuse)?;
+        let storage = Storage::new(opened, &profile, clock, options.nop).map_err(refuse)?;
+        let notes = storage.honours().check(&profile, options.nop).map_err(refuse)?;
         // The first write of a run, after the last thing that could refuse it.
         for target in targets.iter().filter(|t| t.claims) {
             target.claim()?;
         }
-        Ok((Arc::new(storage), clock))
+        Ok((Arc::new(storage), clock, notes))
     };
     match ready() {
-        Ok((storage, clock)) => {
-            let start = start_facts(&profile, &targets, &storage, clock);
+        Ok((storage, clock, notes)) => {
+            let start = Start { notes, ..start_facts(&profile, &targets, &storage, clock) };
             let run_id = start.start_unix_ns;
             Ok(Session { profile, targets, storage, start, clock, run_id })
         }
@@ -153,10 +157,11 @@ pub fn check(profile: &Profile, paths: &[String], options: &Options) -> Result<(
         }
     }
     try_lanes(profile, &areas)?;
-    if opened.len() == paths.len() {
-        Storage::new(opened, profile, Clock::start()).map_err(refuse)?;
-    }
-    Ok(())
+    let honours = match opened.len() == paths.len() {
+        true => Storage::new(opened, profile, Clock::start(), options.nop).map_err(refuse)?.honours(),
+        false => honours_of(profile.engine != EngineChoice::Psync),
+    };
+    honours.check(profile, options.nop).map(|_| ()).map_err(refuse)
 }
 
 fn area_to_be(path: &str, length_bytes: u64, options: &Options) -> TargetArea {
@@ -166,7 +171,6 @@ fn area_to_be(path: &str, length_bytes: u64, options: &Options) -> TargetArea {
         length_bytes,
         align_bytes: 1,
         writable: true,
-        carries_data: true,
         scratch_dir: options.scratch_dir.clone().unwrap_or_else(std::env::temp_dir),
         keep_dir: None,
     }
@@ -213,7 +217,6 @@ fn open_target(profile: &Profile, path: &Path, options: &Options) -> Result<Targ
         length_bytes,
         align_bytes: if guarded.direct { u64::from(guarded.offset_align_bytes) } else { 1 },
         writable: access == Access::Write,
-        carries_data: true,
         scratch_dir: options.scratch_dir.clone().unwrap_or_else(std::env::temp_dir),
         keep_dir: kept_in(options, &guarded)?,
     };
@@ -330,8 +333,10 @@ fn start_facts(profile: &Profile, targets: &[Target], storage: &Storage, clock: 
             Some(h) => format!("{}", t.area.length_bytes - h.filled_bytes),
             None => "unknown".into(),
         },
+        ..TargetFacts::default()
     };
     Start {
+        schema: SCHEMA,
         start_unix_ns: now.as_nanos() as u64,
         engine: if choice.uring { "io_uring".into() } else { "psync".into() },
         engine_reason: choice.reason.clone(),
@@ -341,7 +346,7 @@ fn start_facts(profile: &Profile, targets: &[Target], storage: &Storage, clock: 
             reason => reason.to_string(),
         }),
         clock: ClockFacts { source: clock.name().into(), read_cost_ns: clock.read_cost_ns },
-        reap: profile.reap,
+        reap: Some(profile.reap),
         features: choice.features.clone(),
         targets: targets.iter().map(target_facts).collect(),
         phases: profile.phase.iter().map(phase_facts).collect(),
@@ -359,15 +364,6 @@ fn stream_facts(s: &plan::Stream) -> StreamFacts {
 }
 
 impl Session {
-    /// Requests become no-operations of the ring: the run shows what the loop and the ring cost by themselves.
-    pub fn nop(mut self) -> Session {
-        if let Some(storage) = Arc::get_mut(&mut self.storage) {
-            storage.nop = true;
-        }
-        self.start.features.push("nop".into());
-        self
-    }
-
     /// Runs to the end. Events go to `emit`; the last one is [`Event::End`].
     pub fn run(mut self, control: &RunControl, emit: &mut dyn FnMut(Event)) {
         emit(Event::Start(Box::new(self.start.clone())));
@@ -428,7 +424,7 @@ impl Session {
         area.length_bytes -= before_bytes;
         let profile = Profile::from_toml(FILL, &[]).map_err(|e| e.to_string())?;
         let opened = target.opened().map_err(|e| e.message)?;
-        let storage = Storage::new(vec![opened], &profile, self.clock)?;
+        let storage = Storage::new(vec![opened], &profile, self.clock, false)?;
         let mut done_bytes = 0;
         let mut progress = |filled: Filled| match filled {
             Filled::Bytes(bytes) => {

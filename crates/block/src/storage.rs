@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::device::{Blocked, Completion, Device, Devices, Operation, Order, Setup, Submissions, Until};
+use engine::honours::Honours;
 use engine::streams::does;
 use plan::{EngineChoice, Knob, Profile};
 
@@ -53,7 +54,7 @@ pub struct Storage {
     clock: Clock,
     choice: Choice,
     /// Requests become no-operations.
-    pub(crate) nop: bool,
+    nop: bool,
     /// Of the devices that were opened last, by loop.
     watched: Mutex<BTreeMap<usize, Watched>>,
     /// Of the ring that was opened last; all of a run are alike.
@@ -62,8 +63,11 @@ pub struct Storage {
 }
 
 impl Storage {
-    pub fn new(targets: Vec<Opened>, profile: &Profile, clock: Clock) -> Result<Storage, String> {
-        let choice = choose(&targets, profile)?;
+    pub fn new(targets: Vec<Opened>, profile: &Profile, clock: Clock, nop: bool) -> Result<Storage, String> {
+        let mut choice = choose(&targets, profile)?;
+        if nop {
+            choice.features.push("nop".into());
+        }
         let raw = targets.iter().map(|t| t.file.as_raw_fd()).collect();
         let handles = targets.iter().map(|t| Handle { fd: t.file.as_raw_fd(), block: t.block }).collect();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -73,7 +77,7 @@ impl Storage {
             handles: Arc::new(handles),
             clock,
             choice,
-            nop: false,
+            nop,
             watched: Mutex::default(),
             features: Mutex::default(),
             cores,
@@ -155,6 +159,12 @@ fn really_polls(target: &Opened) -> bool {
     attempt().is_some_and(|moved| moved > 0)
 }
 
+/// A thread of psync waits for one request at a time.
+pub fn honours_of(uring: bool) -> Honours {
+    let device = if uring { "io_uring" } else { "psync" };
+    Honours { reap: uring, nop: uring, ..Honours::everything(device) }
+}
+
 /// A device of either kind; the branch is always the same within a run.
 pub enum Either {
     Uring(Box<Uring>),
@@ -182,6 +192,10 @@ impl Devices for Storage {
         let beacon = Arc::new(Beacon::default());
         self.watched().insert(setup.loop_index, Watched::Call(beacon.clone()));
         Psync::open(setup, self.handles.clone(), self.clock, beacon).map(Either::Psync)
+    }
+
+    fn honours(&self) -> Honours {
+        honours_of(self.choice.uring)
     }
 
     fn now_ns(&self) -> u64 {

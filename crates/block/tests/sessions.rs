@@ -5,7 +5,7 @@ mod common;
 use block::session::{Options, prepare};
 use common::*;
 use engine::conductor::RunControl;
-use engine::event::{Event, PhaseEnd, RunOutcome, Start};
+use engine::event::{Event, PhaseEnd, RunOutcome, Start, Timed};
 use plan::Profile;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -75,7 +75,7 @@ impl Told {
         for event in &self.0 {
             let Event::Interval(interval) = event else { continue };
             for cell in interval.cells.iter().filter(|_| interval.phase == phase) {
-                let sum: &mut (u64, u64, u64) = totals.entry(cell.operation).or_default();
+                let sum: &mut (u64, u64, u64) = totals.entry(cell.operation.name()).or_default();
                 *sum = (sum.0 + cell.requests, sum.1 + cell.bytes, sum.2 + cell.errors);
             }
         }
@@ -152,7 +152,7 @@ fn limits_are_exact_over_several_threads() {
         let told = run_on(&format!("title = 't'\nengine = '{engine}'\n{limits}"), &path, Some(2 * MIB));
         let done = [0, 1, 2].map(|phase| told.totals(phase)["read"].0);
         assert_eq!(done, [10_001, 2_560, 5 * 512], "{engine}");
-        assert_eq!([0, 1, 2].map(|phase| told.end(phase).reason), ["requests", "bytes", "passes"]);
+        assert_eq!([0, 1, 2].map(|phase| told.end(phase).reason.name()), ["requests", "bytes", "passes"]);
         let deepest = told.0.iter().filter_map(|e| match e {
             Event::Interval(i) => i.cells.iter().map(|c| c.depth_max).max(),
             _ => None,
@@ -328,7 +328,7 @@ fn a_file_that_shrinks_under_the_run_gives_short_reads_and_no_panic() {
             assert!(errors > 0 && requests > 0, "{engine} {io} {depth}: {errors} errors, {requests} requests");
             assert_eq!(told.end(0).errors_by_kind, BTreeMap::from([("short".to_string(), errors)]));
             assert_eq!(bytes, requests * 16_384, "short reads are in no throughput figure");
-            assert_eq!((told.outcome().0, told.end(0).reason), (RunOutcome::Done, "duration"));
+            assert_eq!((told.outcome().0, told.end(0).reason.name()), (RunOutcome::Done, "duration"));
         }
     }
 }
@@ -487,7 +487,7 @@ fn mean_latency_agrees_with_the_kernels_own() {
             .iter()
             .filter_map(|e| if let Event::Interval(i) = e { Some(i) } else { None })
             .flat_map(|i| &i.cells)
-            .map(|c| c.measures["service"].mean_ns * c.requests as f64)
+            .map(|c| c.measures[&Timed::Service].mean_ns * c.requests as f64)
             .sum();
         let mean_us = sum_ns / 200.0 / 1e3;
         assert!(mean_us > 1_000.0, "{mean_us} us is too fast for a counter that counts in ms");

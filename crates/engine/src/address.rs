@@ -2,6 +2,7 @@
 //!
 //! Refusal: no operations, no limits, no time; and no allocation once a pattern is made.
 
+mod normal;
 mod pareto;
 mod scatter;
 mod sequential;
@@ -9,6 +10,7 @@ mod strided;
 mod uniform;
 mod zipf;
 
+pub use normal::Normal;
 pub use pareto::Pareto;
 pub use scatter::Scatter;
 pub use sequential::Sequential;
@@ -68,6 +70,8 @@ pub struct Space {
     pub align_bytes: u64,
     /// Sizes of the mix, in its order.
     pub sizes: Box<[u32]>,
+    /// An alignment for each size, where they differ; multiples of `align_bytes`.
+    aligns: Option<Box<[u64]>>,
 }
 
 impl Space {
@@ -95,7 +99,40 @@ impl Space {
         if length_bytes < max_bytes {
             return Err(too_small());
         }
-        Ok(Space { start_bytes, length_bytes, align_bytes, sizes })
+        Ok(Space { start_bytes, length_bytes, align_bytes, sizes, aligns: None })
+    }
+
+    /// Gives each size an alignment of its own; the region then begins at a multiple of all of them.
+    pub fn align_each(&mut self, aligns: Box<[u64]>) -> Result<(), String> {
+        let largest = aligns.iter().copied().max().unwrap_or(1);
+        if aligns.iter().any(|align| largest % align != 0) {
+            return Err(
+                "request: the smallest sizes of the operations are no multiples of each other; set align".into()
+            );
+        }
+        let moved = self.start_bytes.next_multiple_of(largest) - self.start_bytes;
+        let left = self.length_bytes.checked_sub(moved).filter(|left| *left >= self.max_bytes());
+        self.length_bytes = left.ok_or("the region has no room for a request at its alignment; enlarge the region")?;
+        self.start_bytes += moved;
+        self.aligns = Some(aligns);
+        Ok(())
+    }
+
+    /// Of what the offsets of a size of the mix are multiples.
+    pub fn align_of(&self, size: usize) -> u64 {
+        self.aligns.as_ref().map_or(self.align_bytes, |aligns| aligns[size])
+    }
+
+    /// A part of it, from and to these bytes of its length; it begins at the next place for every size.
+    pub fn part(&self, from_bytes: u64, to_bytes: u64) -> Result<Space, String> {
+        let sizes: Vec<u64> = self.sizes.iter().map(|s| u64::from(*s)).collect();
+        let region =
+            Region { start_bytes: self.start_bytes + from_bytes, length_bytes: to_bytes.saturating_sub(from_bytes) };
+        let mut part = Space::new(region, self.align_bytes, &sizes)?;
+        if let Some(aligns) = &self.aligns {
+            part.align_each(aligns.clone())?;
+        }
+        Ok(part)
     }
 
     pub fn max_bytes(&self) -> u64 {

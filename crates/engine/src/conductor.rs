@@ -11,7 +11,8 @@ use record::CellSet;
 use crate::control::{Control, Knobs, State};
 use crate::device::{Blocked, Device, Devices, Setup, Submissions};
 use crate::event::{
-    Cpu, DepthReached, ErrorEvent, Event, FramesEnd, Interval, PhaseEnd, RunOutcome, SlowEvent, errno_name,
+    Bound, Cpu, ErrorEvent, Event, FramesEnd, PhaseEnd, PhaseReason, RunOutcome, SlowEvent, depth_reached, errno_name,
+    interval,
 };
 use crate::lane::LaneSpec;
 use crate::measuring::{Loop, LoopSpec, Outcome, Report, Sink, cells_of, needs};
@@ -80,6 +81,11 @@ pub fn run_with<D: Devices>(
     control: &RunControl,
     emit: &mut dyn FnMut(Event),
 ) {
+    // Sessions have checked it before they touched anything; a device without such a session is checked here.
+    if let Err(message) = devices.honours().check(profile, false) {
+        emit(Event::End { end_ns: devices.now_ns(), outcome: RunOutcome::Failed, message });
+        return;
+    }
     let mut conductor = Conductor {
         profile,
         targets,
@@ -96,8 +102,8 @@ pub fn run_with<D: Devices>(
     let mut message = String::new();
     for phase in 0..profile.phase.len() {
         match conductor.phase(phase) {
-            Ok("interrupted") => outcome = RunOutcome::Interrupted,
-            Ok("error") => {
+            Ok(PhaseReason::Interrupted) => outcome = RunOutcome::Interrupted,
+            Ok(PhaseReason::Error) => {
                 outcome = RunOutcome::Failed;
                 message = "stopped at the first failed request, as asked".into();
             }
@@ -147,7 +153,7 @@ pub fn fill<D: Devices>(
             failed.get_or_insert_with(words);
             progress(Filled::Failed(error));
         }
-        Event::PhaseEnd(end) => interrupted = end.reason == "interrupted",
+        Event::PhaseEnd(end) => interrupted = end.reason == PhaseReason::Interrupted,
         Event::End { outcome: RunOutcome::Failed, message, .. } => failed = failed.take().or(Some(message)),
         _ => {}
     };
@@ -179,7 +185,7 @@ struct Progress {
     referee: Referee,
     knobs: Knobs,
     control: Arc<Control>,
-    reason: Option<&'static str>,
+    reason: Option<PhaseReason>,
     failures: FailureCounts,
     /// Requests of each stream that succeeded and failed.
     counts: Vec<(u64, u64)>,
@@ -199,7 +205,7 @@ enum Message {
 
 impl<D: Devices> Conductor<'_, D> {
     /// Runs one phase and says why it ended.
-    fn phase(&mut self, phase: usize) -> Result<&'static str, String> {
+    fn phase(&mut self, phase: usize) -> Result<PhaseReason, String> {
         let plan = &self.profile.phase[phase];
         let lanes = build_lanes_with(self.profile, phase, self.targets, &mut self.verifiers, self.programs)?;
         // Who waits for each other after each request shares a loop: it knows at once when the last has arrived.
@@ -369,7 +375,7 @@ impl<D: Devices> Conductor<'_, D> {
             progress.control.set_state(state);
         }
         if state != State::Run {
-            progress.reason.get_or_insert("interrupted");
+            progress.reason.get_or_insert(PhaseReason::Interrupted);
         }
     }
 
@@ -386,7 +392,7 @@ impl<D: Devices> Conductor<'_, D> {
                     at_ns: now_ns,
                     phase: progress.phase,
                     stream: None,
-                    operation: order.operation.name(),
+                    operation: order.operation.into(),
                     offset_bytes: order.offset_bytes,
                     request_bytes: order.request_bytes,
                     outstanding_ns: now_ns - since_ns,
@@ -413,7 +419,7 @@ impl<D: Devices> Conductor<'_, D> {
             if matches!(note, Note::Failed { .. }) {
                 self.failures_told += 1;
                 if progress.stop_on_error {
-                    progress.reason.get_or_insert("error");
+                    progress.reason.get_or_insert(PhaseReason::Error);
                     progress.control.set_state(State::Drain);
                 }
                 if self.failures_told > FAILURES_TOLD {
@@ -440,7 +446,7 @@ impl<D: Devices> Conductor<'_, D> {
         progress.own_ns += merged.own_ns;
         progress.loop_ns += loop_ns;
         let busy_share = merged.own_ns as f64 / loop_ns.max(1) as f64;
-        (self.emit)(Event::Interval(Box::new(Interval::new(
+        (self.emit)(Event::Interval(Box::new(interval(
             progress.phase,
             merged,
             spent,
@@ -453,9 +459,9 @@ impl<D: Devices> Conductor<'_, D> {
                 Decision::End(reason) => {
                     progress.control.set_state(State::Drain);
                     progress.reason.get_or_insert(match reason {
-                        Reason::Stop => "stop",
-                        Reason::Steady => "steady",
-                        Reason::Ramp => "ramp",
+                        Reason::Stop => PhaseReason::Stop,
+                        Reason::Steady => PhaseReason::Steady,
+                        Reason::Ramp => PhaseReason::Ramp,
                     });
                 }
                 Decision::Step(step) => (self.emit)(Event::RampStep(Box::new(step))),
@@ -466,7 +472,15 @@ impl<D: Devices> Conductor<'_, D> {
                 }
                 Decision::Steady { reached, from_ns, at_ns, mean, range_percent, slope_percent } => {
                     let phase = progress.phase;
-                    (self.emit)(Event::Steady { phase, from_ns, at_ns, reached, mean, range_percent, slope_percent });
+                    (self.emit)(Event::Steady {
+                        phase,
+                        from_ns: Some(from_ns),
+                        at_ns,
+                        reached,
+                        mean,
+                        range_percent,
+                        slope_percent,
+                    });
                 }
             }
         }
@@ -476,7 +490,7 @@ impl<D: Devices> Conductor<'_, D> {
         &mut self,
         progress: &mut Progress,
         outcomes: Vec<Result<Outcome, String>>,
-    ) -> Result<&'static str, String> {
+    ) -> Result<PhaseReason, String> {
         self.heed_user(progress);
         let plan = &self.profile.phase[progress.phase];
         let mut slowest = Slowest::default();
@@ -503,19 +517,19 @@ impl<D: Devices> Conductor<'_, D> {
         self.fruitless
             .extend(fruitless.map(|(stream, (_, bad))| fruitless_words(plan, stream, *bad, &progress.failures)));
         let limit = if plan.requests.is_some() {
-            "requests"
+            PhaseReason::Requests
         } else if plan.bytes.is_some() {
-            "bytes"
+            PhaseReason::Bytes
         } else if plan.passes.is_some() {
-            "passes"
+            PhaseReason::Passes
         } else {
-            "program"
+            PhaseReason::Program
         };
         let reason = match (&failed, progress.reason) {
-            (Some(_), _) => "error",
+            (Some(_), _) => PhaseReason::Error,
             (None, Some(reason)) => reason,
             (None, None) if exhausted => limit,
-            (None, None) => "duration",
+            (None, None) => PhaseReason::Duration,
         };
         let cpu = cpu_of::<D>();
         let spent = Cpu {
@@ -526,9 +540,9 @@ impl<D: Devices> Conductor<'_, D> {
         let wall_ns = progress.loop_ns as f64 / progress.loops as f64;
         let cpu_share = (spent.user_ns + spent.system_ns) as f64 / (wall_ns * progress.loops as f64).max(1.0);
         let bound = match wall_ns >= BOUND_JUDGED_NS && !D::Device::VIRTUAL {
-            true if busy_share > BOUND_OWN_SHARE => "own",
-            true if cpu_share > BOUND_CPU_SHARE => "cpu",
-            _ => "",
+            true if busy_share > BOUND_OWN_SHARE => Bound::Own,
+            true if cpu_share > BOUND_CPU_SHARE => Bound::Cpu,
+            _ => Bound::No,
         };
         (self.emit)(Event::PhaseEnd(Box::new(PhaseEnd {
             phase: progress.phase,
@@ -541,13 +555,14 @@ impl<D: Devices> Conductor<'_, D> {
             slowest: slowest.into_sorted().iter().map(SlowEvent::from).collect(),
             verified: plan.stream.iter().any(|s| s.verify).then(|| self.verifiers.counts().into()),
             cpu: spent,
-            generator_bound: !bound.is_empty(),
+            generator_bound: bound != Bound::No,
             generator_bound_reason: bound,
             loop_busy_share: busy_share,
             loops: progress.loops,
             features: self.devices.features(),
-            depth: DepthReached::of(&submissions),
+            depth: depth_reached(&submissions),
             frames,
+            replay: None,
         })));
         failed.map_or(Ok(reason), Err)
     }

@@ -1,5 +1,9 @@
 //! What carries requests: real storage or a model of it. The loop knows nothing else of either.
 
+use record::event::Counted;
+
+use crate::honours::Honours;
+
 /// What a request does. Those from `Append` on exist only in a target that is a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -42,22 +46,7 @@ impl Operation {
     ];
 
     pub fn name(self) -> &'static str {
-        match self {
-            Operation::Read => "read",
-            Operation::Write => "write",
-            Operation::Flush => "flush",
-            Operation::Trim => "trim",
-            Operation::Append => "append",
-            Operation::Put => "put",
-            Operation::Get => "get",
-            Operation::Create => "create",
-            Operation::Open => "open",
-            Operation::Close => "close",
-            Operation::Stat => "stat",
-            Operation::Unlink => "unlink",
-            Operation::Mkdir => "mkdir",
-            Operation::Rmdir => "rmdir",
-        }
+        Counted::from(self).name()
     }
 
     /// Whether a success moves as many bytes as were asked for.
@@ -71,6 +60,12 @@ impl Operation {
     #[inline(always)]
     pub fn writes(self) -> bool {
         matches!(self, Operation::Write | Operation::Append | Operation::Put)
+    }
+}
+
+impl From<Operation> for Counted {
+    fn from(operation: Operation) -> Counted {
+        Counted::of_cell(operation as usize)
     }
 }
 
@@ -174,6 +169,9 @@ pub trait Devices: Send + Sync + 'static {
     type Device: Device;
 
     fn open(&self, setup: &Setup) -> Result<Self::Device, String>;
+
+    /// What these devices obey of what a profile can ask for.
+    fn honours(&self) -> Honours;
 
     /// The clock of the devices, for whoever watches them. A virtual clock has no watcher.
     fn now_ns(&self) -> u64;

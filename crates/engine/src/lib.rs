@@ -11,6 +11,7 @@ pub mod control;
 pub mod device;
 pub mod event;
 pub mod frames;
+pub mod honours;
 pub mod lane;
 pub mod measuring;
 pub mod note;

@@ -3,7 +3,8 @@
 //! Refusal: it never ends by itself and knows no time; limits, pacing and `flush_every` are the loop's.
 
 use crate::address::{
-    HotSpots, OrderSeed, Pareto, Region, Scatter, Sequential, Space, StreamShared, Strided, Uniform, Zipf, lane_share,
+    HotSpots, Normal, OrderSeed, Pareto, Region, Scatter, Sequential, Space, StreamShared, Strided, Uniform, Zipf,
+    lane_share,
 };
 use crate::device::{Entry, Operation};
 use crate::rng::Rng;
@@ -109,9 +110,12 @@ enum Addresses {
     Permutation(Permuted),
     Random { uniform: Uniform, count: PassCount },
     Mixed { is_random: Shares<bool>, uniform: Uniform, sequential: Sequential, count: PassCount },
+    Runs { is_random: Shares<bool>, uniform: Uniform, next_bytes: u64, count: PassCount },
     Zipf { zipf: Zipf, order: Scatter, count: PassCount },
     Pareto { pareto: Pareto, order: Scatter, count: PassCount },
     HotSpots { is_hot: Shares<bool>, spots: HotSpots, uniform: Uniform, count: PassCount },
+    Zones { which: Shares<usize>, zones: Box<[Uniform]>, count: PassCount },
+    Normal { normal: Normal, order: Scatter, count: PassCount },
 }
 
 /// The requests of one lane.
@@ -121,6 +125,8 @@ pub struct Pattern {
     operations: Shares<Operation>,
     /// Index in `space.sizes`.
     sizes: Shares<usize>,
+    /// By operation, where each has sizes of its own; then `sizes` is drawn by none.
+    sizes_of: Option<Box<[Shares<usize>; Operation::ALL.len()]>>,
     space: Space,
     addresses: Addresses,
     /// Of the request before; a flush belongs to it too.
@@ -146,19 +152,23 @@ impl Pattern {
             return Err(format!("workers: there is no lane {lane} among {lanes}"));
         }
         let sizes: Vec<u64> = stream.request.0.iter().map(|s| s.size.0).collect();
-        let space = Space::new(region, stream.align_bytes(), &sizes)?;
+        let mut space = Space::new(region, stream.align_bytes(), &sizes)?;
+        if stream.request.by_operation() && stream.align.is_none() {
+            space.align_each(stream.request.0.iter().map(|s| stream.request.least_bytes_beside(s)).collect())?;
+        }
         let shares = stream.operations;
         let shares = [shares.read.0, shares.write.0, shares.flush.0, shares.trim.0];
         let operations = Shares::new(Operation::ALL.into_iter().zip(shares))
             .ok_or_else(|| "operations: every share is 0; give at least one operation a share".to_string())?;
         let sizes = Shares::new(stream.request.0.iter().map(|s| s.share.0).enumerate())
             .ok_or_else(|| "request: every share is 0; give at least one size a share".to_string())?;
+        let sizes_of = sizes_by_operation(&stream.request);
         let order_seed = OrderSeed { seed, phase, stream: stream_index };
         let mean_requests = lane_share(region_requests(stream, &space), lane, lanes);
         let (addresses, pass_requests) =
-            make_addresses(stream.address, &space, order_seed, (lane, lanes), mean_requests, shared)?;
+            make_addresses(&stream.address, &space, order_seed, (lane, lanes), mean_requests, shared)?;
         let rng = Rng::new(seed, phase, stream_index, lane);
-        Ok(Pattern { rng, operations, sizes, space, addresses, pass: 0, pass_requests })
+        Ok(Pattern { rng, operations, sizes, sizes_of, space, addresses, pass: 0, pass_requests })
     }
 
     /// How many reads, writes and trims this lane issues in one pass; flushes that the operation mix puts between them
@@ -175,7 +185,10 @@ impl Pattern {
         if operation == Operation::Flush {
             return Request::flush(self.pass);
         }
-        let size = self.sizes.draw(&mut self.rng);
+        let size = match &self.sizes_of {
+            None => self.sizes.draw(&mut self.rng),
+            Some(of) => of[operation as usize].draw(&mut self.rng),
+        };
         let (offset_bytes, request_bytes, pass) = match &mut self.addresses {
             Addresses::Random { uniform, count } => {
                 (uniform.next(&mut self.rng, size), self.space.sizes[size], count.next())
@@ -209,19 +222,34 @@ impl Pattern {
                 }
                 (uniform.next(rng, size), count.next())
             }
+            Addresses::Runs { is_random, uniform, next_bytes, count } => {
+                let end_bytes = self.space.start_bytes + self.space.length_bytes;
+                let place = match is_random.draw(rng) {
+                    true => uniform.next(rng, size),
+                    false if *next_bytes + u64::from(request_bytes) > end_bytes => self.space.start_bytes,
+                    false => *next_bytes,
+                };
+                *next_bytes = place + u64::from(request_bytes);
+                (place, count.next())
+            }
             Addresses::Zipf { zipf, order, count } => (at_rank(order.at(zipf.next(rng))), count.next()),
             Addresses::Pareto { pareto, order, count } => (at_rank(order.at(pareto.next(rng))), count.next()),
             Addresses::HotSpots { is_hot, spots, uniform, count } => {
                 let hot = is_hot.draw(rng);
                 (if hot { spots.next(rng, size) } else { uniform.next(rng, size) }, count.next())
             }
+            Addresses::Zones { which, zones, count } => {
+                let zone = which.draw(rng);
+                (zones[zone].next(rng, size), count.next())
+            }
+            Addresses::Normal { normal, order, count } => (at_rank(order.at(normal.next(rng))), count.next()),
         };
         (offset_bytes, request_bytes, pass)
     }
 }
 
 fn make_addresses(
-    address: plan::Address,
+    address: &plan::Address,
     space: &Space,
     order_seed: OrderSeed,
     (lane, lanes): (u32, u32),
@@ -233,7 +261,7 @@ fn make_addresses(
         Shares::new([(true, percent), (false, 100.0 - percent)].into_iter())
             .ok_or_else(|| format!("address: {percent} is not a percentage"))
     };
-    let addresses = match address {
+    let addresses = match *address {
         plan::Address::Sequential { apart } => {
             let sequential = match apart {
                 true => Sequential::apart(space, lane, lanes)?,
@@ -260,6 +288,12 @@ fn make_addresses(
             sequential: Sequential::shared(space, lanes, shared)?,
             count,
         },
+        plan::Address::Runs { random } => Addresses::Runs {
+            is_random: two(random.0)?,
+            uniform: Uniform::new(space),
+            next_bytes: space.start_bytes,
+            count,
+        },
         plan::Address::Zipf { theta } => {
             let order = Scatter::new(space.places(), order_seed.pass(0));
             Addresses::Zipf { zipf: Zipf::new(space.places(), theta)?, order, count }
@@ -274,8 +308,51 @@ fn make_addresses(
             uniform: Uniform::new(space),
             count,
         },
+        plan::Address::Zones { ref zones } => make_zones(space, zones, count)?,
+        plan::Address::Normal { deviation } => {
+            let order = Scatter::new(space.places(), order_seed.pass(0));
+            Addresses::Normal { normal: Normal::new(space.places(), deviation.0), order, count }
+        }
     };
     Ok((addresses, mean_requests))
+}
+
+fn make_zones(space: &Space, zones: &[plan::Zone], count: PassCount) -> Result<Addresses, String> {
+    let used = || zones.iter().filter(|zone| zone.requests.0 > 0.0);
+    let which = Shares::new(used().map(|zone| zone.requests.0).enumerate()).ok_or("zones: no zone has requests")?;
+    let places: Result<Box<[Uniform]>, String> = used()
+        .map(|zone| {
+            let (from, to) =
+                (zone.region.from.offset_bytes(space.length_bytes), zone.region.to.offset_bytes(space.length_bytes));
+            if to > space.length_bytes {
+                return Err(format!(
+                    "zones: {} ends beyond the region of {}; enlarge the region or the target",
+                    zone.region,
+                    plan::format_bytes(space.length_bytes)
+                ));
+            }
+            Ok(Uniform::new(&space.part(from, to)?))
+        })
+        .collect();
+    Ok(Addresses::Zones { which, zones: places?, count })
+}
+
+/// The sizes of each operation, where `of` gives it some; an operation without any is never drawn.
+fn sizes_by_operation(request: &plan::RequestSizes) -> Option<Box<[Shares<usize>; Operation::ALL.len()]>> {
+    if !request.by_operation() {
+        return None;
+    }
+    let of = |operation: Operation| match operation {
+        Operation::Write => Some(plan::Moves::Write),
+        Operation::Trim => Some(plan::Moves::Trim),
+        _ => Some(plan::Moves::Read),
+    };
+    let shares = |operation: Operation| {
+        let shares =
+            request.0.iter().enumerate().map(|(k, s)| (k, if s.of == of(operation) { s.share.0 } else { 0.0 }));
+        Shares::new(shares).unwrap_or(Shares { only: Some(0), choices: Box::new([]) })
+    };
+    Some(Box::new(Operation::ALL.map(shares)))
 }
 
 fn make_permutation(space: &Space, order_seed: OrderSeed, lane: u64, lanes: u64) -> Result<Permuted, String> {
@@ -295,8 +372,15 @@ fn make_permutation(space: &Space, order_seed: OrderSeed, lane: u64, lanes: u64)
 fn region_requests(stream: &plan::Stream, space: &Space) -> u64 {
     let (mut bytes, mut total) = (0.0, 0.0);
     for item in &stream.request.0 {
-        bytes += item.size.0 as f64 * item.share.0;
-        total += item.share.0;
+        let share = item.share.0
+            * match item.of {
+                None => 1.0,
+                Some(plan::Moves::Read) => stream.operations.read.0,
+                Some(plan::Moves::Write) => stream.operations.write.0,
+                Some(plan::Moves::Trim) => stream.operations.trim.0,
+            };
+        bytes += item.size.0 as f64 * share;
+        total += share;
     }
     let mean_bytes = (bytes / total).max(space.align_bytes as f64);
     match space.one_size() {

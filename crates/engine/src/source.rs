@@ -53,15 +53,6 @@ impl ChainKind {
     pub fn cell(self) -> usize {
         record::CHAINS + self as usize
     }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            ChainKind::Steps => "chain",
-            ChainKind::CreateFile => "create_file",
-            ChainKind::ReadFile => "read_file",
-            ChainKind::AppendFile => "append_file",
-        }
-    }
 }
 
 /// Where a request stands in its chain.

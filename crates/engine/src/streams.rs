@@ -27,8 +27,6 @@ pub struct TargetArea {
     pub align_bytes: u64,
     /// Requests may write.
     pub writable: bool,
-    /// Whether reads bring what writes left; a model doesn't.
-    pub carries_data: bool,
     /// Where maps of generations are kept while the run lasts.
     pub scratch_dir: PathBuf,
     /// Where they are kept instead, so that a later run goes on to check what this one wrote.
@@ -222,9 +220,6 @@ impl Verifiers {
         target: &TargetArea,
         seed: u64,
     ) -> Result<Arc<Verifier>, String> {
-        if !target.carries_data {
-            return Err("a model carries no data, so there is nothing to verify; take verify away".into());
-        }
         let block_bytes = stream.align_bytes();
         let same = |k: &&Known| {
             k.target == stream.target

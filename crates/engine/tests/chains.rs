@@ -3,6 +3,7 @@
 mod virtual_storage;
 
 use engine::device::Operation;
+use engine::event::Timed;
 use virtual_storage::{Fault, MS, Storage, US, run};
 
 const MIB: u64 = 1 << 20;
@@ -38,7 +39,7 @@ fn a_chains_response_spans_its_pauses() {
     let told = run(Storage::new(4 * MIB, 1).timed(|_, _, _| 100 * US), &text);
     let chains: Vec<_> =
         told.intervals(0).into_iter().flat_map(|i| &i.cells).filter(|c| c.operation == "chain").collect();
-    let mean = chains.iter().map(|c| c.measures["response"].mean_ns * c.requests as f64).sum::<f64>() / 100.0;
+    let mean = chains.iter().map(|c| c.measures[&Timed::Response].mean_ns * c.requests as f64).sum::<f64>() / 100.0;
     // Three requests of 100 µs and a pause of 1 ms.
     assert!((mean / 1.3e6 - 1.0).abs() < 0.01, "{mean}");
 }

@@ -72,7 +72,7 @@ proptest! {
             let end = told.end(number);
             prop_assert_eq!(end.outstanding, 0);
             prop_assert_eq!(end.errors_by_kind.values().sum::<u64>(), errors);
-            if let (Some(limit), "requests") = (phase.requests, end.reason) {
+            if let (Some(limit), "requests") = (phase.requests, end.reason.name()) {
                 let flushes = told.totals(number).iter().filter(|(k, _)| k.1 == "flush").map(|(_, t)| t.0 + t.2).sum::<u64>();
                 prop_assert!(requests + errors >= limit && requests + errors - flushes <= limit);
             }

@@ -2,6 +2,7 @@
 
 mod virtual_storage;
 
+use engine::event::Timed;
 use virtual_storage::{Done, MS, Storage, US, run};
 
 const MIB: u64 = 1 << 20;
@@ -65,7 +66,7 @@ fn waiting_for_the_others_is_no_time_of_the_storage() {
     let told = run(storage(), &profile("duration = '1s'", "lockstep = { requests = 1 }", ""));
     let worst = |stream: usize| {
         let cells = told.intervals(0).into_iter().flat_map(|i| &i.cells).filter(|c| c.stream == stream);
-        cells.map(|c| c.measures["response"].max_ns).max()
+        cells.map(|c| c.measures[&Timed::Response].max_ns).max()
     };
     assert!(worst(0) < Some(MS / 5), "{:?}", worst(0));
     assert!(worst(2) >= Some(3 * MS / 10));

@@ -3,7 +3,7 @@
 mod virtual_storage;
 
 use engine::device::{Operation, Order};
-use engine::event::{Event, RunOutcome};
+use engine::event::{Event, RunOutcome, Timed};
 use std::collections::BTreeMap;
 use virtual_storage::*;
 
@@ -72,7 +72,7 @@ fn think_time_comes_between_the_requests_of_a_slot() {
         let own: Vec<&Done> = world.log.iter().filter(|d| d.slot == slot).collect();
         assert!(own.windows(2).all(|w| w[1].submitted_ns == w[0].ended_ns + 8 * MS));
     }
-    let service = &told.intervals(0)[0].cells[0].measures["response"];
+    let service = &told.intervals(0)[0].cells[0].measures[&Timed::Response];
     assert_eq!(service.max_ns, 2 * MS, "think time is no response time");
 }
 
@@ -87,7 +87,7 @@ fn a_constant_rate_is_kept_to_the_request() {
         assert!(at.abs_diff((k as u64 * S).div_ceil(700)) <= 2, "request {k} began at {at}");
     }
     let cell = &told.intervals(0)[0].cells[0];
-    assert_eq!(cell.measures["lateness"].max_ns, 0);
+    assert_eq!(cell.measures[&Timed::Lateness].max_ns, 0);
 }
 
 #[test]
@@ -114,11 +114,11 @@ fn a_stall_is_felt_by_every_request_that_was_due_in_it() {
     let stream = "pace = { loop = 'open', rate = 1000 }";
     let told = run(Storage::new(MIB, 1).timed(stall), &profile("duration = '20s'", stream));
     let cells: Vec<_> = told.intervals(0).into_iter().flat_map(|i| &i.cells).collect();
-    assert_eq!(at_least(cells.iter().copied(), "service", 10 * MS), 1, "one request took long");
+    assert_eq!(at_least(cells.iter().copied(), Timed::Service, 10 * MS), 1, "one request took long");
     // 1000 became due in the stall; the queue then shrinks by 0.9 ms a request, so as many again wait behind them.
-    let slow = at_least(cells.iter().copied(), "response", 10 * MS);
+    let slow = at_least(cells.iter().copied(), Timed::Response, 10 * MS);
     assert!((990..=1_120).contains(&slow), "{slow} felt the stall");
-    let late = at_least(cells.iter().copied(), "lateness", 10 * MS);
+    let late = at_least(cells.iter().copied(), Timed::Lateness, 10 * MS);
     assert!((989..=1_120).contains(&late), "{late} were issued late");
     assert_eq!((told.requests(0), told.end(0).unsent), (20_000, 0));
     let slowest = &told.end(0).slowest;
@@ -130,7 +130,7 @@ fn a_stall_is_felt_by_every_request_that_was_due_in_it() {
 fn a_closed_loop_feels_a_stall_once() {
     let stall = |_: &Order, now_ns: u64, _: &mut Dice| if now_ns == 5 * S { S } else { 100 * US };
     let told = run(Storage::new(MIB, 1).timed(stall), &profile("duration = '20s'", ""));
-    let slow = at_least(told.intervals(0).into_iter().flat_map(|i| &i.cells), "response", 10 * MS);
+    let slow = at_least(told.intervals(0).into_iter().flat_map(|i| &i.cells), Timed::Response, 10 * MS);
     assert_eq!(slow, 1);
 }
 
@@ -164,17 +164,17 @@ fn limits_are_exact_over_several_lanes_and_streams() {
     for seed in 1..4 {
         let storage = || Storage::new(MIB, seed);
         let told = run(storage(), &profile("requests = 10001", streams));
-        assert_eq!((told.requests(0), told.end(0).reason), (10_001, "requests"));
+        assert_eq!((told.requests(0), told.end(0).reason.name()), (10_001, "requests"));
         let told = run(storage(), &profile("bytes = '700MiB'", "workers = 3\ndepth = 4"));
         let bytes: u64 = told.totals(0).values().map(|t| t.1).sum();
-        assert_eq!((bytes, told.end(0).reason), (700 * MIB, "bytes"));
+        assert_eq!((bytes, told.end(0).reason.name()), (700 * MIB, "bytes"));
         let told = run(storage(), &profile("bytes = '100MiB'", streams));
         let bytes: u64 = told.totals(0).values().map(|t| t.1).sum();
         assert_eq!(bytes, 100 * MIB);
     }
     for address in ["'sequential'", "{ kind = 'sequential', apart = true }", "'permutation'"] {
         let told = run_steady(MS, "passes = 3", &format!("workers = 4\ndepth = 4\naddress = {address}"));
-        assert_eq!((told.requests(0), told.end(0).reason), (3 * 256, "passes"), "{address}");
+        assert_eq!((told.requests(0), told.end(0).reason.name()), (3 * 256, "passes"), "{address}");
         let mut seen: BTreeMap<u64, u64> = BTreeMap::new();
         told.world().log.iter().for_each(|d| *seen.entry(d.offset_bytes).or_default() += 1);
         assert!(seen.len() == 256 && seen.values().all(|n| *n == 3), "{address}: each block three times");
@@ -202,9 +202,9 @@ fn flushes_between_the_requests_of_a_pass_do_not_shorten_it() {
 #[test]
 fn whichever_limit_comes_first_ends_the_phase() {
     let told = run_steady(MS, "requests = 100\nduration = '10s'", "");
-    assert_eq!((told.end(0).reason, told.end(0).end_ns), ("requests", 100 * MS));
+    assert_eq!((told.end(0).reason.name(), told.end(0).end_ns), ("requests", 100 * MS));
     let told = run_steady(MS, "requests = 100000\nduration = '10s'", "");
-    assert_eq!((told.end(0).reason, measured(&told, 0)), ("duration", (0, 10 * S)));
+    assert_eq!((told.end(0).reason.name(), measured(&told, 0)), ("duration", (0, 10 * S)));
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn a_warmup_is_apart_and_phases_follow_in_order() {
     let expected = [(500, 1_500, true), (1_500, 2_500, true), (2_500, 3_000, true), (3_000, 4_000, false)];
     assert_eq!(warm[..4], expected);
     assert_eq!(measured(&told, 1), (3_000 * MS, 6_000 * MS));
-    assert_eq!(told.end(1).reason, "duration");
+    assert_eq!(told.end(1).reason.name(), "duration");
 }
 
 #[test]
@@ -255,14 +255,14 @@ fn intervals_tile_a_phase_and_sum_to_what_happened() {
         };
         assert_eq!(counted, world.log.iter().filter(inside).count() as u64, "interval {}", interval.index);
         for cell in &interval.cells {
-            let histogram = record::TextHistogram::parse(&cell.measures["service"].histogram).expect("ours");
+            let histogram = record::TextHistogram::parse(&cell.measures[&Timed::Service].histogram).expect("ours");
             assert_eq!(histogram.count(), cell.requests);
         }
     }
     assert_eq!(told.requests(0), world.log.len() as u64);
     let bytes: u64 = told.totals(0).values().map(|t| t.1).sum();
     assert_eq!(bytes, world.log.iter().map(|d| u64::from(d.request_bytes)).sum::<u64>());
-    let late = intervals.iter().flat_map(|i| &i.cells).filter(|c| c.measures.contains_key("lateness"));
+    let late = intervals.iter().flat_map(|i| &i.cells).filter(|c| c.measures.contains_key(&Timed::Lateness));
     assert!(late.clone().count() > 0 && late.into_iter().all(|c| c.stream == 1), "lateness is an open loop's");
 }
 
@@ -345,14 +345,18 @@ fn a_ramp_turns_depth_and_workers_at_its_steps() {
         assert_eq!((*knob, *depth_max), (Some(depth), depth), "second {second}");
         assert!(requests.abs_diff(u64::from(depth) * 1_000) <= u64::from(depth), "second {second}: {requests}");
     }
-    assert_eq!((told.end(0).reason, measured(&told, 0).1), ("ramp", 8 * S));
+    assert_eq!((told.end(0).reason.name(), measured(&told, 0).1), ("ramp", 8 * S));
     let workers = "ramp = { knob = 'workers', from = 3, to = 1, step = 1, every = '1s' }\nduration = '10min'";
     let told = run_steady(MS, workers, "depth = 2");
     let depths: Vec<u64> = told.intervals(0).iter().take(3).map(|i| (i.cells[0].requests + 500) / 1_000).collect();
     assert_eq!(depths, [6, 4, 2]);
     let limited = "ramp = { knob = 'workers', from = 1, to = 4, step = 1, every = '1s' }\nrequests = 2002";
     let told = run_steady(MS, limited, "");
-    assert_eq!((told.requests(0), told.end(0).reason), (2_002, "requests"), "lanes that begin late have their share");
+    assert_eq!(
+        (told.requests(0), told.end(0).reason.name()),
+        (2_002, "requests"),
+        "lanes that begin late have their share"
+    );
 }
 
 #[test]
@@ -360,8 +364,8 @@ fn a_limit_on_response_times_ends_the_phase() {
     let slower = |_: &Order, now_ns: u64, _: &mut Dice| MS + now_ns / 1_000;
     let stop = "duration = '1h'\nstop = { when = 'p99', above = '5ms' }";
     let told = run(Storage::new(MIB, 1).timed(slower), &profile(stop, ""));
-    assert_eq!(told.end(0).reason, "stop");
-    let p99: Vec<u64> = told.intervals(0).iter().map(|i| i.cells[0].measures["response"].p99_ns).collect();
+    assert_eq!(told.end(0).reason.name(), "stop");
+    let p99: Vec<u64> = told.intervals(0).iter().map(|i| i.cells[0].measures[&Timed::Response].p99_ns).collect();
     let over = p99.iter().position(|p| *p > 5 * MS).expect("the limit was passed");
     assert!(p99.len() <= over + 2, "at most the drain follows the interval that passed the limit: {p99:?}");
 }
@@ -371,7 +375,7 @@ fn a_steady_state_ends_the_phase_when_asked() {
     let settling = |_: &Order, now_ns: u64, _: &mut Dice| MS + (20 * S).saturating_sub(now_ns) / 5_000;
     let rule = "duration = '10min'\nsteady = { round = '2s', rounds = 5, stop = true }";
     let told = run(Storage::new(MIB, 1).timed(settling), &profile(rule, ""));
-    assert_eq!(told.end(0).reason, "steady");
+    assert_eq!(told.end(0).reason.name(), "steady");
     let at = told.events.iter().find_map(|e| match e {
         Event::Steady { at_ns, reached: true, mean, range_percent, .. } => Some((*at_ns, *mean, *range_percent)),
         _ => None,
@@ -383,7 +387,7 @@ fn a_steady_state_ends_the_phase_when_asked() {
     assert_eq!(measured(&told, 0).1, at_ns);
     let noted = rule.replace(", stop = true", "").replace("10min", "40s");
     let told = run(Storage::new(MIB, 1).timed(settling), &profile(&noted, ""));
-    assert_eq!(told.end(0).reason, "duration");
+    assert_eq!(told.end(0).reason.name(), "duration");
 }
 
 #[test]
@@ -397,7 +401,7 @@ fn a_stop_ends_within_the_interval_and_keeps_what_was_measured() {
         }
     });
     let end = told.end(0);
-    assert_eq!((end.reason, end.outstanding), ("interrupted", 0));
+    assert_eq!((end.reason.name(), end.outstanding), ("interrupted", 0));
     assert_eq!(told.outcome().0, RunOutcome::Interrupted);
     assert_eq!(told.requests(0), told.world().submitted);
     assert!(end.end_ns < 3 * S + 10 * MS, "{}", end.end_ns);

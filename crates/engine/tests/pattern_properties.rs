@@ -4,8 +4,13 @@ mod common;
 
 use common::{lanes, region, stream};
 use engine::device::Operation;
-use plan::{Address, Bytes, Percent};
+use plan::{Address, Bytes, Percent, Position, Span, Zone};
 use proptest::prelude::*;
+
+fn zone(requests: f64, from: f64, to: f64) -> Zone {
+    let region = Span { from: Position::Percent(from), to: Position::Percent(to) };
+    Zone { requests: Percent(requests), region }
+}
 
 fn any_address() -> impl Strategy<Value = Address> {
     prop_oneof![
@@ -14,6 +19,7 @@ fn any_address() -> impl Strategy<Value = Address> {
         Just(Address::Permutation),
         (1u64..40).prop_map(|units| Address::Strided { stride: Bytes(units * 4096) }),
         (0.0..100.0).prop_map(|random| Address::Mixed { random: Percent(random) }),
+        (0.0..100.0).prop_map(|random| Address::Runs { random: Percent(random) }),
         (0.01..4.0).prop_map(|theta| Address::Zipf { theta }),
         (50.0..99.9).prop_map(|skew| Address::Pareto { skew: Percent(skew) }),
         (0.0..=100.0, 1.0..=100.0, 1u32..5).prop_map(|(requests, space, spots)| Address::HotSpots {
@@ -21,6 +27,10 @@ fn any_address() -> impl Strategy<Value = Address> {
             space: Percent(space),
             spots
         }),
+        (0.0..=100.0, 1.0..99.0).prop_map(|(requests, percent)| Address::Zones {
+            zones: vec![zone(requests, 0.0, percent), zone(100.0 - requests, percent, 100.0)]
+        }),
+        (0.0..=100.0).prop_map(|deviation| Address::Normal { deviation: Percent(deviation) }),
     ]
 }
 
@@ -39,14 +49,14 @@ proptest! {
     ) {
         let sizes: Vec<(u64, f64)> = size_units.iter().map(|u| (u * 4096, 100.0 / size_units.len() as f64)).collect();
         let align_bytes = if small_align { 512 } else { 4096 };
-        let stream = stream(address, &sizes, Some(align_bytes));
+        let stream = stream(address.clone(), &sizes, Some(align_bytes));
         match lanes(&stream, region(start_bytes, length_bytes), seed, lane_count) {
             Err(message) => {
                 prop_assert!(!message.contains('\n'));
                 // Refusals other than for space are for patterns that need one size, or whole strides.
                 let max_bytes = stream.request.max_bytes();
                 let roomy = length_bytes >= 5 * lane_count as u64 * max_bytes + align_bytes;
-                let choosy = matches!(address, Address::Permutation | Address::HotSpots { .. });
+                let choosy = matches!(address, Address::Permutation | Address::HotSpots { .. } | Address::Zones { .. });
                 prop_assert!(!roomy || choosy, "refused: {message}");
             }
             Ok(mut patterns) => {
@@ -82,7 +92,7 @@ proptest! {
             2 => Address::Permutation,
             _ => Address::Strided { stride: Bytes(stride_blocks * 8192) },
         };
-        let stream = stream(address, &[(8192, 100.0)], None);
+        let stream = stream(address.clone(), &[(8192, 100.0)], None);
         // A tail of less than a block belongs to no pass.
         let region = region(start_block * 8192, blocks * 8192 + 5000);
         let mut patterns = lanes(&stream, region, seed, lane_count).unwrap();

@@ -154,3 +154,41 @@ fn hot_spots_get_their_requests_evenly_spread() {
         (0..400).map(|block| if spot(block) { 0.8 / 80.0 + 0.2 / 400.0 } else { 0.2 / 400.0 }).collect();
     assert_shares(&counts, &shares);
 }
+
+#[test]
+fn each_zone_gets_its_share_and_a_gap_none() {
+    let zone = |requests, from, to| plan::Zone {
+        requests: Percent(requests),
+        region: plan::Span { from: plan::Position::Percent(from), to: plan::Position::Percent(to) },
+    };
+    let zones = vec![zone(90.0, 0.0, 10.0), zone(0.0, 10.0, 20.0), zone(10.0, 20.0, 100.0)];
+    let counts = block_counts(Address::Zones { zones }, 1000, 100_000);
+    let sum = |from: usize, to: usize| counts[from..to].iter().sum::<u64>() as f64 / 1000.0;
+    assert!((sum(0, 100) - 90.0).abs() < 0.5, "{}", sum(0, 100));
+    assert_eq!(sum(100, 200), 0.0);
+    assert!(counts[200..].iter().filter(|n| **n > 0).count() > 700);
+}
+
+#[test]
+fn normal_has_hot_blocks_as_the_mean_of_twelve() {
+    let mut counts = block_counts(Address::Normal { deviation: Percent(0.0) }, 1000, 200_000);
+    counts.sort_unstable_by(|a, b| b.cmp(a));
+    // A normal distribution of deviation 1/12: 68.3 % lie within two twelfths of the ranks.
+    let hottest: u64 = counts[..167].iter().sum();
+    assert!((hottest as f64 / 2000.0 - 68.3).abs() < 1.0, "{hottest}");
+}
+
+#[test]
+fn reads_and_writes_have_sizes_and_alignments_of_their_own() {
+    let mut stream = stream(Address::Random, &[(4096, 100.0)], None);
+    stream.operations = plan::Operations { read: Percent(70.0), write: Percent(30.0), ..stream.operations };
+    let of = |size, of| plan::SizeShare { size: plan::Bytes(size), share: Percent(100.0), of: Some(of) };
+    stream.request = plan::RequestSizes(vec![of(4096, plan::Moves::Read), of(65_536, plan::Moves::Write)]);
+    let mut pattern = one_lane(&stream, region(4096, 64 << 20), 3);
+    for _ in 0..10_000 {
+        let request = pattern.next();
+        let bytes = if request.operation == engine::device::Operation::Read { 4096 } else { 65_536 };
+        assert_eq!(u64::from(request.request_bytes), bytes);
+        assert_eq!(request.offset_bytes % bytes, 0);
+    }
+}

@@ -52,7 +52,7 @@ fn the_depth_within_a_mean_is_found_to_one() {
     assert!(steps(&told).iter().all(|s| s.end_ns - s.start_ns == 1_500 * MS), "settling is not judged");
     let settled = told.intervals(0).iter().filter(|i| i.warmup).count();
     assert_eq!(settled, tried.len() * 5);
-    assert_eq!(told.end(0).reason, "ramp");
+    assert_eq!(told.end(0).reason.name(), "ramp");
 }
 
 #[test]

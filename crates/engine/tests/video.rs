@@ -124,5 +124,5 @@ fn the_search_finds_how_many_players_a_disk_carries() {
         _ => None,
     });
     assert_eq!(found, Some((Some(6.0), Some(7.0))));
-    assert_eq!(run.end(0).reason, "ramp");
+    assert_eq!(run.end(0).reason.name(), "ramp");
 }

@@ -17,12 +17,27 @@ use block::memory::Buffers;
 use block::psync::{Calls, Inline};
 use block::watched::Beacon;
 use engine::device::{Blocked, Devices, Operation, Order, Setup};
+use engine::honours::Honours;
 use plan::SyncMode;
 
 /// `d4294967295/18446744073709551615` and its end.
 const NAME_BYTES: usize = 40;
 /// No file is open.
 const NONE: RawFd = -1;
+
+/// Calls block one after another, on files that the run has just made itself.
+pub const HONOURS: Honours = Honours {
+    device: "a program over files",
+    reap: false,
+    engine: false,
+    page_cache: true,
+    fill: false,
+    data: true,
+    hangs: true,
+    flush: true,
+    trim: false,
+    nop: false,
+};
 
 /// Makes devices over the workplaces of a run.
 pub struct Directories {
@@ -47,6 +62,10 @@ impl Devices for Directories {
         let beacon = Arc::new(Beacon::default());
         self.beacons.lock().unwrap_or_else(PoisonError::into_inner).push(beacon.clone());
         Ok(Inline::new(FileCalls::new(self.roots.clone(), setup.buffer_bytes), self.clock, buffers, beacon))
+    }
+
+    fn honours(&self) -> Honours {
+        HONOURS
     }
 
     fn now_ns(&self) -> u64 {

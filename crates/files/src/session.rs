@@ -9,11 +9,11 @@ use block::clock::Clock;
 use block::guard::GuardError;
 use block::session::{Options, phase_facts};
 use engine::conductor::{self, RunControl};
-use engine::event::{ClockFacts, Event, Start, TargetFacts};
+use engine::event::{ClockFacts, Event, SCHEMA, Start, TargetFacts};
 use engine::streams::{TargetArea, Verifiers, build_lanes_with};
 use plan::Profile;
 
-use crate::device::Directories;
+use crate::device::{Directories, HONOURS};
 use crate::workplace::{self, Workplace, remove_leftovers};
 
 /// A run that may begin. Dropping it takes its directories away.
@@ -37,8 +37,11 @@ pub fn check(profile: &Profile, paths: &[String], options: &Options) -> Result<(
     paths.iter().try_for_each(|path| workplace::check(Path::new(path)))
 }
 
+/// Lanes can be made of it on these areas; and what of the profile has no effect.
+type Planned = (Vec<TargetArea>, Apps, Vec<String>);
+
 /// What can be checked without a look at the targets.
-fn try_plan(profile: &Profile, paths: &[String], options: &Options) -> Result<(Vec<TargetArea>, Apps), GuardError> {
+fn try_plan(profile: &Profile, paths: &[String], options: &Options) -> Result<Planned, GuardError> {
     let wanted = profile.target_count();
     if paths.len() != wanted {
         return Err(refuse(format!(
@@ -49,18 +52,18 @@ fn try_plan(profile: &Profile, paths: &[String], options: &Options) -> Result<(V
     if options.create_bytes.is_some() || !options.overwrite.is_empty() || options.destroys_data {
         return Err(refuse("a program makes a directory of its own; leave --size, --overwrite and consent out".into()));
     }
+    let notes = HONOURS.check(profile, options.nop).map_err(refuse)?;
     let apps = Apps::default();
     let areas: Vec<TargetArea> = paths.iter().map(|path| area(path)).collect();
     for phase in 0..profile.phase.len() {
         build_lanes_with(profile, phase, &areas, &mut Verifiers::new(0), &apps).map_err(refuse)?;
     }
-    Ok((areas, apps))
+    Ok((areas, apps, notes))
 }
 
 /// Checks everything that can be checked, and makes a workplace in each target.
 pub fn prepare(profile: Profile, paths: &[String], options: &Options) -> Result<Session, GuardError> {
-    let (areas, apps) = try_plan(&profile, paths, options)?;
-    let mut notes = Vec::new();
+    let (areas, apps, mut notes) = try_plan(&profile, paths, options)?;
     let mut workplaces = Vec::new();
     for path in paths {
         notes.extend(remove_leftovers(Path::new(path))?.iter().map(|left| left.words()));
@@ -82,7 +85,6 @@ fn area(path: &str) -> TargetArea {
         length_bytes: 0,
         align_bytes: 1,
         writable: true,
-        carries_data: true,
         scratch_dir: std::env::temp_dir(),
         keep_dir: None,
     }
@@ -106,17 +108,19 @@ fn start_facts(
             data_bytes: found.f_bavail.saturating_mul(found.f_frsize),
             align_bytes: 1,
             unwritten: "none".into(),
+            ..TargetFacts::default()
         });
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Ok(Start {
+        schema: SCHEMA,
         start_unix_ns: now.as_nanos() as u64,
         engine: "files".into(),
         engine_reason: "blocking calls, a thread a worker".into(),
         io: "buffered".into(),
         io_reason: "programs work on files through the page cache".into(),
         clock: ClockFacts { source: clock.name().into(), read_cost_ns: clock.read_cost_ns },
-        reap: 1,
+        reap: Some(1),
         features: Vec::new(),
         targets,
         phases: profile.phase.iter().map(phase_facts).collect(),

@@ -123,10 +123,10 @@ fn measure(place: &Place, text: &str, stop: bool) -> Told {
         Event::Start(start) => told.notes = start.notes,
         Event::Interval(interval) => {
             for cell in &interval.cells {
-                let sum = told.totals.entry((interval.phase, cell.operation)).or_default();
+                let sum = told.totals.entry((interval.phase, cell.operation.name())).or_default();
                 *sum = (sum.0 + cell.requests, sum.1 + cell.bytes);
                 // A chain's failure is that of one of its requests.
-                told.errors += if cell.operation.contains("_file") { 0 } else { cell.errors };
+                told.errors += if cell.operation.name().contains("_file") { 0 } else { cell.errors };
             }
             if stop {
                 control.stop();
@@ -245,7 +245,7 @@ fn transactions_end_by_time_and_keep_a_rate() {
                 pace = { loop = 'open', rate = 100 }\n\
                 program = { kind = 'transactions', size = '1KiB', bias_read = 10, bias_create = -1 }\n";
     let told = measure(&place, text, false);
-    assert_eq!(told.ends[1].reason, "duration");
+    assert_eq!(told.ends[1].reason.name(), "duration");
     // A file a due time: 50 of them in half a second.
     let done = told.requests(1, "read_file") + told.ends[1].unsent;
     assert!((49..=50).contains(&done), "{done}");

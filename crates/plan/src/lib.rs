@@ -14,7 +14,7 @@ mod units;
 mod validate;
 
 pub use frames::{Buffer, FRAME_ALIGN_BYTES, Frames, VIDEO_FORMATS, VideoFormat};
-pub use limit::{Limit, LimitFigure, Threshold, TimeKind};
+pub use limit::{Limit, LimitFigure, Threshold, TimeKind, limit_ns};
 pub use overrides::Override;
 pub use profile::*;
 pub use program::{DirectoryChoice, Program, SizeRange, Unit};

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::PlanError;
 use crate::profile::Figure;
-use crate::units::{parse_bytes_per_s, parse_duration_ns};
+use crate::units::{Duration, parse_bytes_per_s, parse_duration_ns};
 
 /// A limit on a whole step of a ramp: a time that must not pass `above`, or a rate that must reach `below`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -96,16 +96,16 @@ impl Limit {
             return Err(format!("takes {key} alone"));
         }
         match (given, self.when) {
-            (Threshold::Number(value), LimitFigure::Iops | LimitFigure::Throughput | LimitFigure::Dropped) => {
-                Ok(*value)
+            (Threshold::Number(value), LimitFigure::Iops | LimitFigure::Dropped) => Ok(*value),
+            (Threshold::Number(value), LimitFigure::Throughput) => {
+                Err(format!("{value} of what? write \"{value}MiB\" (per second)"))
             }
-            // As everywhere, a bare number where a time is asked for means seconds.
-            (Threshold::Number(value), _) => Ok(value * 1e9),
+            (Threshold::Number(value), _) => limit_ns(&value.to_string()).map(|ns| ns as f64),
             (Threshold::Text(text), LimitFigure::Throughput) => parse_bytes_per_s(text),
             (Threshold::Text(text), LimitFigure::Iops | LimitFigure::Dropped) => {
                 text.parse().map_err(|_| format!("{text} is not a number"))
             }
-            (Threshold::Text(text), _) => parse_duration_ns(text).map(|ns| ns as f64),
+            (Threshold::Text(text), _) => limit_ns(text).map(|ns| ns as f64),
         }
     }
 
@@ -118,4 +118,22 @@ impl Limit {
             Ok(value) => Err(PlanError(format!("{at}: ramp.limit: {value} must be above 0"))),
         }
     }
+}
+
+/// A limit on a response time, in ns. Elsewhere a bare number is in seconds; of response times nearly nobody means that.
+pub fn limit_ns(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    if !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.') {
+        return Err(format!("{text} of what? write {text}ms, {text}us or {text}s"));
+    }
+    parse_duration_ns(text)
+}
+
+/// Reads a limit on a response time, which needs a unit.
+pub(crate) fn read_limit<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {
+    let text = match Threshold::deserialize(d)? {
+        Threshold::Number(value) => value.to_string(),
+        Threshold::Text(text) => text,
+    };
+    limit_ns(&text).map(|ns| Duration { ns }).map_err(serde::de::Error::custom)
 }

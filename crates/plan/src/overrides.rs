@@ -1,6 +1,6 @@
 //! Overrides: `key=value` pairs that change a profile before it is validated.
 
-use crate::reading::near;
+use crate::reading::{key_of_fio, near};
 use crate::{PlanError, Profile};
 use std::sync::OnceLock;
 use toml::{Table, Value};
@@ -156,7 +156,8 @@ impl Override {
             )));
         }
         let every: Vec<&str> = every.iter().map(String::as_str).collect();
-        let hint = near(leaf, &every).map(|k| format!("; did you mean `{k}`?")).unwrap_or_default();
+        let meant = || near(leaf, &every).map(|k| format!("; did you mean `{k}`?")).unwrap_or_default();
+        let hint = key_of_fio(leaf).map_or_else(meant, |ours| format!("; fio's `{leaf}` is `{ours}` here"));
         Err(PlanError(format!("--set {}: this profile has no such key{hint}", self.key)))
     }
 }

@@ -35,7 +35,7 @@ pub struct Profile {
     #[serde(default = "one_second")]
     pub interval: Duration,
     /// A request outstanding for longer than this is named while it hangs.
-    #[serde(default = "fifteen_seconds")]
+    #[serde(default = "default_hang_after")]
     pub hang_after: Duration,
     /// End the run at the first failed request instead of counting it.
     #[serde(default)]
@@ -139,6 +139,8 @@ pub struct Phase {
 pub struct Stop {
     /// Figure of the response times of all streams: `mean`, `p50`, `p90`, `p95`, `p99`, `p99.9` or `max`.
     pub when: Figure,
+    /// A time with its unit, such as `"20ms"`.
+    #[serde(deserialize_with = "crate::limit::read_limit")]
     pub above: Duration,
 }
 
@@ -370,6 +372,18 @@ pub struct SizeShare {
     pub size: Bytes,
     #[serde(default = "hundred_percent")]
     pub share: Percent,
+    /// The operation that has this size; all of them unless set. The shares of each operation sum to 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<Moves>,
+}
+
+/// Operations that have a place and a size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Moves {
+    Read,
+    Write,
+    Trim,
 }
 
 impl RequestSizes {
@@ -378,6 +392,14 @@ impl RequestSizes {
     }
     pub fn min_bytes(&self) -> u64 {
         self.0.iter().map(|s| s.size.0).min().unwrap_or(0)
+    }
+    /// Whether each operation has sizes of its own.
+    pub fn by_operation(&self) -> bool {
+        self.0.iter().any(|s| s.of.is_some())
+    }
+    /// The smallest size that the operation of this item can have; offsets are multiples of it unless `align` is set.
+    pub fn least_bytes_beside(&self, item: &SizeShare) -> u64 {
+        self.0.iter().filter(|s| s.of == item.of).map(|s| s.size.0).min().unwrap_or(0)
     }
 }
 
@@ -391,7 +413,7 @@ impl<'de> Deserialize<'de> for RequestSizes {
             }
             fn visit_str<E: de::Error>(self, v: &str) -> Result<RequestSizes, E> {
                 let size = crate::parse_bytes(v).map(Bytes).map_err(E::custom)?;
-                Ok(RequestSizes(vec![SizeShare { size, share: Percent(100.0) }]))
+                Ok(RequestSizes(vec![SizeShare { size, share: Percent(100.0), of: None }]))
             }
             fn visit_i64<E: de::Error>(self, v: i64) -> Result<RequestSizes, E> {
                 self.visit_str(&v.to_string())
@@ -412,7 +434,7 @@ impl<'de> Deserialize<'de> for RequestSizes {
 }
 
 /// The order in which a stream touches its region. Written as a word, or as a table with `kind` and parameters.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Address {
     /// One cursor for all lanes of the stream; with `apart`, each lane has its own part of the region.
@@ -425,6 +447,9 @@ pub enum Address {
     Strided { stride: Bytes },
     /// `random` per cent of requests uniform, the others continue a sequential cursor.
     Mixed { random: Percent },
+    /// Each lane goes on behind its last request, but that `random` per cent of requests go to a uniform place, where
+    /// the next run begins: as fio, diskspd and Iometer mix.
+    Runs { random: Percent },
     /// P(rank k) ∝ k^-theta over blocks in scattered order.
     Zipf { theta: f64 },
     /// Self-similar (Gray 1994): a share `1 - skew` of blocks gets `skew` of the requests, again within that part.
@@ -432,6 +457,20 @@ pub enum Address {
     /// `requests` per cent fall into `spots` equal spots that together cover `space` per cent of the region; the rest
     /// is uniform over the whole region.
     HotSpots { requests: Percent, space: Percent, spots: u32 },
+    /// Each zone, a part of the stream's region, gets its share of the requests; uniform within a zone.
+    Zones { zones: Vec<Zone> },
+    /// fio's `normal`: ranks are means of twelve uniform numbers, spread over `deviation` per cent of the blocks more,
+    /// and stand for blocks in scattered order.
+    Normal { deviation: Percent },
+}
+
+/// A part of a stream's region, and the share of requests that fall into it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Zone {
+    pub requests: Percent,
+    /// Within the stream's region, such as `"0..5%"` or `"0..20GiB"`.
+    pub region: Span,
 }
 
 impl Default for Address {
@@ -455,6 +494,9 @@ enum AddressTable {
     Mixed {
         random: Percent,
     },
+    Runs {
+        random: Percent,
+    },
     Zipf {
         #[serde(default = "zipf_theta")]
         theta: f64,
@@ -471,6 +513,13 @@ enum AddressTable {
         #[serde(default = "one_u32")]
         spots: u32,
     },
+    Zones {
+        zones: Vec<Zone>,
+    },
+    Normal {
+        #[serde(default)]
+        deviation: Percent,
+    },
 }
 
 impl From<AddressTable> for Address {
@@ -481,9 +530,12 @@ impl From<AddressTable> for Address {
             AddressTable::Permutation {} => Address::Permutation,
             AddressTable::Strided { stride } => Address::Strided { stride },
             AddressTable::Mixed { random } => Address::Mixed { random },
+            AddressTable::Runs { random } => Address::Runs { random },
             AddressTable::Zipf { theta } => Address::Zipf { theta },
             AddressTable::Pareto { skew } => Address::Pareto { skew },
             AddressTable::HotSpots { requests, space, spots } => Address::HotSpots { requests, space, spots },
+            AddressTable::Zones { zones } => Address::Zones { zones },
+            AddressTable::Normal { deviation } => Address::Normal { deviation },
         }
     }
 }
@@ -619,7 +671,7 @@ fn ten_seconds() -> Duration {
     Duration { ns: 10_000_000_000 }
 }
 /// SQLIOSim warns after 15 s; so does the watchdog.
-fn fifteen_seconds() -> Duration {
+pub fn default_hang_after() -> Duration {
     Duration { ns: 15_000_000_000 }
 }
 fn zipf_theta() -> f64 {

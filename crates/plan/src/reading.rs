@@ -3,7 +3,7 @@
 //! Refusal: it reads nothing and allows nothing; what a value may be is for its type to say.
 
 /// As many keys or values fit into a line that is still read.
-const LISTED: usize = 10;
+const LISTED: usize = 12;
 
 /// The words of a fault about a key that its type does not have, where nothing better can be said.
 pub const NO_SUCH_KEY: &str = "no such key";
@@ -82,7 +82,11 @@ fn fault_of(message: &str) -> Fault {
         Some((name, known))
     };
     if let Some((key, known)) = named("unknown field") {
-        return fault(key, "", format!("{NO_SUCH_KEY}{}", after(&hint(key, &known))));
+        let words = match key_of_fio(key) {
+            Some(ours) => format!("fio's `{key}` is `{ours}` here"),
+            None => hint(key, &known),
+        };
+        return fault(key, "", format!("{NO_SUCH_KEY}{}", after(&words)));
     }
     if let Some((given, known)) = named("unknown variant") {
         let words = match (near(given, &known), known.len() <= LISTED) {
@@ -145,6 +149,49 @@ fn any_of(known: &[&str]) -> String {
 
 fn there_are(known: &[&str]) -> String {
     format!("there {} {}", if known.len() == 1 { "is" } else { "are" }, any_of(known).replace(" or ", " and "))
+}
+
+/// Keys of fio, and what says the same here.
+const KEYS_OF_FIO: [(&str, &str); 34] = [
+    ("blockalign", "align"),
+    ("blocksize", "request"),
+    ("bs", "request"),
+    ("bsrange", "request"),
+    ("bssplit", "request"),
+    ("buffer_compress_percentage", "data.compressible"),
+    ("buffered", "io"),
+    ("dedupe_percentage", "data.duplicate"),
+    ("direct", "io"),
+    ("fdatasync", "flush_every"),
+    ("fsync", "flush_every"),
+    ("invalidate", "cache"),
+    ("io_size", "bytes"),
+    ("iodepth", "depth"),
+    ("ioengine", "engine"),
+    ("iodepth_batch_complete", "reap"),
+    ("latency_target", "stop"),
+    ("loops", "passes"),
+    ("number_ios", "requests"),
+    ("numjobs", "workers"),
+    ("offset", "region"),
+    ("ramp_time", "warmup"),
+    ("random_distribution", "address"),
+    ("randseed", "seed"),
+    ("rate_iops", "pace.rate"),
+    ("rate_process", "pace.arrivals"),
+    ("readwrite", "operations"),
+    ("runtime", "duration"),
+    ("rw", "operations"),
+    ("rwmixread", "operations.read"),
+    ("rwmixwrite", "operations.write"),
+    ("size", "region"),
+    ("steadystate", "steady"),
+    ("thinktime", "think"),
+];
+
+/// The key that says here what a key of fio says there.
+pub fn key_of_fio(word: &str) -> Option<&'static str> {
+    KEYS_OF_FIO.iter().find(|(theirs, _)| *theirs == word).map(|(_, ours)| *ours)
 }
 
 /// What was perhaps meant, or all that there is where that is little; empty where neither helps.

@@ -98,6 +98,9 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
 /// Parses a throughput such as `118.65MiB/s`, with or without its `/s`; parts of a byte are no fault of it.
 pub fn parse_bytes_per_s(text: &str) -> Result<f64, String> {
     let size = text.trim();
+    if !size.is_empty() && size.chars().all(|c| c.is_ascii_digit() || c == '.') {
+        return Err(format!("{size} of what? write {size}MiB/s, {size}KiB/s or {size}B/s"));
+    }
     let read = read_size(size.strip_suffix("/s").unwrap_or(size), "a throughput; write for example 118.65MiB/s");
     read.map(|(scaled, scale)| scaled as f64 / scale as f64)
 }

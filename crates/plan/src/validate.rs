@@ -10,6 +10,8 @@ pub const MAX_WORKERS: u32 = 1024;
 /// A hundred times a stream's own rate: beyond that it is another load.
 const MAX_LOAD_PERCENT: f64 = 10_000.0;
 pub const MAX_REQUEST_BYTES: u64 = 1 << 30;
+/// As many as fio takes.
+const MAX_ZONES: usize = 256;
 /// Requests are multiples of a sector.
 const SECTOR_BYTES: u64 = 512;
 
@@ -344,10 +346,7 @@ impl Stream {
         if self.request.0.is_empty() {
             return refuse(format!("{at}: request names no size; write for example request = \"8KiB\""));
         }
-        let shares: f64 = self.request.0.iter().map(|s| s.share.0).sum();
-        if (shares - 100.0).abs() > 1e-6 {
-            return refuse(format!("{at}: request shares sum to {shares} %, must be 100"));
-        }
+        self.validate_shares(at)?;
         for item in &self.request.0 {
             let size = item.size.0;
             if size == 0 || !size.is_multiple_of(SECTOR_BYTES) {
@@ -380,6 +379,41 @@ impl Stream {
         self.validate_chain(at)?;
         self.validate_frames(at)?;
         self.validate_address(at)
+    }
+
+    /// The shares of all requests, or of each operation, are whole.
+    fn validate_shares(&self, at: &str) -> Check {
+        let sum = |of: Option<Moves>| -> f64 {
+            self.request.0.iter().filter(|s| of.is_none() || s.of == of).map(|s| s.share.0).sum()
+        };
+        let unlike = |shares: f64| (shares - 100.0).abs() > 1e-6;
+        if !self.request.by_operation() {
+            let shares = sum(None);
+            return if unlike(shares) {
+                refuse(format!("{at}: request shares sum to {shares} %, must be 100"))
+            } else {
+                Ok(())
+            };
+        }
+        if self.request.0.iter().any(|s| s.of.is_none()) {
+            return refuse(format!("{at}: request: some sizes have `of` and some do not; give it to all or none"));
+        }
+        if !self.chain.is_empty() || self.frames.is_some() {
+            return refuse(format!("{at}: request: `of` goes with operations, not with chain or frames"));
+        }
+        let ops = &self.operations;
+        let named =
+            [("read", Moves::Read, ops.read), ("write", Moves::Write, ops.write), ("trim", Moves::Trim, ops.trim)];
+        for (name, moves, share) in named {
+            let shares = sum(Some(moves));
+            if shares > 0.0 && share.0 == 0.0 {
+                return refuse(format!("{at}: request has sizes of a {name}, and operations has none"));
+            }
+            if share.0 > 0.0 && unlike(shares) {
+                return refuse(format!("{at}: request shares of {name} sum to {shares} %, must be 100"));
+            }
+        }
+        Ok(())
     }
 
     /// A program decides itself what it does where.
@@ -440,26 +474,38 @@ impl Stream {
         let one_size =
             self.request.min_bytes() == self.request.max_bytes() && self.align_bytes() == self.request.min_bytes();
         let misaligned = self.request.0.iter().find(|s| s.size.0 % self.align_bytes() != 0);
-        match self.address {
+        match &self.address {
             Address::Permutation if !one_size => {
                 refuse(format!("{at}: a permutation needs one request size and no other align"))
             }
             Address::Strided { stride } if stride.0 == 0 || stride.0 % self.align_bytes() != 0 => {
                 refuse(format!("{at}: stride {} is not a multiple of align {}", stride.0, self.align_bytes()))
             }
-            Address::Sequential { .. } | Address::Mixed { .. } if misaligned.is_some() => refuse(format!(
-                "{at}: request size {} is not a multiple of align {}, as a sequential cursor needs",
-                misaligned.map_or(0, |s| s.size.0),
-                self.align_bytes()
-            )),
-            Address::Zipf { theta } if !(theta > 0.0 && theta <= 10.0) => {
+            Address::Sequential { .. } | Address::Mixed { .. } | Address::Runs { .. } if misaligned.is_some() => {
+                refuse(format!(
+                    "{at}: request size {} is not a multiple of align {}, as a sequential cursor needs",
+                    misaligned.map_or(0, |s| s.size.0),
+                    self.align_bytes()
+                ))
+            }
+            Address::Zipf { theta } if !(*theta > 0.0 && *theta <= 10.0) => {
                 refuse(format!("{at}: zipf theta {theta} is not between 0 and 10"))
             }
             Address::Pareto { skew } if !(50.0..100.0).contains(&skew.0) => {
                 refuse(format!("{at}: pareto skew {} is not between 50 and 100 (exclusive)", skew.0))
             }
-            Address::HotSpots { space, spots, .. } if spots == 0 || space.0 <= 0.0 => {
+            Address::HotSpots { space, spots, .. } if *spots == 0 || space.0 <= 0.0 => {
                 refuse(format!("{at}: hot_spots needs spots of at least 1 and space above 0"))
+            }
+            Address::Zones { zones } => {
+                let sum: f64 = zones.iter().map(|z| z.requests.0).sum();
+                if zones.len() > MAX_ZONES {
+                    return refuse(format!("{at}: zones: {} zones, at most {MAX_ZONES}", zones.len()));
+                }
+                if (sum - 100.0).abs() > 1e-6 {
+                    return refuse(format!("{at}: zones: requests sum to {sum} %, must be 100"));
+                }
+                Ok(())
             }
             _ => Ok(()),
         }

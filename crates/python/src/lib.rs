@@ -3,6 +3,7 @@
 //! Refusal: no logic; and the interpreter lock is never held while anything is measured.
 
 mod bricks;
+mod draw;
 mod histogram;
 mod places;
 mod replay;
@@ -70,6 +71,12 @@ fn parse_duration_ns(text: &str) -> PyResult<u64> {
     plan::parse_duration_ns(text).map_err(PyValueError::new_err)
 }
 
+/// A limit on a response time in ns; one without a unit is refused.
+#[pyfunction]
+fn parse_limit_ns(text: &str) -> PyResult<u64> {
+    plan::limit_ns(text).map_err(PyValueError::new_err)
+}
+
 /// Size of a block device that may be taken for an array: nothing uses it, and it carries no known signature unless
 /// `destroys_data`. Nothing is written.
 #[pyfunction]
@@ -92,8 +99,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(parse_bytes_per_s, module)?)?;
     module.add_function(wrap_pyfunction!(format_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(parse_duration_ns, module)?)?;
+    module.add_function(wrap_pyfunction!(parse_limit_ns, module)?)?;
     module.add_function(wrap_pyfunction!(check_idle, module)?)?;
     bricks::register(module)?;
+    draw::register(module)?;
     histogram::register(module)?;
     places::register(module)?;
     crate::replay::register(module)?;

@@ -4,6 +4,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use ::run::{Options, Refusal};
 use engine::conductor::RunControl;
 use engine::control::State;
 use engine::event::{Event, RunOutcome};
@@ -19,7 +20,8 @@ const GATHER: Duration = Duration::from_millis(1);
 #[pyo3(signature = (plan_json, targets, options_json = "{}"))]
 fn start(py: Python<'_>, plan_json: &str, targets: Vec<String>, options_json: &str) -> PyResult<Run> {
     let profile = Profile::from_json(plan_json).map_err(|e| PyValueError::new_err(e.to_string()))?;
-    let session = prepare(py, profile, &targets, options_json)?;
+    let options = Options::from_json(options_json, &targets).map_err(refused)?;
+    let session = py.detach(|| ::run::prepare(profile, &targets, &options)).map_err(refused)?;
     let control = Arc::new(RunControl::default());
     let (send, receive) = channel();
     let theirs = control.clone();
@@ -53,52 +55,14 @@ fn start(py: Python<'_>, plan_json: &str, targets: Vec<String>, options_json: &s
 #[pyo3(signature = (plan_json, targets, options_json = "{}"))]
 fn check(py: Python<'_>, plan_json: &str, targets: Vec<String>, options_json: &str) -> PyResult<()> {
     let profile = Profile::from_json(plan_json).map_err(|e| PyValueError::new_err(e.to_string()))?;
-    if targets.iter().any(|t| sim::session::is_modelled(t)) {
-        return prepare(py, profile, &targets, options_json).map(|_| ());
-    }
-    let bad = |e: serde_json::Error| PyValueError::new_err(format!("options: {e}"));
-    let options: block::session::Options = serde_json::from_str(options_json).map_err(bad)?;
-    let checked = py.detach(|| match profile.has_programs() {
-        true => files::session::check(&profile, &targets, &options),
-        false => block::session::check(&profile, &targets, &options),
-    });
-    checked.map_err(|e| PyValueError::new_err(e.message))
+    let options = Options::from_json(options_json, &targets).map_err(refused)?;
+    py.detach(|| ::run::check(profile, &targets, &options)).map_err(refused)
 }
 
-/// A run on real storage, in directories, or on modelled bricks: they never mix, because their clocks don't.
-enum Session {
-    Real(Box<block::session::Session>),
-    Modelled(Box<sim::session::Session>),
-    /// Programs, whose targets are directories.
-    Files(Box<files::session::Session>),
-}
-
-impl Session {
-    fn run(self, control: &RunControl, emit: &mut dyn FnMut(Event)) {
-        match self {
-            Session::Real(session) => session.run(control, emit),
-            Session::Modelled(session) => session.run(control, emit),
-            Session::Files(session) => session.run(control, emit),
-        }
-    }
-}
-
-fn prepare(py: Python<'_>, profile: Profile, targets: &[String], options_json: &str) -> PyResult<Session> {
-    let bad = |e: serde_json::Error| PyValueError::new_err(format!("options: {e}"));
-    if targets.iter().any(|t| sim::session::is_modelled(t)) {
-        let options: sim::session::Options = serde_json::from_str(options_json).map_err(bad)?;
-        let session = py.detach(|| sim::session::prepare(profile, targets, &options)).map_err(PyValueError::new_err)?;
-        return Ok(Session::Modelled(Box::new(session)));
-    }
-    let options: block::session::Options = serde_json::from_str(options_json).map_err(bad)?;
-    let prepared = py.detach(|| match profile.has_programs() {
-        true => files::session::prepare(profile, targets, &options).map(|s| Session::Files(Box::new(s))),
-        false => block::session::prepare(profile, targets, &options).map(|s| Session::Real(Box::new(s))),
-    });
-    match prepared {
-        Ok(session) => Ok(session),
-        Err(e) if e.bad_input => Err(PyValueError::new_err(e.message)),
-        Err(e) => Err(PyRuntimeError::new_err(e.message)),
+fn refused(refusal: Refusal) -> PyErr {
+    match refusal.bad_input {
+        true => PyValueError::new_err(refusal.message),
+        false => PyRuntimeError::new_err(refusal.message),
     }
 }
 

@@ -1,6 +1,9 @@
-//! Duty: what happened. Histograms of every request's times, counts, bytes and errors, by stream, operation and interval.
+//! Duty: what happened. Histograms of every request's times, counts, bytes and errors, by stream, operation and interval;
+//! and the events that report them.
 //!
 //! Refusal: it averages no percentile and drops no sample; it knows neither devices nor files, and prints nothing.
+
+pub mod event;
 
 mod cell;
 mod histogram;

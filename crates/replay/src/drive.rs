@@ -11,8 +11,9 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use crate::clock::{Timer, now_ns, process_cpu, thread_cpu};
+use crate::counts::Document;
 use crate::database::{Database, Failure};
-use crate::event::{Cpu, Event, Interval, Measure, PhaseEnd, ReplayEnd};
+use crate::event::{Bound, Cpu, Event, Measure, PhaseEnd, PhaseReason, ReplayDriver, ReplayEnd, RunOutcome, interval};
 use crate::feed::{Feed, probe};
 use crate::mapping::Mapping;
 use crate::postgres::{Dsn, Postgres, ServerFacts};
@@ -157,12 +158,12 @@ impl Driver {
                 Ok(thread) => thread,
                 Err(error) => {
                     let message = format!("no thread could be started: {error}");
-                    return emit(Event::End { end_ns: 0, outcome: "failed", message });
+                    return emit(Event::End { end_ns: 0, outcome: RunOutcome::Failed, message });
                 }
             };
             while let Ok(told) = receive.recv() {
                 match told {
-                    Told::Interval(closed) => emit(Event::Interval(Box::new(Interval::new(&closed)))),
+                    Told::Interval(closed) => emit(Event::Interval(Box::new(interval(&closed)))),
                     Told::Event(event) => {
                         let is_end = matches!(event, Event::End { .. });
                         emit(event);
@@ -174,7 +175,7 @@ impl Driver {
             }
             if conducting.join().is_err() {
                 let message = "the driver stopped unexpectedly; please report this".into();
-                emit(Event::End { end_ns: 0, outcome: "failed", message });
+                emit(Event::End { end_ns: 0, outcome: RunOutcome::Failed, message });
             }
         });
     }
@@ -229,7 +230,7 @@ async fn conduct(
 ) {
     let timer = Timer::new();
     let Ok(timer) = timer else {
-        return shared.tell_end(0, "failed", "no timer could be made; too many files are open".into());
+        return shared.tell_end(0, RunOutcome::Failed, "no timer could be made; too many files are open".into());
     };
     let _ = timer.until(start_ns).await;
     let (cpu, thread) = (process_cpu(), thread_cpu());
@@ -266,8 +267,8 @@ async fn look_after(
     dispatcher: &tokio::task::JoinHandle<()>,
     start_ns: u64,
     control: &Control,
-) -> (&'static str, &'static str, String) {
-    let mut ending: Option<(&'static str, &'static str, String)> = None;
+) -> (PhaseReason, RunOutcome, String) {
+    let mut ending: Option<(PhaseReason, RunOutcome, String)> = None;
     let until_ns = spec.duration_ns.map_or(u64::MAX, |d| start_ns.saturating_add(d));
     loop {
         let now = now_ns();
@@ -277,9 +278,9 @@ async fn look_after(
         let now = now_ns();
         shared.tally().tick(now);
         match control.state() {
-            ABANDON => return ("interrupted", "interrupted", String::new()),
-            DRAIN => drop(ending.get_or_insert(("interrupted", "interrupted", String::new()))),
-            _ if now >= until_ns => drop(ending.get_or_insert(("duration", "done", String::new()))),
+            ABANDON => return (PhaseReason::Interrupted, RunOutcome::Interrupted, String::new()),
+            DRAIN => _ = ending.get_or_insert((PhaseReason::Interrupted, RunOutcome::Interrupted, String::new())),
+            _ if now >= until_ns => _ = ending.get_or_insert((PhaseReason::Duration, RunOutcome::Done, String::new())),
             _ => {}
         }
         let is_dead = shared.dead_for_ns(now) > spec.patience_ns;
@@ -289,7 +290,7 @@ async fn look_after(
                 "no database could be reached for {seconds} s ({}); what was measured before is kept",
                 shared.last_failure()
             );
-            return ("lost", "failed", message);
+            return (PhaseReason::Lost, RunOutcome::Failed, message);
         }
         if ending.is_some() && !dispatcher.is_finished() {
             dispatcher.abort();
@@ -306,17 +307,22 @@ async fn look_after(
             shared.tally().issuing_ended = true;
         }
         if all_issued && shared.tally().in_flight_all == 0 {
-            let at_end =
-                shared.take_log_trouble().map_or(("end of log", "done", String::new()), |why| ("lost", "failed", why));
+            let done = (PhaseReason::EndOfLog, RunOutcome::Done, String::new());
+            let at_end = shared.take_log_trouble().map_or(done, |why| (PhaseReason::Lost, RunOutcome::Failed, why));
             return ending.unwrap_or(at_end);
         }
     }
 }
 
+/// A document in the form in which an event holds it.
+fn as_map(document: &Document) -> Option<serde_json::Map<String, serde_json::Value>> {
+    serde_json::to_value(document).ok()?.as_object().cloned()
+}
+
 struct End<'e> {
     spec: &'e Spec,
-    reason: &'static str,
-    outcome: &'static str,
+    reason: PhaseReason,
+    outcome: RunOutcome,
     message: String,
     abandoned: bool,
     start_ns: u64,
@@ -332,22 +338,22 @@ impl End<'_> {
         let last_ns = if self.abandoned || tally.in_flight_all > 0 { now } else { tally.last_end_ns };
         let duration_end = self.spec.duration_ns.map_or(u64::MAX, |d| self.start_ns.saturating_add(d));
         // A run that ended by time has lasted that long even when its last call came back before.
-        let end_ns = if self.reason == "duration" { last_ns.max(duration_end).min(now) } else { last_ns };
+        let end_ns = if self.reason == PhaseReason::Duration { last_ns.max(duration_end).min(now) } else { last_ns };
         tally.finish(end_ns);
         let length_ns = end_ns.saturating_sub(self.start_ns).max(1);
         let cpu_busy_share = ((thread.user_ns + thread.system_ns) as f64 / length_ns as f64).min(1.0);
         let starved_share = (shared.starved_ns() as f64 / length_ns as f64).min(1.0);
         let judged = length_ns >= BOUND_JUDGED_NS;
         let bound = match () {
-            () if !judged => "",
-            () if cpu_busy_share > BOUND_CPU_SHARE => "cpu",
-            () if starved_share > BOUND_STARVED_SHARE => "own",
-            () => "",
+            () if !judged => Bound::No,
+            () if cpu_busy_share > BOUND_CPU_SHARE => Bound::Cpu,
+            () if starved_share > BOUND_STARVED_SHARE => Bound::Own,
+            () => Bound::No,
         };
         let lag = (!tally.driver_lag.is_empty()).then(|| Measure::of(&tally.driver_lag));
         let unsent_by_brick = shared.unsent();
         let diverged_pages = shared.diverged_pages(&tally.sums.diverged_by_stream);
-        let replay = ReplayEnd {
+        let driver = ReplayDriver {
             driver: self.spec.driver,
             calls: tally.sums.calls,
             errors: tally.sums.errors,
@@ -367,7 +373,7 @@ impl End<'_> {
             cpu_busy_share,
             slowest_calls: tally.sums.slowest.clone(),
             diverged_pages,
-            logs: shared.take_document().map(Box::new),
+            logs: shared.take_document().as_ref().and_then(as_map),
         };
         let end = PhaseEnd {
             phase: 0,
@@ -380,12 +386,14 @@ impl End<'_> {
             slowest: Vec::new(),
             verified: None,
             cpu: Cpu { user_ns: cpu.user_ns, system_ns: cpu.system_ns },
-            generator_bound: !bound.is_empty(),
+            generator_bound: bound != Bound::No,
             generator_bound_reason: bound,
             loops: 1,
             features: Vec::new(),
             loop_busy_share: (thread.user_ns as f64 / length_ns as f64).min(1.0),
-            replay,
+            depth: None,
+            frames: Vec::new(),
+            replay: Some(Box::new(ReplayEnd { drivers: vec![driver], by_stream: Vec::new() })),
         };
         drop(tally);
         shared.tell(Event::PhaseEnd(Box::new(end)));

@@ -9,7 +9,7 @@ use record::Histogram;
 use crate::absence::Absence;
 use crate::clock::{CpuTime, process_cpu, thread_cpu};
 use crate::database::{Answer, Failure};
-use crate::event::{Event, SlowCall};
+use crate::event::{Counted, Event, SlowCall};
 use crate::mapping::Call;
 
 /// Where nothing limits a run's time, intervals double in length after so many: 3,600 of them then last 8 days.
@@ -213,10 +213,10 @@ impl Tally {
                 at_ns: now_ns.saturating_sub(self.start_ns),
                 phase: 0,
                 stream,
-                operation: "call",
+                operation: Counted::Call,
                 offset_bytes: 0,
                 request_bytes: 0,
-                kind: "sqlstate",
+                kind: "sqlstate".into(),
                 errno: None,
                 text: format!("{}: {}", failure.sqlstate, failure.text),
             };

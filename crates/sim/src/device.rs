@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::device::{Completion, Device, Devices, Operation, Order, Setup, Until};
+use engine::honours::Honours;
 use plan::SyncMode;
 
 use crate::NEVER;
@@ -20,6 +21,20 @@ pub struct Bricks {
 
 /// Changes of condition that nobody has told yet, with the number of their brick.
 pub type Changes = Arc<Mutex<Vec<(usize, Change)>>>;
+
+/// Each completion is reaped at the instant at which it ends, nothing waits in real time, and no data exist.
+pub const HONOURS: Honours = Honours {
+    device: "a modelled brick",
+    reap: false,
+    engine: false,
+    page_cache: false,
+    fill: false,
+    data: false,
+    hangs: false,
+    flush: true,
+    trim: true,
+    nop: false,
+};
 
 /// What a request to data that are gone fails with: EIO.
 const EIO: i32 = 5;
@@ -58,6 +73,10 @@ impl Devices for Bricks {
             changes: self.changes.clone(),
             systems,
         })
+    }
+
+    fn honours(&self) -> Honours {
+        HONOURS
     }
 
     fn now_ns(&self) -> u64 {

@@ -6,7 +6,7 @@
 //! not printed, is reads, because the figures fall with the request size as reads alone would; oblLOAD's partition are the first 8 GiB, its hot spots a fifth of them in 4 places.
 
 use engine::conductor::RunControl;
-use engine::event::{Event, RunOutcome};
+use engine::event::{Event, RunOutcome, Timed};
 use plan::Profile;
 use serde::Serialize;
 
@@ -257,7 +257,7 @@ pub fn simulate(cell: &Cell, bricks: &Texts) -> Result<f64, String> {
             requests += count;
             bytes += i.cells.iter().map(|c| c.bytes).sum::<u64>();
             measured_ns += i.end_ns - i.start_ns;
-            let mean_ns = i.cells.first().map_or(0.0, |c| c.measures["response"].mean_ns);
+            let mean_ns = i.cells.first().map_or(0.0, |c| c.measures[&Timed::Response].mean_ns);
             if mean_ns <= 1e8 {
                 within = within.max(count as f64 * 1e9 / (i.end_ns - i.start_ns) as f64);
             }

@@ -3,18 +3,18 @@
 use std::sync::{Arc, PoisonError};
 
 use engine::conductor::{self, RunControl};
-use engine::event::{ClockFacts, Event, PhaseFacts, Start, StreamFacts, TargetFacts};
+use engine::event::{ClockFacts, Event, PhaseFacts, SCHEMA, Start, StreamFacts, TargetFacts};
 use engine::streams::{TargetArea, Verifiers, build_lanes};
-use plan::{CacheState, IoMode, Profile};
+use plan::Profile;
 use serde::Deserialize;
 
 use crate::SECTOR_BYTES;
 use crate::brick::{Condition, Texts, resolve};
-use crate::device::Bricks;
+use crate::device::{Bricks, HONOURS};
 use crate::system::{Change, Progress, System};
 
 /// What the user wishes, beside the profile.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Options {
     /// Texts of brick files by `drives/NAME`, `controllers/NAME` and `arrays/NAME`.
@@ -48,6 +48,7 @@ pub fn prepare(profile: Profile, targets: &[String], options: &Options) -> Resul
             targets.len()
         ));
     }
+    let notes = HONOURS.check(&profile, false)?;
     let mut systems = Vec::new();
     let mut areas = Vec::new();
     let mut facts = Vec::new();
@@ -57,9 +58,6 @@ pub fn prepare(profile: Profile, targets: &[String], options: &Options) -> Resul
             format!("{target}: real and modelled targets have different clocks; name modelled bricks (sim:NAME) only")
         })?;
         let mut brick = resolve(spoken, &options.bricks, &condition_of(options))?;
-        if let Some(cached) = cached_reads(&profile) {
-            return Err(format!("sim:{}: {cached}", brick.name));
-        }
         brick.name = spoken.to_string();
         brick.seeded(profile.seed);
         let system = System::new(&brick)?;
@@ -74,6 +72,7 @@ pub fn prepare(profile: Profile, targets: &[String], options: &Options) -> Resul
             data_bytes: length_bytes,
             align_bytes: SECTOR_BYTES as u32,
             unwritten: "none".into(),
+            ..TargetFacts::default()
         });
         features.push(format!("condition={}", word(brick.condition)));
         systems.push(system);
@@ -81,7 +80,7 @@ pub fn prepare(profile: Profile, targets: &[String], options: &Options) -> Resul
     for phase in 0..profile.phase.len() {
         build_lanes(&profile, phase, &areas, &mut Verifiers::new(0))?;
     }
-    let start = start_facts(&profile, options.start_unix_ns, facts, features);
+    let start = Start { notes, ..start_facts(&profile, options.start_unix_ns, facts, features) };
     Ok(Session { profile, areas, bricks: Arc::new(Bricks::new(systems)), start })
 }
 
@@ -101,12 +100,6 @@ fn word(condition: Condition) -> &'static str {
     }
 }
 
-/// A model has no page cache in front of it.
-fn cached_reads(profile: &Profile) -> Option<&'static str> {
-    let buffered = profile.io == IoMode::Buffered || profile.cache == CacheState::AsIs;
-    buffered.then_some("a model has no page cache; take io = \"buffered\" and cache = \"as_is\" away")
-}
-
 fn area(path: &str, length_bytes: u64) -> TargetArea {
     TargetArea {
         path: path.to_string(),
@@ -114,7 +107,6 @@ fn area(path: &str, length_bytes: u64) -> TargetArea {
         length_bytes,
         align_bytes: SECTOR_BYTES,
         writable: true,
-        carries_data: false,
         scratch_dir: std::path::PathBuf::new(),
         keep_dir: None,
     }
@@ -131,13 +123,14 @@ fn start_facts(profile: &Profile, start_unix_ns: u64, targets: Vec<TargetFacts>,
     let phase_facts =
         |p: &plan::Phase| PhaseFacts { name: p.name.clone(), streams: p.stream.iter().map(stream_facts).collect() };
     Start {
+        schema: SCHEMA,
         start_unix_ns,
         engine: "sim".into(),
         engine_reason: "the target is modelled".into(),
         io: "direct".into(),
         io_reason: String::new(),
         clock: ClockFacts { source: "virtual".into(), read_cost_ns: 0.0 },
-        reap: profile.reap,
+        reap: Some(profile.reap),
         features,
         targets,
         phases: profile.phase.iter().map(phase_facts).collect(),
@@ -147,7 +140,7 @@ fn start_facts(profile: &Profile, start_unix_ns: u64, targets: Vec<TargetFacts>,
 
 fn told_of(target: usize, change: Change) -> Event {
     match change {
-        Change::Condition { at_ns, condition } => Event::BrickCondition { target, at_ns, condition },
+        Change::Condition { at_ns, condition } => Event::BrickCondition { target, at_ns, condition: condition.into() },
         Change::PowerCut { at_ns, lost } => Event::PowerCut {
             target,
             at_ns,
@@ -156,8 +149,8 @@ fn told_of(target: usize, change: Change) -> Event {
             drives: lost.drives,
             controller_bytes: lost.controller_bytes,
             failed_requests: lost.failed_requests,
-            lost_writes: lost.writes.count,
-            lost_promised: lost.writes.promised,
+            lost_writes: Some(lost.writes.count),
+            lost_promised: Some(lost.writes.promised),
             oldest_lost: lost.writes.oldest,
         },
     }
@@ -165,7 +158,7 @@ fn told_of(target: usize, change: Change) -> Event {
 
 fn background_of(target: usize, at_ns: u64, done: Progress) -> Event {
     let Progress { done_bytes, spent_ns, whole_bytes, .. } = done;
-    Event::BrickBackground { target, at_ns, condition: word(done.condition), done_bytes, spent_ns, whole_bytes }
+    Event::BrickBackground { target, at_ns, condition: word(done.condition).into(), done_bytes, spent_ns, whole_bytes }
 }
 
 impl Session {

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use block::session::Options;
 use engine::conductor::RunControl;
 use engine::event::{Event, RunOutcome};
 use plan::Profile;
+use run::{Options, Session};
 
 const USAGE: &str = "usage: brickyard-worker PLAN TARGET... [--set KEY=VALUE]... [--size BYTES] [--overwrite TARGET]... \
                      [--i-know-this-destroys-data] [--nop] [--bricks DIR]\n       PLAN is a file of JSON or TOML, or - for standard input;\n       \
@@ -29,29 +29,20 @@ struct Arguments {
     targets: Vec<String>,
     overrides: Vec<String>,
     options: Options,
-    nop: bool,
     /// Directory of `drives`, `controllers` and `arrays` for modelled bricks.
     bricks: Option<PathBuf>,
 }
 
-/// A run on real storage, on modelled bricks, or in directories.
-enum Session {
-    Real(Box<block::session::Session>),
-    Modelled(Box<sim::session::Session>),
-    /// Programs, whose targets are directories.
-    Files(Box<files::session::Session>),
-}
-
 fn main() -> ExitCode {
-    let outcome = parse(std::env::args().skip(1)).and_then(|arguments| {
+    let outcome = parse(std::env::args().skip(1)).and_then(|mut arguments| {
         let profile = read_plan(&arguments)?;
         let spreads = profile.each && arguments.targets.len() > 1;
         let profile = if spreads { profile.spread(&arguments.targets) } else { Ok(profile) };
         let profile = profile.map_err(|e| (BAD_INPUT, e.to_string()))?;
-        prepare(profile, &arguments)
+        prepare(profile, &mut arguments)
     });
     match outcome {
-        Ok(session) => run(session),
+        Ok(session) => carry_out(session),
         Err((code, message)) => {
             eprintln!("brickyard-worker: {message}");
             ExitCode::from(code)
@@ -59,23 +50,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn prepare(profile: Profile, arguments: &Arguments) -> Result<Session, (u8, String)> {
-    if arguments.targets.iter().any(|t| sim::session::is_modelled(t)) {
-        let texts = match &arguments.bricks {
-            Some(place) => brick_texts(place)?,
-            None => return Err((BAD_INPUT, "modelled bricks need --bricks DIR".into())),
-        };
-        let options = sim::session::Options { bricks: texts, ..Default::default() };
-        let session = sim::session::prepare(profile, &arguments.targets, &options).map_err(|e| (BAD_INPUT, e))?;
-        return Ok(Session::Modelled(Box::new(session)));
+fn prepare(profile: Profile, arguments: &mut Arguments) -> Result<Session, (u8, String)> {
+    if let Some(place) = &arguments.bricks {
+        arguments.options.model.bricks = brick_texts(place)?;
+    } else if arguments.targets.iter().any(|t| run::is_modelled(t)) {
+        return Err((BAD_INPUT, "modelled bricks need --bricks DIR".into()));
     }
-    let code = |e: block::guard::GuardError| (if e.bad_input { BAD_INPUT } else { FAILED }, e.message);
-    if profile.has_programs() {
-        let session = files::session::prepare(profile, &arguments.targets, &arguments.options).map_err(code)?;
-        return Ok(Session::Files(Box::new(session)));
-    }
-    let session = block::session::prepare(profile, &arguments.targets, &arguments.options).map_err(code)?;
-    Ok(Session::Real(Box::new(if arguments.nop { session.nop() } else { session })))
+    run::prepare(profile, &arguments.targets, &arguments.options)
+        .map_err(|refusal| (if refusal.bad_input { BAD_INPUT } else { FAILED }, refusal.message))
 }
 
 fn brick_texts(place: &Path) -> Result<sim::brick::Texts, (u8, String)> {
@@ -103,18 +85,17 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, (u8, Stri
         targets: Vec::new(),
         overrides: Vec::new(),
         options: Options::default(),
-        nop: false,
         bricks: None,
     };
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| bad(format!("{word} needs a value\n{USAGE}")));
         match word.as_str() {
             "--set" => arguments.overrides.push(value()?),
-            "--size" => arguments.options.create_bytes = Some(plan::parse_bytes(&value()?).map_err(bad)?),
-            "--overwrite" => arguments.options.overwrite.push(value()?.into()),
-            "--i-know-this-destroys-data" => arguments.options.destroys_data = true,
+            "--size" => arguments.options.storage.create_bytes = Some(plan::parse_bytes(&value()?).map_err(bad)?),
+            "--overwrite" => arguments.options.storage.overwrite.push(value()?.into()),
+            "--i-know-this-destroys-data" => arguments.options.storage.destroys_data = true,
             "--bricks" => arguments.bricks = Some(value()?.into()),
-            "--nop" => arguments.nop = true,
+            "--nop" => arguments.options.storage.nop = true,
             "--help" => return Err((0, USAGE.into())),
             _ if word.starts_with("--") => return Err(bad(format!("unknown option {word}\n{USAGE}"))),
             _ => given.push(word),
@@ -140,7 +121,7 @@ fn read_plan(arguments: &Arguments) -> Result<Profile, (u8, String)> {
     profile.map_err(|e| (BAD_INPUT, format!("{}: {e}", arguments.plan)))
 }
 
-fn run(session: Session) -> ExitCode {
+fn carry_out(session: Session) -> ExitCode {
     let control = Arc::new(RunControl::default());
     let over = Arc::new(AtomicBool::new(false));
     if let Err(error) = watch_signals(control.clone(), over.clone()) {
@@ -162,11 +143,7 @@ fn run(session: Session) -> ExitCode {
             control.stop();
         }
     };
-    match session {
-        Session::Real(session) => session.run(&control, &mut emit),
-        Session::Modelled(session) => session.run(&control, &mut emit),
-        Session::Files(session) => session.run(&control, &mut emit),
-    }
+    session.run(&control, &mut emit);
     over.store(true, Ordering::Relaxed);
     ExitCode::from(code)
 }

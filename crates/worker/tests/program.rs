@@ -371,3 +371,25 @@ fn a_device_that_hangs_is_named_and_a_second_interrupt_leaves_it_behind() {
         assert_eq!(worker.exit(), (Some(130), String::new()), "{engine} {depth}");
     }
 }
+
+#[test]
+fn no_operations_are_refused_where_they_have_no_effect() {
+    let scratch = Scratch::new();
+    let reads = "title = 't'\n[[phase]]\nrequests = 8\n[[phase.stream]]\nrequest = '4K'\naddress = 'random'\n";
+    let files = "title = 't'\n[[phase]]\n[[phase.stream]]\nprogram = { kind = 'create_files', files = 2, size = '1K..2K' }\nrequest = '4K'\n";
+    let bricks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/brickyard/bricks");
+    let modelled = ["--nop", "--bricks", text(&bricks)];
+    let target = scratch.path("target");
+    let psync = format!("engine = 'psync'\n{reads}");
+    let tried = [
+        (reads, Path::new("sim:wd2500jd"), &modelled[..], "a modelled brick"),
+        (files, target.parent().expect("a directory"), &["--nop"], "a program over files"),
+        (&psync, &target, &["--nop", "--size", "4MiB"], "psync"),
+    ];
+    for (profile, target, more, device) in tried {
+        let output = finished(command(profile, target, more));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(&format!("(--nop) have no effect on {device}")) && output.stdout.is_empty(), "{said}");
+    }
+}

@@ -5,6 +5,7 @@ Refusal: no guess at another load: the pace is that of this run.
 
 from __future__ import annotations
 
+from brickyard.schema import BrickBackground
 from brickyard.store import Json, Record
 from brickyard.units import format_seconds, three_digits
 
@@ -15,47 +16,47 @@ COLUMNS = ("work of", "what", "of a member", "in", "MB/s", "a whole member takes
 
 def background_words(record: Record) -> list[str]:
     """One line for each target that was at work on itself."""
-    return [_words(record, event) for event in record.events_of("brick_background")]
+    return [_words(record, event) for event in record.of(BrickBackground)]
 
 
 def background_documents(record: Record) -> list[Json]:
     """Its progress, with the rate in bytes/s and the time in which a whole member would be done at this pace."""
     return [
         {
-            "target": record.info.targets[int(event["target"])],
-            "condition": event["condition"],
-            "done_bytes": event["done_bytes"],
-            "spent_ns": event["spent_ns"],
-            "whole_bytes": event["whole_bytes"],
+            "target": record.info.targets[event.target],
+            "condition": event.condition,
+            "done_bytes": event.done_bytes,
+            "spent_ns": event.spent_ns,
+            "whole_bytes": event.whole_bytes,
             "bytes_per_s": (rate := _rate(event)),
-            "whole_s": event["whole_bytes"] / rate if rate else None,
+            "whole_s": event.whole_bytes / rate if rate else None,
         }
-        for event in record.events_of("brick_background")
+        for event in record.of(BrickBackground)
     ]
 
 
-def _rate(event: Json) -> float:
-    return float(event["done_bytes"]) * 1e9 / event["spent_ns"] if event["spent_ns"] else 0.0
+def _rate(event: BrickBackground) -> float:
+    return event.done_bytes * 1e9 / event.spent_ns if event.spent_ns else 0.0
 
 
 def background_rows(record: Record) -> list[list[str]]:
     """The same as rows, for COLUMNS."""
-    return [_row(record, event) for event in record.events_of("brick_background")]
+    return [_row(record, event) for event in record.of(BrickBackground)]
 
 
-def _row(record: Record, event: Json) -> list[str]:
-    rate, whole = _rate(event), float(event["whole_bytes"])
+def _row(record: Record, event: BrickBackground) -> list[str]:
+    rate, whole = _rate(event), float(event.whole_bytes)
     return [
-        record.info.targets[int(event["target"])],
-        WORDS.get(str(event["condition"]), "rebuild"),
-        f"{three_digits(event['done_bytes'] / whole * 100)} %",
-        _span(event["spent_ns"] / 1e9),
+        record.info.targets[event.target],
+        WORDS.get(event.condition, "rebuild"),
+        f"{three_digits(event.done_bytes / whole * 100)} %",
+        _span(event.spent_ns / 1e9),
         three_digits(rate / MB),
         _span(whole / rate) if rate else "–",
     ]
 
 
-def _words(record: Record, event: Json) -> str:
+def _words(record: Record, event: BrickBackground) -> str:
     target, what, share, spent, rate, whole = _row(record, event)
     pace = f"{rate} MB/s; at this pace a whole member takes {whole}"
     return f"{target}: the {what} did {share} of a member in {spent}, {pace}"

@@ -5,6 +5,8 @@ Refusal: runs of different loads or levels are never paired; what has no counter
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +21,7 @@ from brickyard.analysis.totals import Totals, totals
 from brickyard.store import CHAIN, Json, Record
 
 COMPARED = ("iops", "response_mean", "response_p99")
+SERVICE_COMPARED = ("iops", "service_mean", "service_p99")
 Name = tuple[str, ...]
 
 
@@ -109,6 +112,9 @@ def compare(
     confidence: float = CONFIDENCE,
 ) -> Comparison:
     one, other = _sides(before), _sides(after)
+    if not any(name in other for name in one) and one and other:
+        # The same load under another name, such as a job that another program ran.
+        one, other = (_sides(side, by_load=True) for side in (before, after))
     both = [name for name in one if name in other]
     changes: list[Change] = []
     for name in both:
@@ -135,12 +141,43 @@ def compare(
     )
 
 
-def _sides(records: Sequence[Record]) -> dict[Name, _Side]:
+def default_figures(*sides: Sequence[Record]) -> tuple[str, ...]:
+    """Those of response times, or of service times where a side has no others (fio knows no due instant)."""
+    has_response = all(any(i.measure == "response" for i in record.intervals) for side in sides for record in side)
+    return COMPARED if has_response else SERVICE_COMPARED
+
+
+def _sides(records: Sequence[Record], *, by_load: bool = False) -> dict[Name, _Side]:
     found: dict[Name, _Side] = {}
     for record in records:
         for row in totals(record):
-            found.setdefault(_name(record, row), _Side([])).found.append((record, row))
+            name = (asked_words(record, row), row.operation) if by_load else _name(record, row)
+            found.setdefault(name, _Side([])).found.append((record, row))
     return found
+
+
+def asked_words(record: Record, row: Totals) -> str:
+    """What a row asks of the storage without any name: the hash of its plan, and its place there.
+
+    What fio's JSON does not tell (a random map, whether time alone ends a job) is left out on both sides.
+    """
+    plan = record.info.plan
+    phases = [_unnamed(phase) for phase in plan.get("phase", [])]
+    # Which engine was named is how it is carried out; `differing` tells it.
+    asked = {key: plan.get(key) for key in ("io", "cache", "reap")}
+    hashed = hashlib.sha256(json.dumps({**asked, "phase": phases}, sort_keys=True).encode()).hexdigest()[:8]
+    several = len(phases) > 1 or any(len(phase["stream"]) > 1 for phase in phases)
+    return f"load {hashed}" + (f", phase {row.phase + 1}, stream {row.stream + 1}" if several else "")
+
+
+def _unnamed(phase: Json) -> Json:
+    streams = [
+        {**stream, "name": "", "address": {"kind": "random"}}
+        if (stream.get("address") or {}).get("kind") == "permutation"
+        else {**stream, "name": ""}
+        for stream in phase.get("stream", [])
+    ]
+    return {**phase, "name": "", "passes": None if phase.get("duration") else phase.get("passes"), "stream": streams}
 
 
 def record_name(record: Record) -> Name:
@@ -214,7 +251,9 @@ def _value(row: Totals, figure: Figure) -> float | None:
 
 def _shift(name: Name, one: _Side, other: _Side) -> Shift | None:
     """The largest distance between the two distribution functions (Kolmogorov and Smirnov's), and where it is."""
-    sides = [_merged(side) for side in (one, other)]
+    both = [row for side in (one, other) for _, row in side.found]
+    measure = "response" if all("response" in row.measures for row in both) else "service"
+    sides = [_merged(side, measure) for side in (one, other)]
     if sides[0] is None or sides[1] is None:
         return None
     low = max(1, min(side.min_ns for side in sides if side))
@@ -237,8 +276,8 @@ def _shift(name: Name, one: _Side, other: _Side) -> Shift | None:
 EDGES = 100  # steps of a few per cent, as fine as the histograms' own buckets over three decades
 
 
-def _merged(side: _Side) -> Latency | None:
-    return together(row.measures["response"] for _, row in side.found if "response" in row.measures)
+def _merged(side: _Side, measure: str) -> Latency | None:
+    return together(row.measures[measure] for _, row in side.found if measure in row.measures)
 
 
 def loads_differ(before: Sequence[Record], after: Sequence[Record]) -> list[str]:

@@ -43,6 +43,11 @@ class Figure:
             return format_seconds(value)
         return three_digits(value) if self.kind != "rate" else format_iops(value)
 
+    def words(self, value: float | None) -> str:
+        """With its unit, where the text alone would not say it."""
+        text = self.text(value)
+        return text if value is None or not self.unit else f"{text} {self.unit}"
+
     @property
     def point(self) -> str:
         return self.name.removeprefix(f"{self.measure}_")
@@ -94,7 +99,7 @@ def figure_of(figure: Figure, operation: str) -> Figure:
 
 
 _FIGURES = (
-    Figure("iops", "IOPS", "", more_is_better=True, kind="rate"),
+    Figure("iops", "IOPS", "IOPS", more_is_better=True, kind="rate"),
     Figure("mib_per_s", "throughput", "MiB/s", more_is_better=True, kind="mib"),
     Figure("chains_per_s", "chains", "chains/s", more_is_better=True, kind="rate"),
     Figure("iops_within", "IOPS within the limit", "", more_is_better=True, kind="within"),

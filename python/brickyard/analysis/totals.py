@@ -14,6 +14,7 @@ from itertools import groupby
 from statistics import fmean, median, stdev
 
 from brickyard import _core
+from brickyard.analysis.imported import as_imported, imported_figures
 from brickyard.analysis.latency import Latency, latency_of
 from brickyard.analysis.steady import Steady, headline_from_ns, steady
 from brickyard.store import CHAINS, METADATA, Interval, IntervalCost, Json, Record
@@ -176,6 +177,9 @@ def _totals(
     starts = {span.start_ns for span in spans}
     rated = [item for item in once if item.start_ns in starts]
     found = {measure: latency_of(item for item in items if item.measure == measure) for measure in MEASURES}
+    printed = imported_figures(record, phase, stream, operation) if record.info.engine.get("engine") == "fio" else None
+    if printed is not None and (service := found["service"]) is not None:
+        found["service"] = as_imported(service, printed)
     return Totals(
         phase=phase,
         phase_name=phase_name(record, phase),

@@ -48,7 +48,7 @@ def charts(
     limits: dict[str, float] = {}
     for word, value, text in _pairs("--response", response):
         try:
-            limits[word] = float(_core.parse_duration_ns(value))
+            limits[word] = float(_core.parse_limit_ns(value))
         except ValueError as error:
             raise BadInputError(f"--response {text}: {error}") from error
     given = suitability.assumed(prices, limits, dear)

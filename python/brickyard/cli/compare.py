@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from rich.console import Console
 
 from brickyard import outputs
-from brickyard.analysis.comparison import COMPARED, Change, Comparison, loads_differ
+from brickyard.analysis.comparison import Change, Comparison, default_figures, loads_differ
 from brickyard.analysis.comparison import compare as compared
 from brickyard.analysis.conclusions import sees_words
 from brickyard.analysis.differing import Differing, differing_between, runs_words
@@ -60,13 +60,13 @@ def compare(
         BEFORE and AFTER, each a run (12), several (3-7), a study (s2, NAME or NAME@LABEL) or latest; with --baseline
         only AFTER, without which it is the newest study or run.
     """
-    names = figure or COMPARED
-    for name in names:
+    for name in figure:
         if name not in COMPARABLE:
             raise BadInputError(f"--figure {name}: cannot be compared{nearest(name, COMPARABLE)}")
     allowed, sure = parse_share("--tolerance", tolerance), parse_share("--confidence", confidence)
     with open_store(store) as kept:
         before, after = _sides(kept, runs, baseline)
+    names = figure or default_figures(before, after)
     found = compared(before, after, names=names, confidence=sure)
     judged = gate(found.changes, allowed, sure)
     if not found.changes:

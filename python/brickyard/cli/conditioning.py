@@ -98,14 +98,11 @@ def refuse_idle_switch(targets: Sequence[str], spoken: Sequence[str], overrides:
             raise BadInputError(f"--condition write-cache-off changes nothing of {target}: {why}")
 
 
-def without_effect(target: str, size: str | None, engine: str | None) -> list[str]:
-    """What was asked for and means nothing to modelled bricks."""
-    notes = []
-    if size is not None:
-        notes.append(f"--size has no effect: {target} is a modelled brick, with the capacity of its drives")
-    if engine not in (None, "auto", "fio"):
-        notes.append(f"--engine {engine} has no effect: modelled bricks run in virtual time")
-    return notes
+def without_effect(target: str, size: str | None) -> list[str]:
+    """What the command line offers and no modelled brick uses; what a profile sets is for the core to judge."""
+    if size is None:
+        return []
+    return [f"--size has no effect: {target} is a modelled brick, with the capacity of its drives"]
 
 
 def idle_rate(found: Sequence[Json]) -> bool:

@@ -12,52 +12,81 @@ from brickyard.cli.output import emit
 from brickyard.cli.selection import open_store, select
 from brickyard.errors import BadInputError, one_line
 from brickyard.outputs import whole_file
+from brickyard.outputs.folders import folder
+from brickyard.report.export import Form, Rows, write_export
+from brickyard.store import Json
 
-Format = Literal["csv", "json", "parquet"]
+ENDINGS: dict[str, Form] = {
+    ".csv": "csv",
+    ".json": "json",
+    ".parquet": "parquet",
+    ".hlog": "hdr",
+    ".hdr": "hdr",
+    ".prom": "prometheus",
+    ".om": "openmetrics",
+    "": "csv",
+}
+PARQUET_NEEDS_A_FILE = "--format parquet is no text; name a file with --output"
+TABLES: tuple[Rows, ...] = ("intervals", "totals", "runs")
 
 
 def export(
     *runs: str,
-    format: Annotated[Format | None, Parameter(name=["--format", "-f"], help="Else by the file's ending.")] = None,  # noqa: A002
+    format: Annotated[Form | None, Parameter(name=["--format", "-f"], help="Else by the file's ending.")] = None,  # noqa: A002
+    rows: Annotated[
+        Literal["intervals", "totals", "runs", "all"] | None,
+        Parameter(help="Which table, of CSV and Parquet; all writes three files into the folder --output."),
+    ] = None,
     output: options.Output = None,
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
-    """Write runs as CSV or Parquet (one row for each interval, stream, operation and measure) or as JSON.
+    """Write runs as CSV or Parquet (intervals, totals or runs), JSON, an HdrHistogram log, Prometheus or OpenMetrics.
 
     Parameters
     ----------
     runs
         Runs (12, 3-7), a study (s2) or latest; without any, the newest study or run.
     """
-    from brickyard.report.export import write_export
-
-    chosen_format = format or _by_ending(output.suffix if output else "")
-    if output is None and chosen_format == "parquet":
-        raise BadInputError("--format parquet is no text; name a file with --output")
-    if output is None and json and chosen_format != "json":
+    chosen = format or _by_ending(output.suffix if output and rows != "all" else "")
+    if rows is not None and chosen not in ("csv", "parquet"):
+        raise BadInputError(f"--rows {rows}: {chosen} has no tables; choose csv or parquet with --format")
+    if output is None and (chosen == "parquet" or rows == "all"):
+        raise BadInputError("--rows all: name a folder with --output" if rows == "all" else PARQUET_NEEDS_A_FILE)
+    if output is None and json and chosen != "json":
         raise BadInputError("--json and the rows would both go to stdout; name a file with --output")
     with open_store(store) as kept:
         records = select(kept, runs).records
+    if output is None:
+        write_export(records, chosen, sys.stdout.buffer, _one(rows))
+        sys.stdout.flush()
+        return 0
+    written: dict[str, int] = {}
+    places = {output / f"{name}.{chosen}": name for name in TABLES} if rows == "all" else {output: _one(rows)}
     try:
-        if output is None:
-            rows = write_export(records, chosen_format, sys.stdout.buffer)
-            sys.stdout.flush()
-            return 0
-        with whole_file(output, stream=True) as file:
-            rows = write_export(records, chosen_format, file)
+        if rows == "all":
+            folder(output)
+        for place, which in places.items():
+            with whole_file(place, stream=rows != "all") as file:
+                written[str(place)] = write_export(records, chosen, file, which)
     except OSError as error:
         raise BadInputError(f"{output}: cannot be written: {one_line(error.strerror)}") from error
     if json:
         ids = [record.info.id for record in records]
-        emit({"output": str(output), "format": chosen_format, "rows": rows, "runs": ids})
+        whole: Json = {"output": str(output), "format": chosen, "rows": sum(written.values()), "runs": ids}
+        emit({**whole, "files": list(written)} if rows == "all" else whole)
     else:
-        print(f"{output}: {rows:,} rows", file=sys.stderr)
+        for path, count in written.items():
+            print(f"{path}: {count:,} rows", file=sys.stderr)
     return 0
 
 
-def _by_ending(suffix: str) -> Format:
-    endings: dict[str, Format] = {".json": "json", ".parquet": "parquet", ".csv": "csv", "": "csv"}
-    if suffix.lower() not in endings:
-        raise BadInputError(f"{suffix}: no such format; choose csv, json or parquet with --format")
-    return endings[suffix.lower()]
+def _one(rows: str | None) -> Rows:
+    return next((name for name in TABLES if name == rows), "intervals")
+
+
+def _by_ending(suffix: str) -> Form:
+    if suffix.lower() not in ENDINGS:
+        known = ", ".join(dict.fromkeys(ENDINGS.values()))
+        raise BadInputError(f"{suffix}: no such format; choose one of {known} with --format")
+    return ENDINGS[suffix.lower()]

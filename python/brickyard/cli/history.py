@@ -8,6 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from brickyard.analysis.figures import FIGURES
 from brickyard.analysis.history import RUNS_MIN, History, histories
 from brickyard.cli import options
 from brickyard.cli.compare import COMPARABLE, parse_share, write_pictures
@@ -56,10 +57,24 @@ def history(
     found = histories(records, figure, confidence=sure)
     pictures = _draw(found, output) if output else []
     if json:
-        emit({"target": target, "figure": figure, "histories": [_document(h) for h in found], "pictures": pictures})
+        emit(
+            {
+                "target": target,
+                "figure": figure,
+                "unit": unit_of(figure),
+                "histories": [_document(h) for h in found],
+                "pictures": pictures,
+            }
+        )
         return 0
     _print(found, pictures, sure)
     return 0
+
+
+def unit_of(figure: str) -> str:
+    """Of the values in the document; times are in ns there."""
+    found = FIGURES[figure]
+    return "ns" if found.kind == "time" else found.unit
 
 
 def _draw(found: list[History], folder: Path) -> list[str]:
@@ -71,24 +86,25 @@ def _draw(found: list[History], folder: Path) -> list[str]:
 
 def _print(found: list[History], pictures: list[str], sure: float) -> None:
     console = stdout()
+    title = found[0].figure.title if found else ""
     columns = [("load", "left"), ("runs", "right"), ("first", "right"), ("newest", "right"), ("changes", "left")]
     rows = [
         [
             ", ".join(item.name),
             str(len(item.points)),
-            item.figure.text(item.points[0].value),
-            item.figure.text(item.points[-1].value),
+            item.figure.words(item.points[0].value),
+            item.figure.words(item.points[-1].value),
             _changes(item),
         ]
         for item in found
     ]
-    console.print(table("", columns, rows))
+    console.print(table(title, columns, rows))
     if any(len(item.points) >= RUNS_MIN for item in found):
         note = f"of histories in which nothing changed, at most {(1 - sure) * 100:.2g} % show a change"
         console.print(note, style="dim", markup=False, soft_wrap=True)
     for item in found:
         for turn in item.turns:
-            before, after = item.figure.text(turn.before), item.figure.text(turn.after)
+            before, after = item.figure.words(turn.before), item.figure.words(turn.after)
             console.print(
                 f"{', '.join(item.name)}: from run {turn.run} ({_when(turn.unix_ns)}) on {before} → {after},"
                 f" {turn.share * 100:+.1f} %",

@@ -17,7 +17,7 @@ from brickyard.formats.recognize import FORMATS, import_profile, recognize
 from brickyard.outputs import write_whole
 from brickyard.store import Store
 
-Format = Literal["fio", "fio-json", "icf", "sqlio", "sqlio-param", "diskspd"]
+Format = Literal["fio", "fio-command", "fio-json", "icf", "sqlio", "sqlio-param", "diskspd"]
 
 
 def import_(
@@ -26,7 +26,7 @@ def import_(
     *,
     format: Annotated[Format | None, Parameter(name=["--format", "-f"], help="Else told by its content.")] = None,  # noqa: A002
     command: Annotated[
-        bool, Parameter(negative="", help="FILE is itself a command line of SQLIO or diskspd, in quotes.")
+        bool, Parameter(negative="", help="FILE is itself a command line of fio, SQLIO or diskspd, in quotes.")
     ] = False,
     output: options.Output = None,
     store: options.StorePlace = None,
@@ -37,7 +37,8 @@ def import_(
     Parameters
     ----------
     file
-        A fio job file, fio's JSON or JSON+ results, an Iometer .icf, command lines of SQLIO or diskspd, or param.txt.
+        A fio job file or command line, fio's JSON or JSON+ results, an Iometer .icf, a batch file or command lines of
+        SQLIO or diskspd, or param.txt.
     """
     place = Path("." if command else file)
     text = file if command else _read(place)

@@ -119,7 +119,7 @@ def parse_limit(text: str | None) -> Limit | None:
     if figure not in names or not time:
         raise BadInputError(f"--limit {text}: write FIGURE:TIME, such as p99:20ms; figures are {', '.join(names)}")
     try:
-        return Limit(figure, _core.parse_duration_ns(time))
+        return Limit(figure, _core.parse_limit_ns(time))
     except ValueError as error:
         raise BadInputError(f"--limit {text}: {one_line(error)}") from error
 

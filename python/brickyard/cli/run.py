@@ -17,6 +17,7 @@ from brickyard import _core, bricks, profiles
 from brickyard.analysis.summary import run_document
 from brickyard.cli import conditioning, options
 from brickyard.cli import judging as judges
+from brickyard.cli.ad_hoc import NO_WORDS, AdHoc, made_profile
 from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stderr, stdout
 from brickyard.cli.progress import Terminal
@@ -45,9 +46,10 @@ LONG_WRITE_S = 60  # from here on it is said beforehand how much will be written
 
 
 def run(
-    profile: str,
+    profile: str | None = None,
     /,
     *targets: str,
+    words: AdHoc = NO_WORDS,
     overrides: options.Overrides = (),
     condition: options.Condition = None,
     manage: options.Manage = False,
@@ -80,7 +82,8 @@ def run(
     Parameters
     ----------
     profile
-        The name of a profile that ships with Brickyard, or the path of a TOML file.
+        The name of a profile that ships with Brickyard, or the path of a TOML file; left out where the load is given in
+        fio's words, such as --rw randread --bs 4k --iodepth 32.
     targets
         Files or block devices, or modelled bricks such as sim:terraserver-2003 (`brickyard bricks` lists them); for
         programs over files (postmark, bonnie, mdtest) directories, in which they work in one of their own. Without a
@@ -88,6 +91,7 @@ def run(
     """
     if repeat < 1:
         raise BadInputError(f"--repeat {repeat}: at least 1")
+    text, targets = _load(profile, targets, words)
     judge = judges.judging(ruler, check, price, capacity, ports)
     changes = [*overrides, "stop_on_error=true"] if stop_on_error else list(overrides)
     changes += [f"engine={engine}"] if engine not in (None, "fio") else []
@@ -97,7 +101,6 @@ def run(
     if engine == "fio" and wish.is_asked:
         raise BadInputError("--engine fio: conditions are held around our own engine; leave --engine out")
     changes, brick_changes = split_overrides(targets, changes)
-    text = profiles.read(profile)
     plan = spread(profiles.validate(text, changes), targets)
     if condition is not None:
         conditioning.refuse_idle_switch(targets, (condition,), brick_changes)
@@ -118,10 +121,10 @@ def run(
     if dry_run:
         check_place(store)
         wish.check()
-        aimed = _aim_models(targets, brick_changes, rebuild_rate, placing.size, engine) if modelled else None
+        aimed = _aim_models(targets, brick_changes, rebuild_rate, placing.size) if modelled else None
         return _dry_run(text, plan, targets, placing, aimed, by_fio=engine == "fio", as_json=json)
     if modelled:
-        aimed = _aim_models(targets, brick_changes, rebuild_rate, placing.size, engine)
+        aimed = _aim_models(targets, brick_changes, rebuild_rate, placing.size)
         with Store(store) as kept:
             return _measure(kept, text.name, plan, aimed, repeat, judge, as_json=json)
     _refuse_unnamed(text.name, plan, targets)
@@ -134,12 +137,26 @@ def run(
         return _measure(kept, text.name, plan, aimed, repeat, judge, by, wish, as_json=json)
 
 
-def _aim_models(
-    targets: tuple[str, ...], changes: list[str], rebuild_rate: str | None, size: str | None, engine: str | None
-) -> Aim:
+def _load(profile: str | None, targets: tuple[str, ...], words: AdHoc) -> tuple[profiles.ProfileText, tuple[str, ...]]:
+    """The profile and the targets; in fio's words the first name is a target, and the profile is shown."""
+    if not words.is_asked:
+        if profile is None:
+            raise BadInputError("name a profile (`brickyard profiles` lists them), or a load such as --rw randread")
+        return profiles.read(profile), targets
+    if profile in profiles.names():
+        raise BadInputError(f"{profile} and --rw: two loads; change keys of a profile with --set, or leave it out")
+    text, notes = made_profile(words)
+    for line in text.text.splitlines():
+        stderr().print(f"  {line}", markup=False, soft_wrap=True)
+    for note in notes:
+        stderr().print(f"note: {note}", markup=False, soft_wrap=True)
+    return text, (*([] if profile is None else [profile]), *targets)
+
+
+def _aim_models(targets: tuple[str, ...], changes: list[str], rebuild_rate: str | None, size: str | None) -> Aim:
     """Modelled bricks, with notes of what was asked for and has no effect on them."""
     aimed = aim_modelled(targets, changes, conditioning.parse_rate(rebuild_rate))
-    notes = conditioning.without_effect(targets[0], size, engine)
+    notes = conditioning.without_effect(targets[0], size)
     if rebuild_rate is not None and conditioning.idle_rate(bricks.resolved_of(aimed.targets, aimed.options)):
         notes.append("--rebuild-rate has no effect: nothing of the brick rebuilds, checks or initializes in this run")
     return replace(aimed, notes=(*aimed.notes, *notes))

@@ -94,15 +94,18 @@ def _remedy(path: str) -> str:
 
 
 def _size_notes(targets: Sequence[str], missing: list[str], size_bytes: int | None) -> tuple[str, ...]:
-    """What becomes of --size where targets are named."""
+    """What becomes of --size where targets are named; one that exists already has a size."""
     if size_bytes is None:
         return ()
-    notes = [
-        f"--size is for files that are made: {path} exists and keeps its "
-        + ("size" if (size := size_of(path)) is None else format_size(size))
-        for path in targets
-        if path not in missing
-    ]
+    for path in targets:
+        size = size_of(path)
+        whole = -(-size_bytes // ROUND_BYTES) * ROUND_BYTES
+        # A file that this tool made with the same --size has its header before the data.
+        if path not in missing and size not in (whole, whole + ROUND_BYTES):
+            asked = f"--size {format_size(size_bytes)}"
+            known = "" if size is None else f" with {format_size(size)}"
+            raise BadInputError(f"{asked}: {path} exists{known}; name a new file or leave --size out")
+    notes = []
     if missing and size_bytes < ROUND_BYTES:
         raise BadInputError(f"--size {format_size(size_bytes)}: at least {format_size(ROUND_BYTES)}")
     if missing and size_bytes % ROUND_BYTES:

@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from brickyard import _core
-from brickyard.bound import BoundReason
 from brickyard.databases.connect import connected, spoken
 from brickyard.databases.jpeg import base_pictures, make_tile, mean_tile_bytes, pools, tile_key
 from brickyard.databases.layout import SCALES, Tiles
 from brickyard.databases.terraserver import Brick, prepare
 from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.schema import Bound
 from brickyard.store import Json, Store
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.replay import local_volume
@@ -336,7 +336,7 @@ class MeasuredLoad:
                 "slowest": [],
                 "cpu": cpu,
                 "generator_bound": is_bound,
-                "generator_bound_reason": BoundReason.CPU if is_bound else "",
+                "generator_bound_reason": Bound.CPU if is_bound else "",
                 "loops": 1,
                 "features": [],
                 "loop_busy_share": self._most_busy,

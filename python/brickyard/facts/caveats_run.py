@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from brickyard.bound import BoundReason
+from brickyard.schema import CHAINS, Bound, bound_of
 from brickyard.units import format_count, format_ns, format_percent
 
 from .roots import Json
-
-CHAINS = ("chain", "create_file", "read_file", "append_file")
 
 # Above this a record says `overloaded`: one request in a hundred that was due was never sent.
 UNSENT_SHARE_MAX = 0.01
@@ -70,7 +68,7 @@ def simulated(record: Json) -> bool:
 def cell_sum(interval: Json, key: str) -> int:
     if key in interval:
         return int(interval[key] or 0)
-    # Requests of a chain are counted by operation; these count whole chains beside them.
+    # Requests of chains and frames are counted by operation; these count whole ones beside them.
     return sum(int(cell.get(key) or 0) for cell in rows(interval, "cells") if cell.get("operation") not in CHAINS)
 
 
@@ -222,7 +220,7 @@ def _bound_words(record: Json) -> Callable[[Json], tuple[str, str]]:
 
 def driver_words(end: Json) -> tuple[str, str]:
     """The same of a replay's drivers, which are one thread each."""
-    why = "a driver used a whole core" if BoundReason.of(end) is BoundReason.CPU else "a driver waited for its log"
+    why = "a driver used a whole core" if bound_of(end) is Bound.CPU else "a driver waited for its log"
     return (
         f"the drivers were the limit, not the database: {why}",
         "Use more drivers, and read the figures as a lower bound.",
@@ -239,7 +237,7 @@ def loader_words(_: Json) -> tuple[str, str]:
 
 def generator_words(end: Json) -> tuple[str, str]:
     """Why the generator was the limit, and what to do; the core tells its own work from the kernel's."""
-    if BoundReason.of(end) is BoundReason.CPU:
+    if bound_of(end) is Bound.CPU:
         return (
             "the generator's threads used a whole core each, the kernel's work on behalf of the storage included, so "
             "the figures may be those of the processor",

@@ -6,9 +6,12 @@ an unnamed file beside the target, to see whether O_DIRECT works there.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import mmap
 import os
+import stat
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +25,10 @@ from .roots import Json, Roots, number
 from .target import target_facts
 
 DIRECT_BYTES = 4096
+# They accept O_DIRECT and ignore it; runs on them are buffered (crates/block/src/guard/direct.rs).
+MEMORY_FILE_SYSTEMS = ("tmpfs", "ramfs")
+# statx(2): the struct, what is asked for, and where in it the two alignments stand.
+STATX_BYTES, STATX_DIOALIGN, STATX_DIO_AT, AT_EMPTY_PATH = 256, 0x2000, 152, 0x1000
 # Registered buffers of one worker at depth 128 with 1 MiB requests.
 MEMLOCK_BYTES = 128 << 20
 # The scratch file is at most 2 GiB; twice that leaves the system room.
@@ -96,6 +103,7 @@ def try_direct(path: str) -> str:
         return try_direct_write(path)
     handle = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
+        refuse_silent_fallback(handle)
         with mmap.mmap(-1, DIRECT_BYTES) as page:
             os.preadv(handle, [page], 0)
         return "ok"
@@ -107,6 +115,7 @@ def try_direct_write(directory: str) -> str:
     with nameless_file(Path(directory)) as file:
         handle = os.open(f"/proc/self/fd/{file.fileno()}", os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC)
         try:
+            refuse_silent_fallback(handle)
             with mmap.mmap(-1, DIRECT_BYTES) as page:
                 os.pwritev(handle, [page], 0)
         finally:
@@ -114,11 +123,25 @@ def try_direct_write(directory: str) -> str:
     return "ok"
 
 
+def refuse_silent_fallback(handle: int) -> None:
+    """EOPNOTSUPP where the kernel says that O_DIRECT is taken but goes through the page cache (statx(2), Linux 6.1)."""
+    found = ctypes.create_string_buffer(STATX_BYTES)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.statx(handle, b"", AT_EMPTY_PATH, STATX_DIOALIGN, found) != 0:
+        return
+    (known,) = struct.unpack_from("=I", found, 0)
+    if known & STATX_DIOALIGN and struct.unpack_from("=II", found, STATX_DIO_AT) == (0, 0):
+        raise OSError(errno.EOPNOTSUPP, "direct I/O is not supported on this file")
+
+
 def direct(facts: Json) -> list[Json]:
     path = facts.get("place") or facts.get("path")
     if facts.get("kind") in ("sim", "service", None) or path is None:
         return []
     file_system = (facts.get("mount") or {}).get("file_system") or "the device"
+    if file_system in MEMORY_FILE_SYSTEMS and not stat.S_ISBLK(os.stat(path).st_mode):
+        words = f"{file_system} at {path} keeps files in memory, so there is nothing for O_DIRECT to go to."
+        return [line("O_DIRECT", "missing", words, "Choose a target on ext4, XFS or btrfs, or the device itself.")]
     try:
         try_direct(path)
         return [line("O_DIRECT", "ok", f"O_DIRECT works on {file_system} at {path}.")]

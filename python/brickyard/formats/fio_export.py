@@ -48,7 +48,17 @@ def _global(plan: Json) -> list[str]:
         "thread",
         "randrepeat=1",
         "invalidate=1" if plan["cache"] == "cold" else "invalidate=0",
+        *_batches(plan["reap"], engine),
     ]
+
+
+def _batches(reap: int, engine: str) -> list[str]:
+    """How many completions fio waits for at once (fio(1), iodepth_batch_complete_min)."""
+    if reap == 1:
+        return []
+    if engine == "psync":
+        raise BadInputError(f"reap = {reap} has no effect on psync; remove it")
+    return [f"iodepth_batch_complete_min={reap}", f"iodepth_batch_complete_max={reap}"]
 
 
 def _refuse_phase(phase: Json) -> None:
@@ -99,12 +109,31 @@ def _operations(stream: Json, *, is_random: bool) -> list[str]:
 
 def _request(stream: Json) -> list[str]:
     mix = stream["request"]
+    align = stream.get("align")
+    if any(item.get("of") for item in mix):
+        return _request_by_operation(mix, align)
     lines = [f"bs={mix[0]['size']}"]
     if len(mix) > 1:
-        lines = ["bssplit=" + ":".join(f"{item['size']}/{share}" for item, share in zip(mix, _whole(mix), strict=True))]
+        lines = [f"bssplit={_split(mix)}"]
     smallest = min(item["size"] for item in mix)
-    align = stream.get("align")
     return lines if align in (None, smallest) and len(mix) == 1 else [*lines, f"blockalign={align or smallest}"]
+
+
+def _request_by_operation(mix: list[Json], align: int | None) -> list[str]:
+    """fio's lists are reads, writes, trims; an operation that the stream has not is left empty."""
+    by_operation = [[item for item in mix if item["of"] == name] for name in ("read", "write", "trim")]
+    while not by_operation[-1]:
+        by_operation.pop()
+    if all(len(items) <= 1 for items in by_operation):
+        lines = ["bs=" + ",".join(str(items[0]["size"]) if items else "" for items in by_operation)]
+    else:
+        lines = ["bssplit=" + ",".join(_split(items) if items else "4k/100" for items in by_operation)]
+    smallest = [str(align or min((item["size"] for item in items), default=512)) for items in by_operation]
+    return [*lines, "blockalign=" + ",".join(smallest)]
+
+
+def _split(mix: list[Json]) -> str:
+    return ":".join(f"{item['size']}/{share}" for item, share in zip(mix, _whole(mix), strict=True))
 
 
 def _whole(mix: list[Json]) -> list[int]:
@@ -126,15 +155,38 @@ def _address(stream: Json) -> list[str]:
     plain = {"sequential": [], "random": ["norandommap"], "permutation": ["norandommap=0"]}
     if kind in plain:
         return plain[kind]
-    if kind == "mixed":
+    if kind == "runs":
         if address["random"] != int(address["random"]):
-            raise _refuse("address mixed in fractions of a per cent")
+            raise _refuse("address runs in fractions of a per cent")
         return ["norandommap", f"percentage_random={int(address['random'])}"]
     if kind == "zipf":
         return ["norandommap", f"random_distribution=zipf:{address['theta']:g}"]
     if kind == "pareto":
         return ["norandommap", f"random_distribution=pareto:{1 - address['skew'] / 100:g}"]
+    if kind == "normal":
+        return ["norandommap", f"random_distribution=normal:{address['deviation']:g}"]
+    if kind == "zones":
+        return ["norandommap", f"random_distribution={_zones(address['zones'])}"]
     raise _refuse(f"address {kind}")
+
+
+def _zones(zones: list[Json]) -> str:
+    """fio's zones lie one behind the other from the start, and have whole per cents."""
+    edges = [zone["region"].split("..") for zone in zones]
+    if any(start.strip("0B%") and start != before[1] for (start, _), before in zip(edges[1:], edges, strict=False)):
+        raise _refuse("zones with gaps between them, or in another order,")
+    shares = [zone["requests"] for zone in zones]
+    if any(share != int(share) for share in shares) or edges[0][0].strip("0B%"):
+        raise _refuse("zones in fractions of a per cent, or not from the start,")
+    is_percent = all(end.endswith("%") for _, end in edges)
+    if not is_percent and any(end.endswith("%") for _, end in edges):
+        raise _refuse("zones in bytes and in per cent")
+    ends = [float(end.rstrip("%")) if is_percent else _core.parse_bytes(end) for _, end in edges]
+    lengths = [end - before for end, before in zip(ends, [0, *ends], strict=False)]
+    if is_percent and any(length != int(length) for length in lengths):
+        raise _refuse("zones in fractions of a per cent")
+    items = ":".join(f"{int(share)}/{int(length)}" for share, length in zip(shares, lengths, strict=True))
+    return f"zoned:{items}" if is_percent else f"zoned_abs:{items}"
 
 
 def _align(stream: Json) -> int:
@@ -194,14 +246,25 @@ def _pace(stream: Json, workers: int) -> list[str]:
     pace = stream["pace"]
     lines = []
     if pace["loop"] == "open":
-        rate = pace["rate"] / workers
-        if rate != int(rate):
-            raise _refuse(f"a rate of {rate:g} requests a second and worker")
-        lines = [f"rate_iops={int(rate)}", "rate_process=" + ("poisson" if pace["arrivals"] == "poisson" else "linear")]
+        # A rate of fio's holds for each direction of each job.
+        rates = [pace["rate"] / workers * share / 100 for share in _directions(stream)]
+        if any(abs(rate - round(rate)) > 1e-6 for rate in rates):
+            said = " and ".join(f"{rate:g}" for rate in rates if rate)
+            raise _refuse(f"a rate of {said} requests/s of a worker and direction")
+        process = "poisson" if pace["arrivals"] == "poisson" else "linear"
+        lines = ["rate_iops=" + ",".join(str(round(rate)) for rate in rates), f"rate_process={process}"]
     think_us = _core.parse_duration_ns(stream["think"]) / 1000
     if think_us != int(think_us):
         raise _refuse(f"think {stream['think']}")
     return [*lines, f"thinktime={int(think_us)}us"] if think_us else lines
+
+
+def _directions(stream: Json) -> list[float]:
+    """Shares of reads, writes and trims, as far as the last that there is; one value alone where only reads are."""
+    shares = [float(stream["operations"].get(name, 0)) for name in ("read", "write", "trim")]
+    while not shares[-1]:
+        shares.pop()
+    return shares
 
 
 def _rest(stream: Json) -> list[str]:

@@ -12,18 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from brickyard.errors import BadInputError
+from brickyard.formats.fio_options import canonical
 
 INCLUDE_DEPTH = 16  # as fio itself allows
-ALIASES = {
-    "readwrite": "rw",
-    "blocksize": "bs",
-    "blocksize_range": "bsrange",
-    "ba": "blockalign",
-    "wait_for_previous": "stonewall",
-    "filesize": "size",
-    "ss": "steadystate",
-    "ss_dur": "steadystate_duration",
-}
 
 
 @dataclass(frozen=True)
@@ -47,10 +38,54 @@ def read_jobs(text: str, directory: Path, environment: Mapping[str, str] | None 
             raise BadInputError(f"`{line}` stands before any section; a fio job file begins with [global] or [a job]")
         else:
             name, _, value = line.partition("=")
-            key = name.strip().lower()
-            current[ALIASES.get(key, key)] = value.strip()
+            current[canonical(name)] = value.strip()
     if not jobs:
         raise BadInputError("this fio job file has no job, only [global]")
+    return jobs
+
+
+# Switches of fio's command line that say where results go and how they look.
+SWITCHES = frozenset(
+    [
+        "output",
+        "output-format",
+        "minimal",
+        "append-terse",
+        "terse-version",
+        "eta",
+        "eta-newline",
+        "eta-interval",
+        "status-interval",
+        "bandwidth-log",
+        "warnings-fatal",
+        "max-jobs",
+        "aux-path",
+        "alloc-size",
+        "readonly",
+    ]
+)
+
+
+def read_command_line(words: list[str]) -> list[Job]:
+    """`--option=value` words of a fio command line: what stands before the first `--name` holds for all jobs."""
+    jobs: list[Job] = []
+    common: dict[str, str] = {}
+    current = common
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("--"):
+            raise BadInputError(f"`{word}`: a fio command line here is made of --option=value; import job files apart")
+        name, has_value, value = word[2:].partition("=")
+        if not has_value and rest and not rest[0].startswith("--"):
+            value = rest.pop(0)
+        if name == "name":
+            current = dict(common)
+            jobs.append(Job(value, current))
+        elif name not in SWITCHES:
+            current[canonical(name)] = value.strip()
+    if not jobs:
+        raise BadInputError("this fio command line has no --name, so no job")
     return jobs
 
 

@@ -1,7 +1,8 @@
 """Duty: the JSON or JSON+ that fio (3.x) wrote → the events of a run, so that it can stand in the store beside ours.
 
-Bins of JSON+ become a histogram as they are. Plain JSON has percentiles only; the histogram is rebuilt from them, and
-a warning says so.
+Means, maxima and percentiles stay those that fio printed (event `imported`). Bins of JSON+ become a histogram as they
+are; plain JSON has percentiles only, whose histogram has steps, and a warning says so. `clat` runs from submission to
+completion, as our service time does; fio knows no due instant, so there is no response time.
 
 Refusal: fio 2, whose times are in µs under other names, is refused.
 """
@@ -10,11 +11,11 @@ from __future__ import annotations
 
 import json
 import math
-from itertools import pairwise
 from typing import Any
 
 from brickyard import _core
 from brickyard.errors import BadInputError
+from brickyard.formats.fio_layout import Layout, lay_out
 from brickyard.store import Json, Store
 
 DIRECTIONS = ("read", "write", "trim")
@@ -22,8 +23,14 @@ LARGEST = 1 << 62
 REBUILT: Json = {
     "id": "fio-percentiles",
     "severity": "warning",
-    "text": "The latencies were rebuilt from the percentiles that fio printed; between them they are a guess.",
+    "text": "fio printed percentiles and no distribution; these are fio's own figures, nothing is known between them.",
     "remedy": "run fio with --output-format=json+",
+}
+FLAGS_UNKNOWN: Json = {
+    "id": "fio-flags",
+    "severity": "note",
+    "text": "The load is told by fio's JSON, which leaves out options without a value (norandommap, time_based).",
+    "remedy": "import the job file as well to see the whole load",
 }
 
 
@@ -42,13 +49,14 @@ def read_result(text: str) -> Json:
 def store_result(store: Store, document: Json, *, profile: str, plan: Json | None = None, **circumstances: Any) -> int:
     """Appends a run with what fio measured; gives back its number."""
     try:
-        events, made_plan, is_rebuilt = _events(document, plan)
+        layout = lay_out(document, plan)
+        events, is_rebuilt = _events(document, layout)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadInputError(f"fio's JSON is not as fio 3 writes it: {type(error).__name__} {error}") from error
     run = store.add_run(
         profile=profile,
         profile_hash=circumstances.get("profile_hash", ""),
-        plan=plan or made_plan,
+        plan=layout.plan,
         condition="normal",
         targets=circumstances.get("targets") or _targets(document),
         options={},
@@ -64,8 +72,9 @@ def store_result(store: Store, document: Json, *, profile: str, plan: Json | Non
     outcome = "interrupted" if circumstances.get("is_stopped") else "failed" if failed else "done"
     message = f"fio: job {failed[0]['jobname']} ended with error {failed[0]['error']}" if failed else ""
     end_ns = max(event["end_ns"] for event in events if event["event"] == "phase_end")
+    found = [REBUILT] * is_rebuilt + [FLAGS_UNKNOWN] * layout.is_guessed
     end = {"end_ns": end_ns, "outcome": outcome, "message": message}
-    store.end_run(run, end, {}, [*circumstances.get("warnings", []), *([REBUILT] if is_rebuilt else [])])
+    store.end_run(run, end, {}, [*circumstances.get("warnings", []), *found])
     return run
 
 
@@ -75,42 +84,31 @@ def _targets(document: Json) -> list[str]:
     return list(dict.fromkeys(named)) or ["fio"]
 
 
-def _events(document: Json, plan: Json | None) -> tuple[list[Json], Json, bool]:
-    jobs = [job for job in document["jobs"] if isinstance(job, dict)]
-    if not jobs or len(jobs) != len(document["jobs"]):
-        raise BadInputError("fio's JSON has no job")
-    phases = _phases(jobs, plan)
-    made = _plan(document, jobs)
+def _events(document: Json, layout: Layout) -> tuple[list[Json], bool]:
     events: list[Json] = [_start(document)]
     is_rebuilt = False
     at_ns = 0
-    for phase, members in enumerate(phases):
-        span_ns = max(1_000_000, *(_count(job[d]["runtime"]) * 1_000_000 for job in members for d in DIRECTIONS))
+    for phase, members in enumerate(layout.phases):
+        jobs = [job for _, job in members]
+        if not jobs:
+            continue
+        span_ns = max(1_000_000, *(_count(job[d]["runtime"]) * 1_000_000 for job in jobs for d in DIRECTIONS))
         cells = []
-        for stream, job in enumerate(members):
+        for stream, job in members:
             for direction in DIRECTIONS:
                 if _count(job[direction]["total_ios"]):
                     cell, rebuilt = _cell(stream, direction, job[direction], has_failed=bool(job.get("error")))
                     cells.append(cell)
                     is_rebuilt |= rebuilt
+                    events += _imported(phase, stream, direction, job[direction])
         if not cells:
-            raise BadInputError("fio's JSON tells of no request")
-        busy = [_cpu(job, span_ns) for job in members]
+            raise BadInputError("fio's JSON has no request")
+        busy = [_cpu(job, span_ns) for job in jobs]
         cpu = {"user_ns": sum(user for user, _ in busy), "system_ns": sum(system for _, system in busy)}
         common = {"phase": phase, "end_ns": at_ns + span_ns, "cpu": cpu, "loop_busy_share": 0.0}
         events.append({"event": "phase", "phase": phase, "name": f"phase-{phase + 1}", "start_ns": at_ns})
-        events.append(
-            {
-                "event": "interval",
-                "index": 0,
-                "start_ns": at_ns,
-                "warmup": False,
-                "drain": False,
-                "cells": cells,
-                "knob": None,
-                **common,
-            }
-        )
+        interval = {"event": "interval", "index": 0, "start_ns": at_ns, "warmup": False, "drain": False}
+        events.append({**interval, "cells": cells, "knob": None, **common})
         errors = sum(cell["errors"] for cell in cells)
         events.append(
             {
@@ -126,33 +124,29 @@ def _events(document: Json, plan: Json | None) -> tuple[list[Json], Json, bool]:
             }
         )
         at_ns += span_ns
-    return events, made, is_rebuilt
+    return events, is_rebuilt
 
 
-def _phases(jobs: list[Json], plan: Json | None) -> list[list[Json]]:
-    """With a plan of ours the jobs are its streams in order; otherwise fio's groups, which `stonewall` separates."""
-    if plan is not None:
-        counts = [len(phase["stream"]) for phase in plan["phase"]]
-        if sum(counts) != len(jobs):
-            raise BadInputError(f"fio reports {len(jobs)} jobs for {sum(counts)} streams")
-        rest = iter(jobs)
-        return [[next(rest) for _ in range(count)] for count in counts]
-    return [jobs]
-
-
-def _plan(document: Json, jobs: list[Json]) -> Json:
-    return {
-        "title": f"fio: {', '.join(str(job['jobname']) for job in jobs)[:200]}",
-        "source": str(document["fio version"]),
-        "about": "Imported from fio's JSON.",
-        "seed": 0,
-        "phase": [
-            {
-                "name": "fio",
-                "stream": [{"name": str(job["jobname"]), "options": job.get("job options") or {}} for job in jobs],
-            }
-        ],
-    }
+def _imported(phase: int, stream: int, direction: str, found: Json) -> list[Json]:
+    """The figures that fio printed, as it printed them."""
+    times = _times(found)
+    if not _count(times.get("N", 1)):
+        return []
+    percentiles = {f"p{float(p):g}": _count(v) for p, v in (times.get("percentile") or {}).items()}
+    return [
+        {
+            "event": "imported",
+            "phase": phase,
+            "stream": stream,
+            "operation": direction,
+            "measure": "service",
+            "mean_ns": float(times["mean"]),
+            "min_ns": _count(times["min"]),
+            "max_ns": _count(times["max"]),
+            "percentiles": percentiles,
+            "has_bins": bool(times.get("bins")),
+        }
+    ]
 
 
 def _start(document: Json) -> Json:
@@ -185,14 +179,12 @@ def _cpu(job: Json, span_ns: int) -> tuple[int, int]:
 
 
 def _cell(stream: int, direction: str, found: Json, *, has_failed: bool) -> tuple[Json, bool]:
-    """A job that failed ended with the request that did, and fio counts that one among the done.
-
-    `clat` runs from submission to completion, as our service time does; fio knows no due instant for a response."""
+    """A job that failed ended with the request that did, and fio counts that one among the done."""
     requests = _count(found["total_ios"])
     errors = _count(found.get("drop_ios", 0)) + _count(found.get("short_ios", 0))
     if has_failed:
         requests, errors = max(0, requests - 1), errors + 1
-    times = found["clat_ns"] if _count(found.get("clat_ns", {}).get("N", 0)) else found["lat_ns"]
+    times = _times(found)
     cell: Json = {
         "stream": stream,
         "operation": direction,
@@ -214,7 +206,12 @@ def _cell(stream: int, direction: str, found: Json, *, has_failed: bool) -> tupl
         "max_ns": _count(times["max"]),
         "histogram": histogram,
     }
-    return {**cell, "measures": {"service": figures, "response": figures}}, is_rebuilt
+    return {**cell, "measures": {"service": figures}}, is_rebuilt
+
+
+def _times(found: Json) -> Json:
+    times: Json = found["clat_ns"] if _count(found.get("clat_ns", {}).get("N", 0)) else found["lat_ns"]
+    return times
 
 
 def _pairs(times: Json, requests: int) -> tuple[list[tuple[int, int]], bool]:
@@ -224,11 +221,11 @@ def _pairs(times: Json, requests: int) -> tuple[list[tuple[int, int]], bool]:
     points = sorted((float(p), _count(v)) for p, v in (times.get("percentile") or {}).items())
     ranks = [(0.0, _count(times["min"])), *points, (100.0, _count(times["max"]))]
     pairs, placed = [], 0
-    for (_, below), (percent, value) in pairwise(ranks):
+    for percent, value in ranks[1:]:
         if not 0 <= percent <= 100:
             raise ValueError(f"{percent} is not a percentile")
         upto = round(total * percent / 100)
-        # Between two percentiles the middle is the least wrong place.
-        pairs.append(((below + value) // 2, max(0, upto - placed)))
+        # All that lies between two percentiles stands at the upper one, so that each reads as fio printed it.
+        pairs.append((value, max(0, upto - placed)))
         placed = max(placed, upto)
     return [pair for pair in pairs if pair[1]] or [(_count(times["max"]), total)], True

@@ -8,7 +8,16 @@ from brickyard.errors import BadInputError
 
 # fio's default, kb_base=1024, turns the standards around: k is 1024, and ki is 1000 (fio's HOWTO, "Parameter types").
 PREFIX = {"k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
-TIME_US = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+TIME_US = {
+    "us": 1,
+    "usec": 1,
+    "ms": 1_000,
+    "msec": 1_000,
+    "s": 1_000_000,
+    "m": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+}
 LARGEST = 1 << 62
 
 
@@ -25,7 +34,7 @@ def fio_bytes(option: str, text: str) -> int:
 
 
 def fio_time_us(option: str, text: str, *, default: str) -> int:
-    match = re.fullmatch(r"([0-9]+)\s*(us|ms|s|m|h|d)?", text.strip().lower())
+    match = re.fullmatch(r"([0-9]+)\s*(usec|us|msec|ms|s|m|h|d)?", text.strip().lower())
     if not match or int(match[1]) * TIME_US[match[2] or default] > LARGEST:
         raise BadInputError(f"{option}={text}: not a time as fio writes it, such as 30s")
     return int(match[1]) * TIME_US[match[2] or default]
@@ -56,10 +65,8 @@ def fio_flag(option: str, text: str) -> bool:
     raise BadInputError(f"{option}={text}: must be 0 or 1")
 
 
-def by_direction(text: str) -> tuple[str, str, str]:
-    """read,write,trim; what is left out repeats the one before."""
+def by_direction(text: str, default: str = "") -> dict[str, str]:
+    """`read,write,trim`: a value that is missing at the end repeats the one before, an empty one is fio's default."""
     parts = [part.strip() for part in text.split(",")]
-    read = parts[0]
-    write = parts[1] if len(parts) > 1 and parts[1] else read
-    trim = parts[2] if len(parts) > 2 and parts[2] else write
-    return read, write, trim
+    parts += [parts[-1]] * (3 - len(parts))
+    return {name: part or default for name, part in zip(("read", "write", "trim"), parts, strict=False)}

@@ -1,13 +1,16 @@
-"""Duty: an Iometer configuration (.icf) → a profile: a phase for each access specification and each queue depth.
+"""Duty: an Iometer configuration (.icf) → a profile.
 
-Refusal: network workers, replies, bursts, cycling over workers or targets, and lines of one specification that differ
-in more than size are refused by name.
+Workers run together: step k runs the k-th access specification of every worker at the same time, so a step is a phase
+and each worker a stream (on each of its targets). Queue depth cycling makes a phase for each depth.
+
+Refusal: network workers, replies, bursts, cycling over workers or targets, connection tests, and lines of one
+specification that differ in what a stream has once are refused by name.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from brickyard.errors import BadInputError
 from brickyard.formats import toml_text
@@ -17,6 +20,9 @@ from brickyard.store import Json
 SECTOR_BYTES = 512
 MAX_LINES = 100  # of an access specification, as in Iometer
 MAX_STEPS = 64
+FLAGS = {"ENABLED": True, "DISABLED": False}
+PATTERN_NOTE = "Iometer writes repeating bytes; what is written here can't be compressed or deduplicated."
+DATA_PATTERNS = {1: "", 2: ""}  # pseudo-random and full random are what is written here; 0 is repeating bytes
 
 
 @dataclass(frozen=True)
@@ -31,47 +37,117 @@ class AccessLine:
 
 
 @dataclass
+class Worker:
+    """One line of execution; its requests in flight are those on each of its targets."""
+
+    name: str = ""
+    depth: int = 1
+    sectors: int = 0
+    start_sector: int = 0
+    repeats_bytes: bool = False
+    seed: int | None = None
+    specs: list[str] = field(default_factory=list)
+    targets: list[str] = field(default_factory=list)
+
+
+@dataclass
 class Setup:
     """What a file says; lists are empty and numbers at Iometer's defaults where it is silent."""
 
     specs: dict[str, list[AccessLine]] = field(default_factory=dict)
-    assigned: list[str] = field(default_factory=list)
+    workers: list[Worker] = field(default_factory=list)
     run_s: int = 0
     ramp_s: int = 0
-    workers: int = 0
-    depth: int = 1
-    sectors: int = 0
-    start_sector: int = 0
     cycling: tuple[int, int, int, str] = (1, 1, 1, "LINEAR")
     test_type: str = "NORMAL"
 
 
 def import_icf(name: str, text: str) -> Imported:
     setup = read_icf(text)
-    chosen = [spec for spec in dict.fromkeys(setup.assigned) if spec in setup.specs] or list(setup.specs)
-    if not chosen:
+    if not setup.specs:
         raise BadInputError("this Iometer file has no access specification")
-    notes = []
+    notes: list[str] = []
     if not setup.run_s:
         notes.append("The test set-up runs until it is stopped; a minute stands here.")
+    workers = _at_work(setup, notes)
+    targets = list(dict.fromkeys(target for worker in workers for target in worker.targets))
+    top: Json = {}
+    seeds = {worker.seed for worker in workers if worker.seed is not None}
+    if len(seeds) == 1:
+        top["seed"] = seeds.pop()
+    elif seeds:
+        notes.append("Workers have fixed seeds that differ; a profile has one seed, and draws each stream apart.")
+    if any(worker.repeats_bytes for worker in workers) and _writes(setup, workers):
+        notes.append(PATTERN_NOTE)
+    depths = _depths(setup)
     phases: list[Json] = []
-    for spec in chosen:
-        for depth in _depths(setup):
+    for step in range(max(len(worker.specs) for worker in workers)):
+        together = [worker for worker in workers if step < len(worker.specs)]
+        specs = list(dict.fromkeys(worker.specs[step] for worker in together))
+        for depth in depths:
+            title = "-".join(_plain(spec) for spec in specs[:2]) + f"-{len(phases) + 1}"
+            streams = [
+                _stream(worker.specs[step], setup.specs[worker.specs[step]], worker, target, depth or worker.depth)
+                for worker in together
+                for target in ([targets.index(t) for t in worker.targets] or [0])
+            ]
             phase: Json = {
-                "name": f"{_plain(spec)}-{len(phases) + 1}" + (f"-depth-{depth}" if len(_depths(setup)) > 1 else ""),
+                "name": title + (f"-depth-{depth}" if len(depths) > 1 else ""),
                 "duration": f"{setup.run_s or 60}s",
-                "stream": [_stream(spec, setup.specs[spec], setup, depth)],
+                "stream": _merged(streams),
             }
             if setup.ramp_s:
                 phase["warmup"] = f"{setup.ramp_s}s"
             phases.append(phase)
     about = ["Imported from an Iometer configuration.", *notes]
-    made = toml_text.profile_text(name, f"Iometer: {name}", f"Iometer configuration {name}", about, phases)
-    return Imported(made, [], notes)
+    made = toml_text.profile_text(name, f"Iometer: {name}", f"Iometer configuration {name}", about, phases, **top)
+    return Imported(made, targets, notes)
+
+
+def _at_work(setup: Setup, notes: list[str]) -> list[Worker]:
+    """The workers that have something to do; without any, one that does all specifications in turn."""
+    unknown = [spec for worker in setup.workers for spec in worker.specs if spec not in setup.specs]
+    if unknown:
+        raise BadInputError(f"a worker is assigned the access specification {unknown[0]}, which the file does not have")
+    at_work = [worker for worker in setup.workers if worker.specs]
+    if not at_work:
+        notes.append("No worker has an access specification assigned: one does all of them in turn.")
+        first = setup.workers[0] if setup.workers else Worker()
+        return [replace(first, specs=list(setup.specs))]
+    if len(at_work) < len(setup.workers):
+        idle = len(setup.workers) - len(at_work)
+        notes.append(f"{idle} of {len(setup.workers)} workers have no access specification assigned, and do nothing.")
+    return at_work
+
+
+def _writes(setup: Setup, workers: list[Worker]) -> bool:
+    return any(line.reads < 100 for worker in workers for spec in worker.specs for line in setup.specs[spec])
 
 
 def _plain(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-") or "spec"
+
+
+def _merged(streams: list[Json]) -> list[Json]:
+    """Workers that do the same at random places are workers of one stream; those with a cursor stay apart."""
+    made: list[Json] = []
+    for stream in streams:
+        same = next((other for other in made if _same(other, stream)), None)
+        if same is not None and stream["address"] == "random":
+            same["workers"] += 1
+        else:
+            made.append(dict(stream))
+    taken: dict[str, int] = {}
+    for stream in made:
+        taken[stream["name"]] = taken.get(stream["name"], 0) + 1
+        if taken[stream["name"]] > 1:
+            stream["name"] = f"{stream['name']}-{taken[stream['name']]}"
+    return made
+
+
+def _same(a: Json, b: Json) -> bool:
+    without = {"workers", "name"}
+    return all(a[key] == b[key] for key in a if key not in without)
 
 
 def read_icf(text: str) -> Setup:
@@ -92,8 +168,12 @@ def read_icf(text: str) -> Setup:
             setup.specs[spec] = []
         elif heading.startswith("size,% of size"):
             _access_line(setup, spec, line, cells)
+        elif heading == "worker":
+            setup.workers.append(Worker(line))
+        elif setup.workers and _of_worker(setup.workers[-1], heading, line, cells):
+            pass
         else:
-            _setting(setup, heading, line, cells)
+            _setting(setup, heading, line)
     for name, lines in setup.specs.items():
         if abs(sum(item.share for item in lines) - 100) > 1e-6:
             raise BadInputError(f"access specification {name}: the sizes don't sum to 100 %")
@@ -113,7 +193,7 @@ def _access_line(setup: Setup, spec: str, line: str, cells: list[str]) -> None:
     setup.specs[spec].append(AccessLine(int(size), share, reads, random, delay, int(burst), int(align)))
 
 
-def _setting(setup: Setup, heading: str, line: str, cells: list[str]) -> None:
+def _setting(setup: Setup, heading: str, line: str) -> None:
     words = line.split()
     if heading.startswith("hours"):
         hours, minutes, seconds = (int(_number(line, word)) for word in _exactly(line, words, 3))
@@ -125,21 +205,49 @@ def _setting(setup: Setup, heading: str, line: str, cells: list[str]) -> None:
     elif re.match(r"start\s+end\s+step", heading):
         start, end, step, kind = _exactly(line, words, 4)
         setup.cycling = (*(int(_number(line, word)) for word in (start, end, step)), kind.upper())  # type: ignore[assignment]
-    elif heading.startswith("worker type"):
+
+
+def _of_worker(worker: Worker, heading: str, line: str, cells: list[str]) -> bool:
+    """Whether the line is one that belongs to a worker."""
+    if heading.startswith("worker type"):
         if line.upper() != "DISK":
             raise BadInputError(f"worker type {line}: only DISK workers have a counterpart here")
-        setup.workers += 1
     elif heading.startswith("number of outstanding ios"):
-        setup.depth = int(_number(line, cells[0]))
+        _outstanding(worker, heading, line, cells)
     elif heading.startswith("disk maximum size"):
-        setup.sectors, setup.start_sector = (int(_number(line, cell)) for cell in _exactly(line, cells[:2], 2))
+        if len(cells) not in (2, 3):
+            raise BadInputError(f"`{line}`: maximum size and starting sector, and perhaps a data pattern")
+        worker.sectors, worker.start_sector = (int(_number(line, cell)) for cell in cells[:2])
+        worker.repeats_bytes = len(cells) > 2 and int(_number(line, cells[2])) not in DATA_PATTERNS
     elif heading.startswith("assigned access specs"):
-        setup.assigned.append(line)
+        worker.specs.append(line)
+    elif heading == "target":
+        worker.targets.append(re.sub(r'\s*"[^"]*"$', "", line))
+    else:
+        return False
+    return True
+
+
+def _outstanding(worker: Worker, heading: str, line: str, cells: list[str]) -> None:
+    """Requests in flight, whether targets are opened anew all the time, and the seed."""
+    worker.depth = int(_number(line, cells[0]))
+    names = [name.strip() for name in heading.split(",")]
+    values = dict(zip(names, cells, strict=False))
+    for name, value in values.items():
+        if name in ("test connection rate", "use fixed seed") and value.upper() not in FLAGS:
+            raise BadInputError(f"`{line}`: {name} is {value}; there are ENABLED and DISABLED")
+    if FLAGS[values.get("test connection rate", "DISABLED").upper()]:
+        raise BadInputError(
+            f"worker {worker.name}: opens its target anew every {values.get('transactions per connection', '?')}"
+            " transactions (test connection rate), which has no counterpart here"
+        )
+    if FLAGS[values.get("use fixed seed", "DISABLED").upper()]:
+        worker.seed = int(_number(line, values.get("fixed seed value", "")))
 
 
 def _exactly(line: str, words: list[str], count: int) -> list[str]:
     if len(words) != count:
-        raise BadInputError(f"`{line}`: {count} values are wanted")
+        raise BadInputError(f"`{line}`: needs {count} values")
     return words
 
 
@@ -149,15 +257,17 @@ def _number(line: str, text: str) -> float:
     return float(text)
 
 
-def _depths(setup: Setup) -> list[int]:
+def _depths(setup: Setup) -> list[int | None]:
+    """The depths of all workers in turn; None where each has its own."""
     if setup.test_type == "NORMAL":
-        return [setup.depth]
+        return [None]
     if setup.test_type != "CYCLE_OUTSTANDING_IOS":
         raise BadInputError(f"test type {setup.test_type}: there are NORMAL and CYCLE_OUTSTANDING_IOS here")
     start, end, step, kind = setup.cycling
     if kind not in ("LINEAR", "EXPONENTIAL") or start < 1 or step < (1 if kind == "LINEAR" else 2):
         raise BadInputError(f"queue depth cycling {start} {end} {step} {kind}: it would never end")
-    depths, depth = [], start
+    depths: list[int | None] = []
+    depth = start
     while depth <= end:
         depths.append(depth)
         depth = depth + step if kind == "LINEAR" else depth * step
@@ -166,27 +276,49 @@ def _depths(setup: Setup) -> list[int]:
     return depths
 
 
-def _stream(spec: str, lines: list[AccessLine], setup: Setup, depth: int) -> Json:
+def _sizes(lines: list[AccessLine]) -> dict[str, dict[int, float]]:
+    """By operation: a line's share falls to reads and writes as it says, so lines may differ in that."""
+    found: dict[str, dict[int, float]] = {"read": {}, "write": {}}
+    for line in lines:
+        for name, percent in (("read", line.reads), ("write", 100 - line.reads)):
+            if line.share * percent:
+                found[name][line.size_bytes] = found[name].get(line.size_bytes, 0) + line.share * percent
+    return {name: sizes for name, sizes in found.items() if sizes}
+
+
+def _align(lines: list[AccessLine]) -> int:
+    """0 is "on a sector boundary" in Iometer."""
+    return lines[0].align_bytes or SECTOR_BYTES
+
+
+def _stream(spec: str, lines: list[AccessLine], worker: Worker, target: int, depth: int) -> Json:
     first = lines[0]
-    alike = {(item.reads, item.random, item.delay_ms, item.burst, item.align_bytes) for item in lines}
-    if len(alike) > 1:
-        raise BadInputError(f"access specification {spec}: its lines differ in more than size, a stream has one mix")
+    used = [line for line in lines if line.share] or lines
+    for what in ("random", "delay_ms", "burst", "align_bytes"):
+        if len({getattr(line, what) for line in used}) > 1:
+            said = {"random": "% random", "delay_ms": "delay", "burst": "burst", "align_bytes": "alignment"}[what]
+            raise BadInputError(
+                f"access specification {spec}: its lines differ in {said}, which a stream has once; "
+                "lines may differ in size and % reads"
+            )
     if first.delay_ms and first.burst > 1:
         raise BadInputError(f"access specification {spec}: bursts of {first.burst} have no counterpart here")
-    sizes: dict[int, float] = {}
-    for item in lines:
-        sizes[item.size_bytes] = sizes.get(item.size_bytes, 0) + item.share
+    sizes = _sizes(used)
+    reads = sum(line.share * line.reads for line in used) / sum(line.share for line in used)
+    alike = len({line.reads for line in used}) == 1
+    one = {line.size_bytes: 0.0 for line in used}
+    for line in used:
+        one[line.size_bytes] += line.share
     address: object = {0: "sequential", 100: "random"}.get(int(first.random) if first.random in (0, 100) else -1)
-    length = setup.sectors * SECTOR_BYTES or None
     return {
         "name": _plain(spec),
-        "operations": toml_text.operations(first.reads),
-        "request": toml_text.request({size: share for size, share in sizes.items() if share} or sizes),
-        # 0 is "on a sector boundary" in Iometer
-        "align": toml_text.size(first.align_bytes or SECTOR_BYTES),
-        "address": address or {"kind": "mixed", "random": first.random},
-        "region": toml_text.region(setup.start_sector * SECTOR_BYTES, length),
-        "workers": max(1, setup.workers),
+        "target": target,
+        "operations": toml_text.operations(reads),
+        "request": toml_text.request(one) if alike else toml_text.request_by_operation(sizes),
+        "align": toml_text.size(_align(used)),
+        "address": address or {"kind": "runs", "random": first.random},
+        "region": toml_text.region(worker.start_sector * SECTOR_BYTES, worker.sectors * SECTOR_BYTES or None),
+        "workers": 1,
         "depth": depth,
         "think": f"{first.delay_ms:g}ms" if first.delay_ms else None,
     }

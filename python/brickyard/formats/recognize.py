@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
-from brickyard.formats.command_lines import import_diskspd, import_sqlio
-from brickyard.formats.fio_job import Imported, import_fio
+from brickyard.errors import BadInputError
+from brickyard.formats.diskspd import import_diskspd
+from brickyard.formats.fio_job import Imported, import_fio, import_fio_command
 from brickyard.formats.icf import import_icf
+from brickyard.formats.sqlio import import_sqlio
 
-FORMATS = ("fio", "fio-json", "icf", "sqlio", "sqlio-param", "diskspd")
+FORMATS = ("fio", "fio-command", "fio-json", "icf", "sqlio", "sqlio-param", "diskspd")
 
 
 def recognize(text: str) -> str | None:
@@ -18,8 +21,11 @@ def recognize(text: str) -> str | None:
     if re.search(r"(?mi)^'(access specification|test setup)", text):
         return "icf"
     for program in ("sqlio", "diskspd"):
-        if re.search(rf'(?mi)^\s*"?([^\s"]*[\\/])?{program}(64)?(\.exe)?"?\s', text):
+        # In a batch file the name stands first in a line, or behind `call`, `do` and the like.
+        if re.search(rf'(?mi)(^|[\s@"\\/]){program}(64)?(\.exe)?"?\s', text):
             return program
+    if re.match(r"\s*fio\s+--", text):
+        return "fio-command"
     if re.search(r"(?m)^\s*\[.+\]\s*$", text):
         return "fio"
     if re.search(r"(?mi)^\s*\S+[ \t]+\d+([ \t]+0x[0-9a-f]+([ \t]+\d+)?)?[ \t]*(#.*)?$", text):
@@ -30,6 +36,12 @@ def recognize(text: str) -> str | None:
 def import_profile(found: str, name: str, text: str, directory: Path) -> Imported:
     if found == "fio":
         return import_fio(name, text, directory)
+    if found == "fio-command":
+        try:
+            words = shlex.split(text.replace("\\\n", " "))[1:]
+        except ValueError as error:
+            raise BadInputError(f"fio command line: {error}") from error
+        return import_fio_command(name, words)
     if found == "icf":
         return import_icf(name, text)
     if found == "diskspd":

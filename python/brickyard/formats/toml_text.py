@@ -49,12 +49,28 @@ def size(size_bytes: int) -> str:
     return _core.format_bytes(size_bytes)
 
 
+def duration(time_us: int) -> str:
+    for unit_us, unit in ((1_000_000, "s"), (1_000, "ms")):
+        if time_us % unit_us == 0:
+            return f"{time_us // unit_us}{unit}"
+    return f"{time_us}us"
+
+
 def request(shares: dict[int, float]) -> Any:
     """A size, or a mix whose shares sum to 100."""
     if len(shares) == 1:
         return size(next(iter(shares)))
     total = sum(shares.values())
     return [{"size": size(item), "share": share / total * 100} for item, share in shares.items()]
+
+
+def request_by_operation(sizes: dict[str, dict[int, float]]) -> list[Json]:
+    """A mix for each operation; the shares of each sum to 100."""
+    return [
+        {"size": size(item), "share": share / sum(shares.values()) * 100, "of": name}
+        for name, shares in sizes.items()
+        for item, share in shares.items()
+    ]
 
 
 def operations(read: float, trim: float = 0) -> Json:

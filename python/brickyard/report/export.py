@@ -1,6 +1,7 @@
 """Duty: records as CSV, JSON or Parquet. Refusal: no figure is rounded or left out.
 
-CSV and Parquet have one row for each interval, stream, operation and measure; JSON has the whole record. `headline`
+CSV and Parquet have three tables: `intervals` (a row for each interval, stream, operation and measure), `totals` (each
+stream, operation and measure of a run) and `runs` (circumstances and outcome). JSON has the whole record. `headline`
 says whether the figures of the phase are made of the interval: not of a warm-up, nor of what went before steady state.
 """
 
@@ -12,14 +13,19 @@ import json
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Literal
 
+from brickyard.analysis.latency import PERCENTILES, percentile_name
 from brickyard.analysis.steady import headline_from_ns
 from brickyard.analysis.summary import run_document
-from brickyard.analysis.totals import phase_name, stream_name
+from brickyard.analysis.totals import phase_name, stream_name, stream_plan, totals
 from brickyard.errors import BadInputError
 from brickyard.printable import csv_cell, json_text
-from brickyard.store import Interval, Record
+from brickyard.report.hdr_log import histogram_log
+from brickyard.report.metrics import metrics_text
+from brickyard.store import Interval, Record, RunInfo
 
-COLUMNS: dict[str, type] = {
+Form = Literal["csv", "json", "parquet", "hdr", "prometheus", "openmetrics"]
+Rows = Literal["intervals", "totals", "runs"]
+OF_RUN: dict[str, type] = {
     "run": int,
     "study": int,
     "profile": str,
@@ -28,6 +34,9 @@ COLUMNS: dict[str, type] = {
     "outcome": str,
     "target": str,
     "start_unix_ns": int,
+}
+INTERVALS: dict[str, type] = {
+    **OF_RUN,
     "phase": str,
     "stream": str,
     "operation": str,
@@ -46,32 +55,130 @@ COLUMNS: dict[str, type] = {
     "max_ns": int,
     "histogram": str,
 }
+TOTALS: dict[str, type] = {
+    **OF_RUN,
+    "phase": str,
+    "stream": str,
+    "operation": str,
+    "measure": str,
+    "workers": int,
+    "depth": int,
+    "requests": int,
+    "bytes": int,
+    "errors": int,
+    "rated_ns": int,
+    "iops": float,
+    "bytes_per_s": float,
+    "count": int,
+    "mean_ns": float,
+    "min_ns": int,
+    **{f"{percentile_name(p)}_ns": int for p in PERCENTILES},
+    "max_ns": int,
+    "histogram": str,
+}
+RUNS: dict[str, type] = {
+    **OF_RUN,
+    "end_ns": int,
+    "message": str,
+    "invalid": str,
+    "seed": int,
+    "engine": str,
+    "io": str,
+    "software_version": str,
+    "hostname": str,
+    "kernel": str,
+    "labels": str,
+    "warnings": str,
+    "plan": str,
+}
+COLUMNS: dict[Rows, dict[str, type]] = {"intervals": INTERVALS, "totals": TOTALS, "runs": RUNS}
 _FIELDS = [*(name for name in Interval.__slots__ if name not in ("row", "histograms")), "histogram"]
-_OF_INTERVAL = [name for name in COLUMNS if name in _FIELDS and name not in ("phase", "stream")]
+_OF_INTERVAL = [name for name in INTERVALS if name in _FIELDS and name not in ("phase", "stream")]
 
 
-def rows(records: list[Record]) -> Iterator[dict[str, Any]]:
+def of_run(info: RunInfo) -> dict[str, Any]:
+    return {
+        "run": info.id,
+        "study": info.study,
+        "profile": info.profile,
+        "profile_hash": info.profile_hash,
+        "condition": info.condition,
+        "outcome": info.outcome,
+        "target": ",".join(info.targets),
+        "start_unix_ns": info.start_unix_ns,
+    }
+
+
+def rows(records: list[Record], which: Rows = "intervals") -> Iterator[dict[str, Any]]:
+    """The rows of one of the tables."""
+    of_record = {"intervals": _interval_rows, "totals": _total_rows, "runs": _run_rows}[which]
     for record in records:
-        info = record.info
-        circumstances = {
-            "run": info.id,
-            "study": info.study,
-            "profile": info.profile,
-            "profile_hash": info.profile_hash,
-            "condition": info.condition,
-            "outcome": info.outcome,
-            "target": ",".join(info.targets),
-            "start_unix_ns": info.start_unix_ns,
+        yield from of_record(record)
+
+
+def _interval_rows(record: Record) -> Iterator[dict[str, Any]]:
+    from_ns = {phase: headline_from_ns(record, phase) for phase in {item.phase for item in record.intervals}}
+    for item in record.intervals:
+        yield {
+            **of_run(record.info),
+            "phase": phase_name(record, item.phase),
+            "stream": stream_name(record, item.phase, item.stream),
+            "headline": not item.warmup and item.start_ns >= from_ns[item.phase],
+            **{name: getattr(item, name) for name in _OF_INTERVAL},
         }
-        from_ns = {phase: headline_from_ns(record, phase) for phase in {item.phase for item in record.intervals}}
-        for item in record.intervals:
+
+
+def _total_rows(record: Record) -> Iterator[dict[str, Any]]:
+    """Warm-up left out. Where every request failed there is no measure, and the counts stand alone."""
+    for row in totals(record):
+        plan = stream_plan(record, row.phase, row.stream)
+        common = {
+            **of_run(record.info),
+            "phase": row.phase_name,
+            "stream": row.stream_name,
+            "operation": row.operation,
+            "workers": plan.get("workers"),
+            "depth": plan.get("depth"),
+            "requests": row.requests,
+            "bytes": row.bytes,
+            "errors": row.errors,
+            "rated_ns": row.rated_ns,
+            "iops": row.iops if row.is_rated else None,
+            "bytes_per_s": row.bytes_per_s if row.is_rated else None,
+        }
+        if not row.measures:
+            yield common
+        for name, found in row.measures.items():
             yield {
-                **circumstances,
-                "phase": phase_name(record, item.phase),
-                "stream": stream_name(record, item.phase, item.stream),
-                "headline": not item.warmup and item.start_ns >= from_ns[item.phase],
-                **{name: getattr(item, name) for name in _OF_INTERVAL},
+                **common,
+                "measure": name,
+                "count": found.count,
+                "mean_ns": found.mean_ns,
+                "min_ns": found.min_ns,
+                **{f"{key}_ns": value for key, value in found.percentiles.items()},
+                "max_ns": found.max_ns,
+                "histogram": found.histogram,
             }
+
+
+def _run_rows(record: Record) -> Iterator[dict[str, Any]]:
+    info = record.info
+    host = info.facts.get("host", {})
+    yield {
+        **of_run(info),
+        "end_ns": info.end_ns,
+        "message": info.message,
+        "invalid": info.invalid,
+        "seed": info.seed,
+        "engine": info.engine.get("engine"),
+        "io": info.engine.get("io"),
+        "software_version": info.software_version,
+        "hostname": host.get("hostname"),
+        "kernel": host.get("kernel"),
+        "labels": json.dumps(info.labels, ensure_ascii=False, sort_keys=True),
+        "warnings": ",".join(warning["id"] for warning in info.warnings),
+        "plan": json.dumps(info.plan, ensure_ascii=False),
+    }
 
 
 def documents(records: list[Record]) -> list[dict[str, Any]]:
@@ -85,31 +192,37 @@ def documents(records: list[Record]) -> list[dict[str, Any]]:
     ]
 
 
-def write_export(records: list[Record], form: Literal["csv", "json", "parquet"], file: BinaryIO) -> int:
-    """Writes to an open file and gives back the number of rows (of runs, for JSON)."""
+def write_export(records: list[Record], form: Form, file: BinaryIO, which: Rows = "intervals") -> int:
+    """Writes to an open file and gives back the number of rows, lines of figures, or runs (for JSON)."""
     if form == "json":
         found = documents(records)
         text = json.dumps({"runs": found}, ensure_ascii=False, allow_nan=False, indent=1)
         file.write(json_text(text).encode() + b"\n")
         return len(found)
-    table = list(rows(records))
-    if form == "csv":
-        lines = io.StringIO(newline="")
-        writer = csv.DictWriter(lines, list(COLUMNS), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in table)
-        file.write(lines.getvalue().encode())
-    else:
-        _write_parquet(table, file)
-    return len(table)
+    if form in ("csv", "parquet"):
+        table = list(rows(records, which))
+        write = _write_csv if form == "csv" else _write_parquet
+        write(table, COLUMNS[which], file)
+        return len(table)
+    text = histogram_log(records) if form == "hdr" else metrics_text(records, openmetrics=form == "openmetrics")
+    file.write(text.encode())
+    return sum(1 for line in text.splitlines() if line and line[0] not in '#"')
 
 
-def _write_parquet(table: list[dict[str, Any]], file: BinaryIO) -> None:
+def _write_csv(table: list[dict[str, Any]], columns: dict[str, type], file: BinaryIO) -> None:
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in table)
+    file.write(text.getvalue().encode())
+
+
+def _write_parquet(table: list[dict[str, Any]], columns: dict[str, type], file: BinaryIO) -> None:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
         raise BadInputError("Parquet needs pyarrow; install brickyard[parquet], or choose --format csv") from error
     kinds = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
-    schema = pa.schema([(name, kinds[kind]) for name, kind in COLUMNS.items()])
+    schema = pa.schema([(name, kinds[kind]) for name, kind in columns.items()])
     pq.write_table(pa.Table.from_pylist(table, schema=schema), file)

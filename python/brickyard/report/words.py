@@ -5,8 +5,8 @@ from __future__ import annotations
 from brickyard import analysis
 from brickyard.analysis import RankedCell, Totals, cells
 from brickyard.analysis import summary as summaries
-from brickyard.bound import BoundReason
 from brickyard.facts.caveats_run import DAMAGE_WORDS
+from brickyard.schema import Bound, bound_of
 from brickyard.store import CHAINS, FRAME, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_size
 
@@ -127,7 +127,7 @@ def _limit(records: list[Record]) -> str:
         return "The storage, not the generator, was the limit."
     ends = [end for record in bound for end in record.events_of("phase_end") if end.get("generator_bound")]
     who = "the generator, not the storage, was the limit"
-    if any(BoundReason.of(end) is BoundReason.CPU for end in ends):
+    if any(bound_of(end) is Bound.CPU for end in ends):
         who = "the processor was the limit, with the kernel's work for the storage in it"
     if len(bound) == len(records):
         return f"{who[0].upper()}{who[1:]}: the storage may be faster than these figures."

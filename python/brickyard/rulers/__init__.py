@@ -213,10 +213,7 @@ def _threshold(at: str, figure: str, limit: str) -> float:
 
 def _limit(figure: str, limit: str) -> float:
     if figure in TIMES:
-        # Elsewhere a bare number is in seconds; of response times nearly nobody means that.
-        if re.fullmatch(r"[0-9.]+", limit):
-            raise ValueError(f"{limit} of what? write {limit}ms, {limit}us or {limit}s")
-        return _core.parse_duration_ns(limit)
+        return _core.parse_limit_ns(limit)
     if figure in SHARES:
         return parsed_share(limit)
     if figure in COUNTS or figure == "iops":

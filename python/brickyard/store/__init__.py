@@ -1,12 +1,7 @@
 """Duty: append-only records in SQLite. Refusal: nothing is changed, deleted or computed here."""
 
+from brickyard.schema import CHAIN, CHAINS, FRAME, METADATA, READS, WRITES
 from brickyard.store.record import (
-    CHAIN,
-    CHAINS,
-    FRAME,
-    METADATA,
-    READS,
-    WRITES,
     Interval,
     IntervalCost,
     Json,

@@ -6,16 +6,15 @@ Refusal: no arithmetic. Totals, percentiles and shares are the business of `bric
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from brickyard.errors import BadInputError
+from brickyard.schema import Start, tag_of, typed
 
 Json = dict[str, Any]
-
-CHAIN, FRAME = "chain", "frame"
-CHAINS = frozenset({CHAIN, "create_file", "read_file", "append_file", FRAME})
-"""Count whole chains and frames; their requests are counted by operation as well, so sums leave these out."""
-METADATA = frozenset({"create", "open", "close", "stat", "unlink", "mkdir", "rmdir"})
-"""Move no data of a file; never in one rate with those that do."""
-READS, WRITES = frozenset({"read", "get"}), frozenset({"write", "append", "put"})
+E = TypeVar("E", bound=msgspec.Struct)
 
 
 class Histograms(Protocol):
@@ -100,6 +99,12 @@ class RunInfo:
     invalid: str = ""
     """Why the run was not what it was meant to be: the condition did not last. Such a run is in no table of a study."""
 
+    @property
+    def start(self) -> Start | None:
+        """How requests reached the targets; None where the run ended before it began."""
+        event = typed(self.engine) if self.engine else None
+        return event if isinstance(event, Start) else None
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -111,7 +116,17 @@ class Record:
     errors: list[Json] = field(default_factory=list)
     events: list[Json] = field(default_factory=list)
 
+    def of(self, kind: type[E]) -> list[E]:
+        """Events of one type, in order: `record.of(PhaseEnd)`. Raises BadInputError where one of them is damaged."""
+        tag = tag_of(kind)
+        try:
+            found = [typed(event) for event in self.events if event.get("event") == tag]
+        except msgspec.ValidationError as error:
+            raise BadInputError(f"run {self.info.id}: its event {tag} is damaged: {error}") from error
+        return [event for event in found if isinstance(event, kind)]
+
     def events_of(self, kind: str) -> list[Json]:
+        """The same as documents, for rooms that do not read the types yet."""
         return [event for event in self.events if event.get("event") == kind]
 
 

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any, Self
 from weakref import ref
 
-from brickyard import outputs
+from brickyard import outputs, schema
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import damage
 from brickyard.store.damage import DAMAGED, DamagedRunError, check_histogram, is_damage
@@ -199,8 +199,11 @@ class Store:
                 db.execute("INSERT INTO study_run VALUES (?, ?, ?)", (study, run, _text(labels or {})))
         return run
 
-    def add_events(self, run: int, events: Iterable[Json]) -> None:
-        """Commits events of the engine as one transaction; the end of a run comes with `end_run`."""
+    def add_events(self, run: int, events: Iterable[schema.Event | Json]) -> None:
+        """Commits events as one transaction; the end of a run comes with `end_run`.
+
+        Raises msgspec.ValidationError where a writer gives what is no event.
+        """
         with self._transaction() as db:
             for event in events:
                 _append(db, run, event)
@@ -397,40 +400,49 @@ def _reading(place: Path, *, immutable: bool) -> sqlite3.Connection:
     return db
 
 
-_NOTHING: Json = {"mean_ns": 0.0, "p50_ns": 0, "p99_ns": 0, "max_ns": 0, "histogram": ""}
+_NOTHING = schema.Measure(mean_ns=0.0, p50_ns=0, p99_ns=0, max_ns=0, histogram="")
 
 
-def _append(db: sqlite3.Connection, run: int, event: Json) -> None:
-    kind = event["event"]
-    if kind == "interval":
-        _append_interval(db, run, event)
-    elif kind == "error":
-        keys = ("at_ns", "phase", "stream", "operation", "offset_bytes", "request_bytes", "kind", "errno", "text")
-        db.execute(
-            f"INSERT INTO error (run, {', '.join(keys)}) VALUES (?{', ?' * len(keys)})",  # noqa: S608
-            (run, *(event.get(key) for key in keys)),
-        )
-    elif kind == "start":
-        db.execute("INSERT INTO run_start VALUES (?, ?, ?)", (run, event["start_unix_ns"], _text(event)))
-    elif kind != "fill" or event["done_bytes"] >= event["total_bytes"]:
-        # Of the preparation only its end is worth keeping.
-        db.execute("INSERT INTO event (run, kind, body) VALUES (?, ?, ?)", (run, kind, _text(event)))
+def _append(db: sqlite3.Connection, run: int, given: schema.Event | Json) -> None:
+    """Each event is read as its type once; what is kept of it is what its writer gave, so that nothing is lost."""
+    event, body = (schema.typed(given), _text(given)) if isinstance(given, dict) else (given, schema.encode(given))
+    match event:
+        case schema.Interval():
+            _append_interval(db, run, event)
+        case schema.ErrorEvent():
+            _append_error(db, run, event)
+        case schema.Start():
+            db.execute("INSERT INTO run_start VALUES (?, ?, ?)", (run, event.start_unix_ns, body))
+        case schema.Fill(done_bytes=done, total_bytes=total) if done < total:
+            pass  # of the preparation only its end is worth keeping
+        case _:
+            kind = schema.tag_of(type(event))
+            db.execute("INSERT INTO event (run, kind, body) VALUES (?, ?, ?)", (run, kind, body))
 
 
-def _append_interval(db: sqlite3.Connection, run: int, event: Json) -> None:
-    span = (event["start_ns"], event["end_ns"], int(event["warmup"]))
-    cpu = event["cpu"]
+def _append_error(db: sqlite3.Connection, run: int, error: schema.ErrorEvent) -> None:
+    place = (error.at_ns, error.phase, error.stream, error.operation, error.offset_bytes, error.request_bytes)
+    db.execute(
+        "INSERT INTO error (run, at_ns, phase, stream, operation, offset_bytes, request_bytes, kind, errno, text)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (run, *place, error.kind, error.errno, error.text),
+    )
+
+
+def _append_interval(db: sqlite3.Connection, run: int, event: schema.Interval) -> None:
+    span = (event.start_ns, event.end_ns, int(event.warmup))
+    knob = "null" if event.knob is None else schema.encode(event.knob)
     db.execute(
         "INSERT INTO interval_cost VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             run,
-            event["phase"],
+            event.phase,
             *span,
-            cpu["user_ns"],
-            cpu["system_ns"],
-            event["loop_busy_share"],
-            _text(event["knob"]),
-            int(event["drain"]),
+            event.cpu.user_ns,
+            event.cpu.system_ns,
+            event.loop_busy_share,
+            knob,
+            int(event.drain),
         ),
     )
     db.executemany(
@@ -438,22 +450,31 @@ def _append_interval(db: sqlite3.Connection, run: int, event: Json) -> None:
         [
             (
                 run,
-                event["phase"],
-                cell["stream"],
-                cell["operation"],
-                measure,
+                event.phase,
+                cell.stream,
+                cell.operation,
+                name,
                 *span,
-                cell["requests"],
-                cell["bytes"],
-                cell["errors"],
-                cell["depth_max"],
-                *(figures[key] for key in ("mean_ns", "p50_ns", "p99_ns", "max_ns", "histogram")),
+                cell.requests,
+                cell.bytes,
+                cell.errors,
+                cell.depth_max,
+                measure.mean_ns,
+                measure.p50_ns,
+                measure.p99_ns,
+                measure.max_ns,
+                measure.histogram,
             )
-            for cell in event["cells"]
-            # Where every request failed there is nothing to measure, yet the failures are data.
-            for measure, figures in (cell["measures"] or {"service": _NOTHING}).items()
+            for cell in event.cells
+            for name, measure in _measures(cell)
         ],
     )
+
+
+def _measures(cell: schema.CellEvent) -> list[tuple[str, schema.Measure]]:
+    """Where every request failed there is nothing to measure, yet the failures are data."""
+    told = ((name, getattr(cell.measures, name)) for name in cell.measures.__struct_fields__)
+    return [(name, measure) for name, measure in told if measure is not None] or [("service", _NOTHING)]
 
 
 def _run_info(row: tuple[Any, ...]) -> RunInfo:

@@ -33,7 +33,7 @@ WAIT_S = 0.1  # how soon the end of fio is seen
 NO_RESPONSE: Json = {
     "id": "by-fio",
     "severity": "note",
-    "text": "Measured by fio: one interval for each phase, and its completion latency stands for service and response.",
+    "text": "Measured by fio: one interval for each phase; its completion latency is the service time.",
     "remedy": "leave --engine out to see the course over time",
 }
 

@@ -319,7 +319,7 @@ def _table(number: int, keys: Keys, factors: tuple[Factor, ...]) -> TableSpec:
         within=within,
         baseline=_where(keys.table("baseline"), factors, PARTS),
         centre=keys.choice("centre", ("mean", "median"), "mean"),
-        limit=keys.duration("limit", "") or None,
+        limit=keys.limit("limit"),
     )
     keys.done()
     if not spec.baseline and {"difference", "penalty"} & set(shown):

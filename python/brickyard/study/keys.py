@@ -137,6 +137,17 @@ class Keys:
                 raise self.wrong(key, one_line(error)) from error
         return found
 
+    def limit(self, key: str) -> str | None:
+        """A limit on a response time, which needs its unit."""
+        from brickyard import _core
+
+        found = self.text(key, "")
+        try:
+            _core.parse_limit_ns(found or "1s")
+        except ValueError as error:
+            raise self.wrong(key, one_line(error)) from error
+        return found or None
+
     def choice(self, key: str, known: Sequence[str], default: str) -> str:
         found = self.text(key, default)
         if found not in known:

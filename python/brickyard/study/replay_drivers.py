@@ -291,7 +291,7 @@ def _shares(parts: dict[int, str]) -> Json:
 
 def merged_end(ends: list[Json], by_stream: list[Json]) -> Json:
     """The ends of all drivers as that of one phase."""
-    replays = [end["replay"] for end in ends]
+    replays = [driver for end in ends for driver in end["replay"]["drivers"]]
     bound = [end for end in ends if end["generator_bound"]]
     # The first that was cut off tells more than those whose logs had ended.
     reasons = sorted((str(end["reason"]) for end in ends), key=lambda reason: reason == "end of log")

@@ -6,9 +6,8 @@ use crate::rng::Rng;
 #[derive(Debug)]
 pub struct Uniform {
     start_bytes: u64,
-    align_bytes: u64,
-    /// For each size of the mix: at how many places it fits.
-    places: Box<[u64]>,
+    /// For each size of the mix: of what its offsets are multiples, and at how many places it fits.
+    places: Box<[(u64, u64)]>,
 }
 
 impl Uniform {
@@ -17,14 +16,18 @@ impl Uniform {
     }
 
     fn over(space: &Space, length_bytes: u64) -> Uniform {
-        let places = space.sizes.iter().map(|s| places(length_bytes, u64::from(*s), space.align_bytes)).collect();
-        Uniform { start_bytes: space.start_bytes, align_bytes: space.align_bytes, places }
+        let place = |(number, size): (usize, &u32)| {
+            let align_bytes = space.align_of(number);
+            (align_bytes, places(length_bytes, u64::from(*size), align_bytes))
+        };
+        Uniform { start_bytes: space.start_bytes, places: space.sizes.iter().enumerate().map(place).collect() }
     }
 
     /// `size` is the index in the mix.
     #[inline]
     pub fn next(&self, rng: &mut Rng, size: usize) -> u64 {
-        self.start_bytes + self.align_bytes * rng.below(self.places[size])
+        let (align_bytes, places) = self.places[size];
+        self.start_bytes + align_bytes * rng.below(places)
     }
 }
 

@@ -15,7 +15,10 @@ pub fn stream(address: Address, sizes: &[(u64, f64)], align_bytes: Option<u64>) 
         operations: Operations::default(),
         program: None,
         request: RequestSizes(
-            sizes.iter().map(|(size, share)| SizeShare { size: Bytes(*size), share: Percent(*share) }).collect(),
+            sizes
+                .iter()
+                .map(|(size, share)| SizeShare { size: Bytes(*size), share: Percent(*share), of: None })
+                .collect(),
         ),
         align: align_bytes.map(Bytes),
         address,

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use engine::conductor::{self, RunControl};
 use engine::device::{Completion, Device, Devices, Operation, Order, Setup, Until};
-use engine::event::{CellEvent, ErrorEvent, Event, Interval, PhaseEnd, RunOutcome};
+use engine::event::{CellEvent, ErrorEvent, Event, Interval, PhaseEnd, RunOutcome, Timed};
+use engine::honours::Honours;
 use engine::streams::{TargetArea, Verifiers};
 use plan::Profile;
 
@@ -136,7 +137,6 @@ impl Storage {
             length_bytes: lock(&self.world).data.len() as u64,
             align_bytes: 512,
             writable: true,
-            carries_data: true,
             scratch_dir: std::env::temp_dir(),
             keep_dir: None,
         }
@@ -174,6 +174,10 @@ impl Devices for Storage {
             ends: BinaryHeap::new(),
             sequence: 0,
         })
+    }
+
+    fn honours(&self) -> Honours {
+        Honours::everything("the virtual storage")
     }
 
     fn now_ns(&self) -> u64 {
@@ -417,7 +421,7 @@ impl Told {
     pub fn totals(&self, phase: usize) -> BTreeMap<(usize, &'static str), (u64, u64, u64)> {
         let mut totals = BTreeMap::new();
         for cell in self.intervals(phase).iter().flat_map(|i| &i.cells) {
-            let sum: &mut (u64, u64, u64) = totals.entry((cell.stream, cell.operation)).or_default();
+            let sum: &mut (u64, u64, u64) = totals.entry((cell.stream, cell.operation.name())).or_default();
             *sum = (sum.0 + cell.requests, sum.1 + cell.bytes, sum.2 + cell.errors);
         }
         totals
@@ -433,10 +437,10 @@ impl Told {
 }
 
 /// How many requests of these cells took at least so long, by one of their measures.
-pub fn at_least<'a>(cells: impl IntoIterator<Item = &'a CellEvent>, measure: &str, limit_ns: u64) -> u64 {
+pub fn at_least<'a>(cells: impl IntoIterator<Item = &'a CellEvent>, measure: Timed, limit_ns: u64) -> u64 {
     cells
         .into_iter()
-        .filter_map(|cell| cell.measures.get(measure))
+        .filter_map(|cell| cell.measures.get(&measure))
         .map(|m| record::TextHistogram::parse(&m.histogram).expect("our own histogram"))
         .map(|h| h.counts(&[0, limit_ns, u64::MAX])[1])
         .sum()

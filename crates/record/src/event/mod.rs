@@ -1,0 +1,207 @@
+//! Everything that can happen in a run, as whoever runs it reports it: the measuring loop, models, programs over files,
+//! replays, loaders, imported results. The terminal, the store and Python know these types alone; the JSON Schema of
+//! [`Event`] is the source of Python's.
+//!
+//! As JSON the name of an event stands in its field `event`. Times are in ns on the run's own clock. Names and values
+//! stand in stores for good: they may be added, never renamed.
+
+mod interval;
+mod phase_end;
+mod ramp;
+mod start;
+mod words;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use interval::{CellEvent, Cpu, Interval, KnobEvent, Measure};
+pub use phase_end::{
+    DepthReached, FramesEnd, PhaseEnd, ReplayDriver, ReplayEnd, SlowCall, SlowEvent, StreamCounts, VerifiedEvent,
+};
+pub use ramp::{RampEnd, RampStep};
+pub use start::{ClockFacts, PhaseFacts, Start, StreamFacts, TargetFacts};
+pub use words::{Bound, Counted, PhaseReason, RunOutcome, Timed};
+
+/// Of the events as they are described here; in [`Start::schema`]. 0, which stands nowhere, is what came before.
+pub const SCHEMA: u32 = 1;
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    Start(Box<Start>),
+    /// A target is being filled before the first phase.
+    #[schemars(title = "Fill")]
+    Fill {
+        target: usize,
+        done_bytes: u64,
+        total_bytes: u64,
+    },
+    /// A phase begins.
+    #[schemars(title = "PhaseStart")]
+    Phase {
+        phase: usize,
+        name: String,
+        start_ns: u64,
+    },
+    Interval(Box<Interval>),
+    Error(Box<ErrorEvent>),
+    Hang(HangEvent),
+    Drop(DropEvent),
+    RampStep(Box<RampStep>),
+    RampEnd(RampEnd),
+    /// From `at_ns` on a modelled target is in this condition; reported before the interval that goes on beyond it.
+    #[schemars(title = "BrickCondition")]
+    BrickCondition {
+        target: usize,
+        at_ns: u64,
+        condition: String,
+    },
+    /// What a rebuild, initial resync or scrub of a modelled target had done by the run's end, and in how much time. A
+    /// member has `whole_bytes`.
+    #[schemars(title = "BrickBackground")]
+    BrickBackground {
+        target: usize,
+        at_ns: u64,
+        condition: String,
+        done_bytes: u64,
+        spent_ns: u64,
+        #[serde(default)]
+        whole_bytes: u64,
+    },
+    /// The power of a modelled target failed and came back. Bytes are acknowledged writes that are lost, each time that
+    /// they were kept; writes are those of the host, of which `lost_promised` had been flushed or were asked to be durable.
+    #[schemars(title = "PowerCut")]
+    PowerCut {
+        target: usize,
+        at_ns: u64,
+        drive_bytes: u64,
+        drive_extents: u64,
+        drives: u64,
+        controller_bytes: u64,
+        failed_requests: u64,
+        /// Not counted by early versions, as are the next two.
+        #[serde(default)]
+        lost_writes: Option<u64>,
+        #[serde(default)]
+        lost_promised: Option<u64>,
+        #[serde(default)]
+        oldest_lost: Vec<LostWrite>,
+    },
+    /// The state over a window of rounds, from `from_ns` to `at_ns`, was reached or left again.
+    #[schemars(title = "Steady")]
+    Steady {
+        phase: usize,
+        /// Not reported before version 1.
+        #[serde(default)]
+        from_ns: Option<u64>,
+        at_ns: u64,
+        reached: bool,
+        mean: f64,
+        range_percent: f64,
+        slope_percent: f64,
+    },
+    /// What each driver of a replay did in one interval.
+    #[schemars(title = "Drivers")]
+    Drivers {
+        phase: usize,
+        start_ns: u64,
+        end_ns: u64,
+        drivers: Vec<DriverShare>,
+    },
+    /// A look at the array below a target while the run goes on.
+    #[schemars(title = "ConditionSample")]
+    ConditionSample {
+        unix_ns: i64,
+        state: String,
+        progress_share: Option<f64>,
+    },
+    /// Whether the array below a target stayed in the run's condition. `array` is its sheet.
+    #[schemars(title = "Condition")]
+    Condition {
+        condition: String,
+        #[serde(default)]
+        array: Option<serde_json::Map<String, serde_json::Value>>,
+        valid: bool,
+        reason: String,
+    },
+    PhaseEnd(Box<PhaseEnd>),
+    #[schemars(title = "End")]
+    End {
+        end_ns: u64,
+        outcome: RunOutcome,
+        message: String,
+    },
+}
+
+/// A write of the host that had been acknowledged `age_ns` before it was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LostWrite {
+    pub offset_bytes: u64,
+    pub bytes: u64,
+    pub age_ns: u64,
+}
+
+/// A failed request.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct ErrorEvent {
+    pub at_ns: u64,
+    pub phase: usize,
+    pub stream: usize,
+    pub operation: Counted,
+    pub offset_bytes: u64,
+    pub request_bytes: u32,
+    /// `errno`, `short`, `damage`, or of a database `sqlstate`.
+    pub kind: String,
+    pub errno: Option<i32>,
+    pub text: String,
+}
+
+/// A request that is outstanding for longer than the profile's `hang_after`.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct HangEvent {
+    pub at_ns: u64,
+    pub phase: usize,
+    pub stream: Option<usize>,
+    pub operation: Counted,
+    pub offset_bytes: u64,
+    pub request_bytes: u32,
+    pub outstanding_ns: u64,
+}
+
+/// A frame of video that was missing when its buffer ran out.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct DropEvent {
+    /// When it was missed: the end of its buffer.
+    pub at_ns: u64,
+    pub phase: usize,
+    pub stream: usize,
+    pub worker: u32,
+    pub frame: u64,
+    pub due_ns: u64,
+}
+
+/// One driver's part of an interval.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct DriverShare {
+    pub driver: u32,
+    pub requests: u64,
+    pub errors: u64,
+    pub bytes: u64,
+    pub drain: bool,
+    pub loop_busy_share: f64,
+}
+
+impl Event {
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("an event holds nothing that JSON cannot carry")
+    }
+}
+
+/// The JSON Schema of an event.
+pub fn event_schema() -> String {
+    serde_json::to_string_pretty(&schemars::schema_for!(Event)).expect("a schema is plain JSON")
+}
+
+pub(crate) fn is_zero(count: &u64) -> bool {
+    *count == 0
+}

@@ -1,0 +1,156 @@
+"""Duty: figures of PTS tests out of records: cells of rounds, steady state, operating points, recovery.
+
+Refusal: nothing is run here; and no percentile without ten samples beyond it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from brickyard import _core
+from brickyard.analysis.latency import is_supported, merge
+from brickyard.analysis.totals import Totals, totals, whole_intervals
+from brickyard.store import Json, Record
+
+RANGE_MAX, SLOPE_MAX = 0.20, 0.10  # of the mean of the window (PTS, "Steady State")
+NINES = 99.999
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One load in one round: reads and writes together."""
+
+    iops: float
+    bytes_per_s: float
+    mean_ns: float
+    max_ns: int
+    nines_ns: int | None
+    """The time that 99,999 of 100,000 requests keep; None where fewer than ten took longer."""
+
+    def document(self) -> Json:
+        return {
+            "iops": self.iops,
+            "bytes_per_s": self.bytes_per_s,
+            "mean_ns": self.mean_ns,
+            "p99.999_ns": self.nines_ns,
+            "max_ns": self.max_ns,
+        }
+
+
+def measured_phases(record: Record) -> list[Measured | None]:
+    """One for each phase of the plan, in order; None for a phase in which nothing ended."""
+    rows = {phase: list(group) for phase, group in groupby(totals(record), key=lambda row: row.phase)}
+    return [_measured(rows.get(phase, [])) for phase in range(len(record.info.plan["phase"]))]
+
+
+def _measured(rows: list[Totals]) -> Measured | None:
+    times = [row.measures["response"] for row in rows if "response" in row.measures]
+    if not times:
+        return None
+    count = sum(item.count for item in times)
+    whole = merge(item.histogram for item in times)
+    nines = _core.histogram_percentiles(whole, [NINES])[0] if whole and is_supported(count, NINES) else None
+    return Measured(
+        iops=sum(row.iops for row in rows),
+        bytes_per_s=sum(row.bytes_per_s for row in rows),
+        mean_ns=sum(item.mean_ns * item.count for item in times) / count,
+        max_ns=max(item.max_ns for item in times),
+        nines_ns=nines,
+    )
+
+
+def mean_of(items: Sequence[Measured]) -> Measured:
+    """PTS reports the mean of the rounds of the measurement window, and the longest of the longest times."""
+    nines = [item.nines_ns for item in items if item.nines_ns is not None]
+    return Measured(
+        iops=sum(item.iops for item in items) / len(items),
+        bytes_per_s=sum(item.bytes_per_s for item in items) / len(items),
+        mean_ns=sum(item.mean_ns for item in items) / len(items),
+        max_ns=max(item.max_ns for item in items),
+        nines_ns=round(sum(nines) / len(nines)) if nines else None,
+    )
+
+
+@dataclass(frozen=True)
+class Steadiness:
+    """A window held against both criteria; `slope` is the fitted line's change over the window."""
+
+    values: tuple[float, ...]
+    mean: float
+    excursion: float
+    slope: float
+
+    @property
+    def is_steady(self) -> bool:
+        return self.mean > 0 and self.excursion <= RANGE_MAX * self.mean and abs(self.slope) <= SLOPE_MAX * self.mean
+
+    def document(self) -> Json:
+        return {
+            "values": list(self.values),
+            "mean": self.mean,
+            "range": self.excursion,
+            "range_allowed": RANGE_MAX * self.mean,
+            "slope": self.slope,
+            "slope_allowed": SLOPE_MAX * self.mean,
+            "is_steady": self.is_steady,
+        }
+
+
+def steadiness(values: Sequence[float]) -> Steadiness:
+    """Range and least-squares slope over a window of rounds."""
+    count = len(values)
+    mean = sum(values) / count
+    middle = (count - 1) / 2
+    spread = sum((k - middle) ** 2 for k in range(count))
+    slope = sum((k - middle) * value for k, value in enumerate(values)) / spread if spread else 0.0
+    return Steadiness(tuple(values), mean, max(values) - min(values), slope * (count - 1))
+
+
+@dataclass(frozen=True)
+class Point:
+    """One round of a test that goes on and on: what was done in it, and what had been written until its end."""
+
+    end_s: float
+    written_bytes: int
+    figures: Measured
+
+
+def points(record: Record, phase: int, shift_s: float = 0.0, written_bytes: int = 0) -> list[Point]:
+    """The intervals of a phase, each a round."""
+    by_start: dict[int, list[tuple[int, int, float, int, str]]] = {}
+    for item in record.intervals:
+        if item.phase == phase and item.measure == "response" and not item.warmup:
+            row = (item.requests, item.bytes, item.mean_ns, item.max_ns, item.histogram)
+            by_start.setdefault(item.start_ns, []).append(row)
+    found = []
+    began_ns = min((cost.start_ns for cost in record.costs if cost.phase == phase), default=0)
+    for cost in whole_intervals(record):
+        rows = by_start.get(cost.start_ns, [])
+        requests = sum(row[0] for row in rows)
+        if cost.phase != phase or cost.drain or not requests:
+            continue
+        length_s = (cost.end_ns - cost.start_ns) / 1e9
+        moved = sum(row[1] for row in rows)
+        written_bytes += moved
+        whole = merge(row[4] for row in rows)
+        nines = _core.histogram_percentiles(whole, [NINES])[0] if whole and is_supported(requests, NINES) else None
+        figures = Measured(
+            iops=requests / length_s,
+            bytes_per_s=moved / length_s,
+            mean_ns=sum(row[0] * row[2] for row in rows) / requests,
+            max_ns=max(row[3] for row in rows),
+            nines_ns=nines,
+        )
+        found.append(Point(shift_s + (cost.end_ns - began_ns) / 1e9, written_bytes, figures))
+    return found
+
+
+def recovery(before: Sequence[Point], after: Sequence[Point], window: int) -> int | None:
+    """After how many rounds the last group is back within 10 % of what the first had at its end; None if never."""
+    if not before or not after:
+        return None
+    known = before[-window:]
+    wanted = 0.9 * sum(point.figures.bytes_per_s for point in known) / len(known)
+    return next((k + 1 for k, point in enumerate(after) if point.figures.bytes_per_s >= wanted), None)

@@ -1,0 +1,111 @@
+"""Duty: a load in fio's words on the command line → the text of a profile.
+
+Refusal: what the words mean is for `brickyard.formats` to say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from brickyard import _core, profiles
+from brickyard.errors import BadInputError, one_line
+from brickyard.formats.fio_file import Job
+from brickyard.formats.fio_job import import_jobs
+from brickyard.formats.fio_stream import DIRECTIONS
+from brickyard.formats.fio_units import fio_bytes, fio_int, fio_number
+from brickyard.outputs import write_whole
+
+NAME = "ad-hoc"
+RUNTIME = "30s"
+
+
+def _word(about: str, *names: str) -> Parameter:
+    return Parameter(name=[f"--{name}" for name in names] or None, help=about, group="A load in fio's words")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class AdHoc:
+    """Options of fio under their own names; what they mean is what fio means by them, but for `rate`."""
+
+    rw: Annotated[str | None, _word("read, write, randread, randwrite, rw, randrw, trim or randtrim.")] = None
+    bs: Annotated[str | None, _word("Size of a request: 4k, or 4k,64k (reads,writes).", "bs", "blocksize")] = None
+    bssplit: Annotated[str | None, _word("Sizes with their shares, such as 4k/60:64k/40.")] = None
+    iodepth: Annotated[str | None, _word("Requests in flight of each job.")] = None
+    numjobs: Annotated[str | None, _word("Jobs that do the same at the same time.")] = None
+    rwmixread: Annotated[str | None, _word("Share of reads in rw and randrw, in per cent.")] = None
+    rate: Annotated[
+        str | None,
+        _word("Requests/s of all jobs together, or bytes/s with a unit such as 20MiB."),
+    ] = None
+    runtime: Annotated[str | None, _word(f"How long, such as 30 or 5m; {RUNTIME} unless set.")] = None
+    ramp_time: Annotated[str | None, _word("Time before it that is in no figure.", "ramp-time", "ramp_time")] = None
+    direct: Annotated[str | None, _word("1 (unless set) past the page cache, 0 through it.")] = None
+    fsync: Annotated[str | None, _word("fsync after so many writes.")] = None
+    fdatasync: Annotated[str | None, _word("fdatasync after so many writes.")] = None
+    sync: Annotated[str | None, _word("sync or dsync for each write.")] = None
+    thinktime: Annotated[str | None, _word("Pause after each request, in µs or with a unit.")] = None
+    random_distribution: Annotated[
+        str | None,
+        _word("zipf:1.1, pareto:0.2, normal:10 or zoned:60/10:40/90.", "random-distribution", "random_distribution"),
+    ] = None
+    percentage_random: Annotated[
+        str | None, _word("Share of random offsets, in per cent.", "percentage-random", "percentage_random")
+    ] = None
+    save: Annotated[Path | None, _word("Write the profile that these words make to this file.")] = None
+
+    @property
+    def is_asked(self) -> bool:
+        return any(getattr(self, item.name) is not None for item in fields(self))
+
+
+NO_WORDS = AdHoc()
+
+
+def made_profile(words: AdHoc) -> tuple[profiles.ProfileText, list[str]]:
+    """The profile and what has to be said of it; `--save` writes it."""
+    if words.rw is None:
+        raise BadInputError("a load in fio's words needs --rw, such as --rw randread; or name a profile")
+    given = {item.name: value for item in fields(words) if (value := getattr(words, item.name)) is not None}
+    options = {key: str(value) for key, value in given.items() if key not in ("save", "rate")}
+    # As Brickyard measures unless told otherwise: past the page cache, by the best engine there is, for a time.
+    options = {"direct": "1", "ioengine": "libaio", "runtime": RUNTIME, **options, "time_based": "1", "filename": NAME}
+    if words.rate is not None:
+        options["rate_iops"] = _rate(words.rate, options)
+    imported = import_jobs(NAME, [Job(NAME, options)], "fio's words on the command line", title=_title(words, options))
+    if words.save is not None:
+        try:
+            write_whole(words.save, imported.text, stream=True)
+        except OSError as error:
+            raise BadInputError(f"{words.save}: cannot be written: {one_line(error.strerror)}") from error
+    place = str(words.save or "")
+    return profiles.ProfileText(words.save.stem if words.save else NAME, imported.text, place), imported.notes
+
+
+def _title(words: AdHoc, options: dict[str, str]) -> str:
+    parts = [options["rw"], options.get("bssplit") or options.get("bs", "4k"), f"depth {options.get('iodepth', '1')}"]
+    parts += [f"{words.numjobs} workers"] if words.numjobs else []
+    parts += [f"{words.rwmixread} % reads"] if words.rwmixread else []
+    return ", ".join([*parts, *([f"{words.rate}/s"] if words.rate else [])])
+
+
+def _rate(text: str, options: dict[str, str]) -> str:
+    """All jobs' requests/s as fio's rates of one job and direction."""
+    if text.strip().replace(".", "", 1).isdigit():
+        total = fio_number("rate", text, low=0.001, high=1e9)
+    else:
+        if "bssplit" in options or "," in options.get("bs", ""):
+            raise BadInputError(f"--rate {text}: with requests of several sizes, give requests/s")
+        try:
+            total = _core.parse_bytes_per_s(text) / fio_bytes("bs", options.get("bs", "4k"))
+        except ValueError as error:
+            raise BadInputError(f"--rate {text}: {one_line(error)}") from error
+    each = total / fio_int("numjobs", options.get("numjobs", "1"), low=1, high=1024)
+    if DIRECTIONS.get(options["rw"], ("",))[0] != "mixed":
+        return repr(each)
+    reads = fio_number("rwmixread", options.get("rwmixread", "50"), high=100) / 100
+    return f"{each * reads!r},{each * (1 - reads)!r}"

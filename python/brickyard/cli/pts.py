@@ -1,0 +1,342 @@
+"""Duty: `brickyard pts`: SNIA's tests of solid state storage, and the standard's own tables.
+
+Refusal: the tests are in `study.pts_tests`, their order in `study.pts`, the arithmetic in `analysis.pts`.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from brickyard import _core, bricks
+from brickyard.analysis.cells import DASH
+from brickyard.analysis.pts import Measured, Point, recovery
+from brickyard.cli import options
+from brickyard.cli.output import emit, print_line, stderr, stdout, table
+from brickyard.cli.progress import Terminal
+from brickyard.cli.tables import print_circumstances, print_warnings
+from brickyard.cli.target import Aim, aim_at, aim_modelled, split_overrides
+from brickyard.errors import DONE, BadInputError, BrickyardError, one_line
+from brickyard.store import Store
+from brickyard.study import pts_tests as tests
+from brickyard.study.interrupt import Interrupt
+from brickyard.study.pts import Found, Rounds, Setting, Specification, document, extent
+from brickyard.study.pts_tests import KINDS, TESTS, TITLES, Kind
+from brickyard.study.runner import RunResult
+from brickyard.units import format_iops, format_ns, format_seconds, format_size, three_digits
+
+MB = 1e6  # PTS states throughput in decimal megabytes
+SHOWN_POINTS = 12
+
+
+def pts(
+    kind: Literal["client", "enterprise"],
+    target: str | None = None,
+    /,
+    *,
+    test: Annotated[
+        tuple[str, ...], Parameter(negative="", help=f"Which: {', '.join(TESTS)}; all unless set. May be repeated.")
+    ] = (),
+    round: Annotated[str, Parameter(help="How long each load is measured; a minute in PTS.")] = "60s",  # noqa: A002
+    rounds: Annotated[int, Parameter(help="Rounds until the state must be steady.")] = tests.ROUNDS_MAX,
+    range: Annotated[  # noqa: A002
+        str | None, Parameter(help="Part of the target that is used; 75% for clients and 100% for enterprises in PTS.")
+    ] = None,
+    overrides: options.BrickOverrides = (),
+    dry_run: Annotated[bool, Parameter(negative="", help="Show what would be done; touch nothing.")] = False,
+    placing: options.Placing = options.AS_IT_IS,
+    store: options.StorePlace = None,
+    json: options.Json = False,
+) -> int:
+    """SNIA's Performance Test Specification on one target, with the tables that it asks for.
+
+    Parameters
+    ----------
+    kind
+        client (PTS-C) or enterprise (PTS-E).
+    target
+        A file, block device or modelled drive (sim:NAME); without one, a scratch file is made and removed at the end.
+    """
+    chosen = KINDS[kind]
+    setting = Setting(chosen, _percent(range, chosen), _seconds(round), rounds)
+    names = _names(test)
+    if rounds < tests.WINDOW:
+        raise BadInputError(f"--rounds {rounds}: steady state is judged over {tests.WINDOW} rounds")
+    if dry_run:
+        return _dry_run(setting, names, as_json=json)
+    targets = () if target is None else (target,)
+    modelled = bricks.is_modelled(target or "")
+    if overrides and not modelled:
+        raise BadInputError("--set changes keys of a modelled drive; the loads are those of the specification")
+    _, changes = split_overrides(targets, list(overrides))
+    with (
+        Store(store) as kept,
+        nullcontext(aim_modelled(targets, changes)) if modelled else aim_at(targets, placing) as aimed,
+    ):
+        found = _carry_out(kept, setting, names, aimed)
+        records = [kept.record(run) for run in found.runs]
+    if json:
+        emit({"kind": kind, "by_the_book": setting.is_by_the_book, "source": tests.SOURCE, **document(found)})
+        return DONE
+    console = stdout()
+    print_warnings(console, records[-1:])
+    console.print()
+    print_circumstances(console, records[-1:])
+    _print(console, setting, found)
+    return DONE
+
+
+def _names(asked: tuple[str, ...]) -> list[str]:
+    for name in asked:
+        if name not in TESTS:
+            raise BadInputError(f"--test {name}: there are {', '.join(TESTS)}")
+    return [name for name in TESTS if not asked or name in asked]
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = _core.parse_duration_ns(text) / 1e9
+    except ValueError as error:
+        raise BadInputError(f"--round {text}: {one_line(error)}") from error
+    if found < 0.001:
+        raise BadInputError(f"--round {text}: at least 1ms")
+    return found
+
+
+def _percent(text: str | None, kind: Kind) -> float:
+    if text is None:
+        return kind.range_percent
+    if not re.fullmatch(r"\d{1,3}(\.\d{1,3})?%?", text) or not 0 < float(text.rstrip("%")) <= 100:
+        raise BadInputError(f"--range {text}: a part of the target such as 75%")
+    return float(text.rstrip("%"))
+
+
+class _Rounds(Terminal):
+    """A run has hundreds of loads here, whose rates are in the tables."""
+
+    def run_ended(self, result: RunResult) -> None:
+        super().run_ended(replace(result, rates=()))
+
+
+def _carry_out(store: Store, setting: Setting, names: list[str], aimed: Aim) -> Found:
+    with Interrupt() as interrupt, _Rounds() as terminal:
+        for note in (*aimed.notes, *_notes(setting, modelled="bricks" in aimed.options)):
+            terminal.note(note)
+        whole = Specification(store, terminal, interrupt, setting, aimed.targets, aimed.options, aimed.condition)
+        outcome = "failed"
+        try:
+            for name in names:
+                terminal.note(f"{TITLES[name]} …")
+                whole.carry_out(name)
+            outcome = "done"
+        except KeyboardInterrupt:
+            outcome = "interrupted"
+            raise
+        except BrickyardError as error:
+            raise BrickyardError(f"{error}; what was measured is study s{whole.found.study}") from error
+        finally:
+            whole.end(outcome)
+    return whole.found
+
+
+def _notes(setting: Setting, *, modelled: bool) -> list[str]:
+    said = []
+    if not setting.is_by_the_book:
+        said.append("shorter rounds, fewer rounds or another range than PTS asks for: no PTS result")
+    if not modelled:
+        cache = setting.kind.write_cache
+        said.append(f"PTS begins with a purge of the drive and its write cache {cache}; neither is done here")
+    return said
+
+
+def _dry_run(setting: Setting, names: list[str], *, as_json: bool) -> int:
+    made = {name: extent(setting, name) for name in names}
+    if as_json:
+        found = {name: item.document() for name, item in made.items()}
+        emit({"kind": setting.kind.name, "by_the_book": setting.is_by_the_book, "tests": found})
+        return DONE
+    rows = []
+    for name, item in made.items():
+        takes = f"at most {format_seconds(item.seconds)}"
+        if item.rounds is not None:
+            takes = " to ".join(format_seconds(count * item.seconds) for count in item.rounds)
+        counted = DASH if item.rounds is None else f"{item.rounds[0]} to {item.rounds[1]}"
+        rows.append([TITLES[name], str(item.loads), counted, takes])
+    columns = [("test", "left"), ("loads", "right"), ("rounds", "right"), ("takes", "right")]
+    stdout().print(table(f"{setting.kind.title}, range {setting.region}", columns, rows))
+    print_line(stderr(), "preconditioning comes on top: the range twice by 128 KiB; nothing was touched (--dry-run)")
+    return DONE
+
+
+def _print(console: Console, setting: Setting, found: Found) -> None:
+    kind = setting.kind
+    console.print()
+    print_line(
+        console,
+        f"{kind.title}, {tests.SOURCE}. Range {setting.region}, {format_ns(setting.round_s * 1e9)} a load; IOPS with "
+        f"{kind.queue.workers} threads × {kind.queue.depth} in flight (PTS leaves both to the tester).",
+    )
+    for name, rounds in found.rounds.items():
+        console.print()
+        _PRINTERS[name](console, rounds)
+        _print_steadiness(console, rounds)
+    if found.histograms:
+        console.print()
+        _print_points(console, found)
+    if found.saturation:
+        console.print()
+        _print_saturation(console, found.saturation)
+    if found.stimuli:
+        console.print()
+        _print_stimuli(console, found)
+    print_line(console, f"study s{found.study}, runs {found.runs[0]}-{found.runs[-1]}")
+
+
+def _matrix(rounds: Rounds, *, by_demand: bool = False) -> tuple[list[str], list[str], dict[tuple[str, str], Measured]]:
+    """Rows, columns, and the mean of the measurement window at each crossing."""
+    cells = {}
+    for cell in rounds.test.cells:
+        at = (str(cell.workers), str(cell.depth)) if by_demand else (format_size(cell.size_bytes), cell.mix)
+        cells[at] = rounds.of(cell)
+    rows = list(dict.fromkeys(row for row, _ in cells))
+    return rows, list(dict.fromkeys(column for _, column in cells)), cells
+
+
+def _print_iops(console: Console, rounds: Rounds) -> None:
+    rows, columns, cells = _matrix(rounds)
+    heads = [("block size", "left"), *((column, "right") for column in columns)]
+    lines = [[row, *(format_iops(cells[row, column].iops) for column in columns)] for row in reversed(rows)]
+    console.print(table("IOPS by block size and read/write mix, random", heads, lines, keys=1))
+
+
+def _print_throughput(console: Console, rounds: Rounds) -> None:
+    rows, columns, cells = _matrix(rounds)
+    heads = [("block size", "left"), *((f"{column} MB/s", "right") for column in columns)]
+    lines = [[row, *(three_digits(cells[row, column].bytes_per_s / MB) for column in columns)] for row in rows]
+    console.print(table("Throughput by block size and read/write mix, sequential, in 10^6 bytes/s", heads, lines))
+
+
+def _print_latency(console: Console, rounds: Rounds) -> None:
+    heads = [(name, "left") for name in ("block size", "read/write")]
+    heads += [(name, "right") for name in ("average", "99.999 %", "maximum", "IOPS")]
+    lines = [
+        [
+            format_size(cell.size_bytes),
+            cell.mix,
+            format_ns(rounds.of(cell).mean_ns),
+            format_ns(rounds.of(cell).nines_ns),
+            format_ns(rounds.of(cell).max_ns),
+            format_iops(rounds.of(cell).iops),
+        ]
+        for cell in rounds.test.cells
+    ]
+    console.print(table("Response time, random, 1 thread × 1 in flight", heads, lines))
+
+
+def _print_demand(console: Console, rounds: Rounds) -> None:
+    rows, columns, cells = _matrix(rounds, by_demand=True)
+    heads = [("threads", "right"), *((f"QD {column}", "right") for column in columns)]
+    what = f"random, {format_size(tests.DEMAND_BYTES)}, {tests.DEMAND_READS}/{100 - tests.DEMAND_READS}"
+    lines = [[row, *(format_iops(cells[row, column].iops) for column in columns)] for row in rows]
+    console.print(table(f"Demand variation: IOPS by threads and queue depth, {what}", heads, lines, keys=1))
+    lines = [[row, *(format_ns(cells[row, column].mean_ns) for column in columns)] for row in rows]
+    console.print(table("Demand intensity: mean response time by threads and queue depth", heads, lines, keys=1))
+
+
+_PRINTERS = {
+    "iops": _print_iops,
+    "throughput": _print_throughput,
+    "latency": _print_latency,
+    "dirth": _print_demand,
+}
+
+
+def _print_steadiness(console: Console, rounds: Rounds) -> None:
+    """PTS's verification of the steady state: the window, both criteria, and whether they are met."""
+    cell, window = rounds.test.steady, rounds.window
+    if window is None:
+        return
+    show = {"iops": format_iops, "bytes_per_s": lambda v: f"{three_digits(v / MB)} MB/s", "mean_ns": format_ns}
+    text = show[rounds.test.figure]
+    last = len(rounds.rounds)
+    heads = [("round", "right"), ("value", "right")]
+    first = last - len(window.values) + 1
+    lines = [[str(number), text(value)] for number, value in enumerate(window.values, first)]
+    queue = f"{cell.workers} × {cell.depth} in flight"
+    console.print(table(f"Steady state: {cell.mix}, {format_size(cell.size_bytes)}, {queue}", heads, lines))
+    state = "steady" if window.is_steady else f"NOT steady after {last} rounds, so the figures above are no result"
+    print_line(
+        console,
+        f"mean {text(window.mean)}; range {text(window.excursion)} of {text(0.2 * window.mean)} allowed; slope over the"
+        f" window {text(abs(window.slope))} of {text(0.1 * window.mean)} allowed: {state}",
+    )
+
+
+def _print_points(console: Console, found: Found) -> None:
+    heads = [("point", "left"), ("threads", "right"), ("QD", "right"), ("IOPS", "right")]
+    heads += [(name, "right") for name in ("average", "99.999 %", "maximum", "run")]
+    lines = [
+        [
+            item.name,
+            str(item.cell.workers),
+            str(item.cell.depth),
+            format_iops(item.figures.iops),
+            format_ns(item.figures.mean_ns),
+            format_ns(item.figures.nines_ns),
+            format_ns(item.figures.max_ns),
+            str(item.run),
+        ]
+        for item in found.histograms
+    ]
+    console.print(table("Response time at the operating points (report RUN draws their histograms)", heads, lines))
+
+
+def _print_saturation(console: Console, points: list[Point]) -> None:
+    step = max(1, -(-len(points) // SHOWN_POINTS))
+    shown = [*points[::step], *([points[-1]] if (len(points) - 1) % step else [])]
+    heads = [(name, "right") for name in ("after", "written", "IOPS", "average", "99.999 %", "maximum")]
+    lines = [
+        [
+            format_seconds(point.end_s),
+            format_size(point.written_bytes),
+            format_iops(point.figures.iops),
+            format_ns(point.figures.mean_ns),
+            format_ns(point.figures.nines_ns),
+            format_ns(point.figures.max_ns),
+        ]
+        for point in shown
+    ]
+    first, last = points[0].figures.iops, points[-1].figures.iops
+    console.print(table("Write saturation: random writes of 4 KiB, not preconditioned", heads, lines))
+    print_line(console, f"at the end {last / first * 100:.0f} % of the first round's rate; all rounds: --json")
+
+
+def _print_stimuli(console: Console, found: Found) -> None:
+    heads = [("group", "left"), ("stimulus", "left")]
+    heads += [(name, "right") for name in ("first MB/s", "mean MB/s", "last MB/s", "average", "maximum")]
+    lines = []
+    for name, size, is_random, _ in tests.STIMULI:
+        group = found.stimuli.get(name, [])
+        if not group:
+            continue
+        rates = [point.figures.bytes_per_s / MB for point in group]
+        requests = sum(point.figures.iops for point in group)
+        mean_ns = sum(point.figures.mean_ns * point.figures.iops for point in group) / requests
+        lines.append(
+            [
+                name,
+                f"{'random' if is_random else 'sequential'} writes of {format_size(size)}",
+                *(three_digits(value) for value in (rates[0], sum(rates) / len(rates), rates[-1])),
+                format_ns(mean_ns),
+                format_ns(max(point.figures.max_ns for point in group)),
+            ]
+        )
+    console.print(table("Cross-stimulus recovery, in 10^6 bytes/s", heads, lines))
+    back = recovery(found.stimuli.get("A", []), found.stimuli.get("C", []), tests.WINDOW)
+    said = "never" if back is None else f"in round {back}"
+    print_line(console, f"C is back within 10 % of what A had at its end: {said}")

@@ -1,0 +1,113 @@
+"""Duty: a Windows batch file, or lines of it → the command lines of one program, as `cmd` would start them.
+
+Understood are SET and %NAME%, FOR over words, `call`, `start`, `cmd /c`, redirections, pipes, `&`, and ^ at line ends.
+
+Refusal: what decides by itself whether a line runs (IF, GOTO) is refused, as are commands of other programs.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from brickyard.errors import BadInputError
+
+MAX_LINES = 4096  # that a FOR may become
+# They wait, print or tidy up; nothing of the load.
+IDLE = re.compile(
+    r"(?i)(#|::|:\w|rem\b|echo\b|timeout\b|pause\b|sleep\b|ping\b|setlocal\b|endlocal\b|cls\b|title\b|exit\b|cd\b|chdir\b|"
+    r"mkdir\b|md\b|del\b|copy\b|type\b|date\b|time\b|fsutil\b|goto\s*:?eof\b)"
+)
+REDIRECTION = re.compile(
+    r"(?:(?<=\s)|^)(?:[12]?>>?|<)\s*(?:&[12]|\"[^\"]*\"|[^\s&|]+)|(?<=[^\s])>>?\s*(?:\"[^\"]*\"|[^\s&|]+)"
+)
+
+
+def commands(text: str, program: str) -> list[list[str]]:
+    """The words behind the program's name, a list for each time it is started."""
+    variables: dict[str, str] = {}
+    found: list[list[str]] = []
+    for line in re.sub(r"\^[ \t]*\r?\n", " ", text).splitlines():
+        for command in _expanded(line.strip(), variables):
+            words = _words(command, program)
+            if words is not None:
+                found.append(words)
+    if not found:
+        raise BadInputError(f"no command line of {program} in it")
+    return found
+
+
+def _expanded(line: str, variables: dict[str, str]) -> list[str]:
+    """Single commands with their variables replaced; SET changes the variables."""
+    line = line.lstrip("@").strip()
+    if not line or IDLE.match(line):
+        return []
+    line = _replaced(line, variables)
+    if loop := re.match(r"(?i)for\s+(%%?\w)\s+in\s*\(([^)]*)\)\s*do\s+(.*)$", line):
+        name, items, body = loop[1], re.split(r"[\s,;]+", loop[2].strip()), loop[3].strip().strip("()")
+        made = [part for item in items for part in _expanded(body.replace(name, item), variables)]
+        if len(made) > MAX_LINES:
+            raise BadInputError(f"`{line}`: more than {MAX_LINES} command lines")
+        return made
+    if re.match(r"(?i)for\s+/l\b", line):
+        return _counted(line, variables)
+    if re.match(r"(?i)(if|goto|for)\b", line):
+        raise BadInputError(f"`{line}`: only FOR over words or FOR /L is followed here; write the command lines out")
+    parts = _split(line)
+    if len(parts) > 1:
+        return [command for part in parts for command in _expanded(part, variables)]
+    if setting := re.match(r'(?i)set\s+(?!/)("?)(\w[^="]*)=(.*)$', line):
+        # Quotes around all of it are not part of the value; quotes around the value are.
+        variables[setting[2].strip().lower()] = setting[3].strip().removesuffix(setting[1]).strip()
+        return []
+    return [line]
+
+
+def _counted(line: str, variables: dict[str, str]) -> list[str]:
+    found = re.match(r"(?i)for\s+/l\s+(%%?\w)\s+in\s*\(\s*(-?\d+)[\s,]+(-?\d+)[\s,]+(-?\d+)\s*\)\s*do\s+(.*)$", line)
+    if not found or not int(found[3]):
+        raise BadInputError(f"`{line}`: FOR /L is (START,STEP,END)")
+    start, step, end = (int(found[k]) for k in (2, 3, 4))
+    values = range(start, end + (1 if step > 0 else -1), step)
+    if len(values) > MAX_LINES:
+        raise BadInputError(f"`{line}`: more than {MAX_LINES} command lines")
+    body = found[5].strip().strip("()")
+    return [command for value in values for command in _expanded(body.replace(found[1], str(value)), variables)]
+
+
+def _replaced(line: str, variables: dict[str, str]) -> str:
+    """A variable that was not set stays as it is, since its name may be part of a path."""
+    return re.sub(r"%(\w+)%", lambda m: variables.get(m[1].lower(), m[0]), line)
+
+
+def _split(line: str) -> list[str]:
+    """At `&`, `&&` and `||` outside quotes; behind a pipe stands a reader of the output."""
+    parts = re.findall(r"(?:\"[^\"]*\"|\d?>&\d|[^&|\"])+|&&?|\|\|?", line)
+    kept: list[str] = []
+    is_reader = False
+    for part in parts:
+        if part in ("&", "&&", "||", "|"):
+            is_reader = part == "|"
+        elif not is_reader and part.strip():
+            kept.append(part.strip())
+    return kept
+
+
+def _words(command: str, program: str) -> list[str] | None:
+    plain = REDIRECTION.sub(" ", command)
+    plain = re.sub(r"(?i)^(call|cmd(\.exe)?\s+/c|start(\s+\"[^\"]*\")?(\s+/\w+)*)\s+", "", plain.strip())
+    try:
+        # Windows paths have backslashes, which are no escapes there.
+        words = [word.strip('"') for word in shlex.split(plain, posix=False)]
+    except ValueError as error:
+        raise BadInputError(f"`{command}`: {error}") from error
+    words = [word for word in words if word]
+    if not words:
+        return None
+    if left := re.search(r"%\w+%|%%\w", plain):
+        raise BadInputError(f"`{command}`: {left[0]} is not set in this file")
+    if re.fullmatch(rf"(?i)(.*[\\/])?{program}(64)?(\.exe)?", words[0]):
+        return words[1:]
+    if words[0][0] not in "-/":
+        raise BadInputError(f"`{words[0]}` is not {program}; give command lines of {program} alone")
+    return words

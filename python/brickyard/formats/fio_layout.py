@@ -1,0 +1,127 @@
+"""Duty: which phase and stream of a plan each job of fio's JSON is; the plan itself is made from the jobs' own options.
+
+fio's JSON leaves out options without a value: whether a job had norandommap or time_based is not known, and jobs of
+different groups are taken to have run in turn (stonewall), though new_group would have let them run together.
+
+Refusal: where the options are not all known, as with group_reporting over several jobs, the plan names the jobs only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+from brickyard import _core
+from brickyard.errors import BadInputError
+from brickyard.formats.fio_file import Job
+from brickyard.formats.fio_job import import_jobs
+from brickyard.formats.fio_options import canonical
+from brickyard.store import Json
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A plan, and for each of its phases the jobs with the number of the stream that each is."""
+
+    plan: Json
+    phases: list[list[tuple[int, Json]]]
+    is_guessed: bool = False
+    """Whether the plan was made from what fio's JSON tells of the options."""
+
+
+def lay_out(document: Json, plan: Json | None) -> Layout:
+    """With a plan of ours the jobs are its streams in order."""
+    jobs = [job for job in document["jobs"] if isinstance(job, dict)]
+    if not jobs or len(jobs) != len(document["jobs"]):
+        raise BadInputError("fio's JSON has no job")
+    if plan is not None:
+        counts = [len(phase["stream"]) for phase in plan["phase"]]
+        if sum(counts) != len(jobs):
+            raise BadInputError(f"fio reports {len(jobs)} jobs for {sum(counts)} streams")
+        rest = iter(jobs)
+        return Layout(plan, [[(stream, next(rest)) for stream in range(count)] for count in counts])
+    return _by_options(document, jobs) or _by_names(document, jobs)
+
+
+def _options(document: Json, job: Json) -> dict[str, str]:
+    both = {**(document.get("global options") or {}), **(job.get("job options") or {})}
+    return {canonical(str(key)): str(value) for key, value in both.items()}
+
+
+def _starts_a_phase(document: Json, before: Json | None, job: Json) -> bool:
+    """A group of its own (fio numbers them), or the option itself where it stands there."""
+    return before is None or "stonewall" in _options(document, job) or before.get("groupid") != job.get("groupid")
+
+
+def _by_options(document: Json, jobs: list[Json]) -> Layout | None:
+    """The plan that importing the jobs' own options gives; None where that is not possible."""
+    # Without group_reporting, clones stand there one by one, with the same name and options.
+    clones = [list(group) for _, group in groupby(jobs, key=lambda job: (job["jobname"], repr(job.get("job options"))))]
+    if not all(group[0].get("job options") for group in clones):
+        return None
+    firsts = [group[0] for group in clones]
+    read = [
+        Job(str(job["jobname"]), _options(document, job) | ({"stonewall": ""} if starts else {}))
+        for job, starts in zip(
+            firsts,
+            (_starts_a_phase(document, before, job) for before, job in zip([None, *firsts], firsts, strict=False)),
+            strict=True,
+        )
+    ]
+    try:
+        plan: Json = json.loads(_core.validate(import_jobs("fio", read, str(document["fio version"])).text, []))
+    except (BadInputError, ValueError):
+        return None
+    phases: list[list[tuple[int, Json]]] = [[] for _ in plan["phase"]]
+    places = _places(plan)
+    for job, group in zip(read, clones, strict=True):
+        wanted = int(job.options.get("numjobs", "1") or 1)
+        first = next(places, None)
+        if first is None or len(group) not in (1, wanted):
+            return None
+        phase, stream, workers = first
+        own = [(phase, stream)]
+        while workers == 1 and len(own) < wanted:  # each clone is a stream of its own
+            following = next(places, None)
+            if following is None:
+                return None
+            own.append(following[:2])
+        if len(own) > len(group):
+            return None
+        for number, entry in enumerate(group):
+            at_phase, at_stream = own[min(number, len(own) - 1)]
+            phases[at_phase].append((at_stream, entry))
+    if next(places, None) is not None or not all(phases):
+        return None
+    return Layout(plan, phases, is_guessed=True)
+
+
+def _places(plan: Json) -> Iterator[tuple[int, int, int]]:
+    for phase, item in enumerate(plan["phase"]):
+        for stream, found in enumerate(item["stream"]):
+            yield phase, stream, int(found["workers"])
+
+
+def _by_names(document: Json, jobs: list[Json]) -> Layout:
+    groups: list[list[Json]] = []
+    for before, job in zip([None, *jobs], jobs, strict=False):
+        if _starts_a_phase(document, before, job):
+            groups.append([])
+        groups[-1].append(job)
+    phases = [
+        {
+            "name": str(group[0]["jobname"]),
+            "stream": [{"name": str(job["jobname"]), "options": job.get("job options") or {}} for job in group],
+        }
+        for group in groups
+    ]
+    plan = {
+        "title": f"fio: {', '.join(str(job['jobname']) for job in jobs)[:200]}",
+        "source": str(document["fio version"]),
+        "about": "Imported from fio's JSON.",
+        "seed": 0,
+        "phase": phases,
+    }
+    return Layout(plan, [list(enumerate(group)) for group in groups], is_guessed=True)

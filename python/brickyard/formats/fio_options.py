@@ -1,0 +1,290 @@
+"""Duty: which options of fio change nothing of a load, which are passed over with a word, and which are refused.
+
+Refusal: an option that is in no list here is refused by its name: leaving it out would make another load.
+"""
+
+from __future__ import annotations
+
+import re
+
+from brickyard.errors import BadInputError
+
+# fio's own second names (options.c, `.alias`), and the ones that its parser takes for them.
+ALIASES = {
+    "readwrite": "rw",
+    "threads": "thread",  # its examples write it so, and its parser takes it
+    "blocksize": "bs",
+    "blocksize_range": "bsrange",
+    "blocksize_unaligned": "bs_unaligned",
+    "ba": "blockalign",
+    "wait_for_previous": "stonewall",
+    "timeout": "runtime",
+    "io_limit": "io_size",
+    "fill_fs": "fill_device",
+    "fileoffset": "offset",
+    "allrandrepeat": "randrepeat",
+    "nr_files": "nrfiles",
+    "iomem": "mem",
+    "mem_align": "iomem_align",
+    "ratemin": "rate_min",
+    "ratecycle": "rate_cycle",
+    "disable_bw": "disable_bw_measurement",
+    "iodepth_batch_submit": "iodepth_batch",
+    "iodepth_batch_complete": "iodepth_batch_complete_min",
+    "ss": "steadystate",
+    "ss_dur": "steadystate_duration",
+    "ss_ramp": "steadystate_ramp_time",
+    "ss_interval": "steadystate_check_interval",
+}
+
+# What fio writes down, how it makes its files and buffers, and how it draws: nothing of what the storage is asked for.
+SILENT = frozenset(
+    [
+        "allow_file_create",
+        "allow_mounted_write",
+        "block_error_percentiles",
+        "bwavgtime",
+        "clat_percentiles",
+        "clocksource",
+        "comm",
+        "continue_on_error",
+        "create_fsync",
+        "create_on_open",
+        "create_serialize",
+        "description",
+        "disable_bw_measurement",
+        "disable_clat",
+        "disable_lat",
+        "disable_slat",
+        "disk_util",
+        "error_dump",
+        "experimental_verify",
+        "fallocate",
+        "file_service_type",
+        "filetype",
+        "gtod_cpu",
+        "gtod_reduce",
+        "group_reporting",
+        "hugepage-size",
+        "ignore_error",
+        "io_submit_mode",
+        "iomem_align",
+        "iopsavgtime",
+        "job_start_clock_id",
+        "lat_percentiles",
+        "latency_run",
+        "lockmem",
+        "log_alternate_epoch",
+        "log_alternate_epoch_clock_id",
+        "log_avg_msec",
+        "log_compression",
+        "log_compression_cpus",
+        "log_entries",
+        "log_hist_coarseness",
+        "log_hist_msec",
+        "log_issue_time",
+        "log_offset",
+        "log_prio",
+        "log_store_compressed",
+        "log_unix_epoch",
+        "log_window_value",
+        "mem",
+        "name",
+        "new_group",
+        "openfiles",
+        "overwrite",
+        "per_job_logs",
+        "percentile_list",
+        "random_generator",
+        "randrepeat",
+        "rate_cycle",
+        "refill_buffers",
+        "scramble_buffers",
+        "significant_figures",
+        "slat_percentiles",
+        "softrandommap",
+        "stats",
+        "thinktime_blocks_type",
+        "thread",
+        "unified_rw_reporting",
+        "unlink",
+        "unlink_each_loop",
+        "userspace_reap",
+        "verify_async",
+        "verify_async_cpus",
+        "verify_dump",
+        "verify_fatal",
+        "verify_header_seed",
+        "verify_interval",
+        "verify_offset",
+        "verify_pattern",
+        "verify_state_save",
+        "write_bw_log",
+        "write_hist_log",
+        "write_iops_log",
+        "write_lat_log",
+    ]
+)
+
+HOST = "set it around the run, for example with ionice, taskset or numactl"
+# The load stays the same; what else fio would do is said.
+NOTED = {
+    "buffer_pattern": "what is written is pseudo-random here",
+    "dedupe_global": "which earlier block a duplicate repeats is chosen here",
+    "dedupe_mode": "which earlier block a duplicate repeats is chosen here",
+    "dedupe_working_set_percentage": "which earlier block a duplicate repeats is chosen here",
+    "end_fsync": "no flush is sent at the end",
+    "fsync_on_close": "no flush is sent at the end",
+    "end_syncfs": "no flush is sent at the end",
+    "exec_prerun": "the command is not run",
+    "exec_postrun": "the command is not run",
+    "fadvise_hint": "the kernel gets no hint of the access pattern",
+    "iodepth_batch": "how many requests are submitted in one call is chosen here",
+    "iodepth_batch_complete_max": "how many completions are reaped in one call is chosen here",
+    "fixedbufs": "how buffers are registered is chosen here",
+    "registerfiles": "how files are registered is chosen here",
+    "nonvectored": "which system call is used is chosen here",
+    "rate_min": "not judged here; --ruler does",
+    "rate_iops_min": "not judged here; --ruler does",
+    "thinktime_spin": "the pause does not use CPU here",
+    "write_hint": "no lifetime hint is given",
+    **dict.fromkeys(
+        (
+            "cgroup",
+            "cgroup_nodelete",
+            "cgroup_weight",
+            "cpumask",
+            "cpus_allowed",
+            "cpus_allowed_policy",
+            "gid",
+            "ioscheduler",
+            "nice",
+            "numa_cpu_nodes",
+            "numa_mem_policy",
+            "prio",
+            "prioclass",
+            "uid",
+        ),
+        HOST,
+    ),
+}
+
+# Options that change the load unless they have these values, which are fio's own defaults.
+HARMLESS = {
+    **dict.fromkeys(
+        (
+            "atomic",
+            "bs_is_seq_rand",
+            "bs_unaligned",
+            "create_only",
+            "file_append",
+            "fill_device",
+            "flow",
+            "force_async",
+            "hipri",
+            "iodepth_low",
+            "pre_read",
+            "serialize_overlap",
+            "sprandom",
+            "sqthread_poll",
+            "thinktime_iotime",
+            "trim_percentage",
+            "verify_backlog",
+            "verify_only",
+            "zero_buffers",
+        ),
+        ("0", "false"),
+    ),
+    "kb_base": ("1024",),
+    "unit_base": ("0", "8"),
+    "nrfiles": ("1",),
+    "thinktime_blocks": ("1",),
+    "zonemode": ("none",),
+    "lockfile": ("none",),
+    "rw_sequencer": ("sequential",),
+    "exit_what": ("group",),
+}
+
+UNDERSTOOD = frozenset(
+    [
+        "blockalign",
+        "bs",
+        "bsrange",
+        "bssplit",
+        "buffer_compress_percentage",
+        "buffered",
+        "dedupe_percentage",
+        "direct",
+        "directory",
+        "do_verify",
+        "exitall",
+        "fdatasync",
+        "filename",
+        "filename_format",
+        "filesize",
+        "fill_device",
+        "fsync",
+        "invalidate",
+        "io_size",
+        "iodepth",
+        "iodepth_batch_complete_min",
+        "ioengine",
+        "latency_percentile",
+        "latency_target",
+        "latency_window",
+        "loops",
+        "max_latency",
+        "norandommap",
+        "number_ios",
+        "numjobs",
+        "offset",
+        "offset_increment",
+        "percentage_random",
+        "ramp_time",
+        "randseed",
+        "random_distribution",
+        "rate",
+        "rate_ignore_thinktime",
+        "rate_iops",
+        "rate_process",
+        "runtime",
+        "rw",
+        "rwmixread",
+        "rwmixwrite",
+        "size",
+        "startdelay",
+        "steadystate",
+        "steadystate_check_interval",
+        "steadystate_duration",
+        "steadystate_ramp_time",
+        "stonewall",
+        "sync",
+        "thinktime",
+        "time_based",
+        "verify",
+        "wait_for",
+    ]
+)
+
+
+def check_options(options: dict[str, str]) -> list[str]:
+    """What has to be said of a job's options; refuses the first that would change the load."""
+    said = []
+    for name, value in options.items():
+        if name in UNDERSTOOD or name in SILENT or is_harmless(name, value):
+            continue
+        if name not in NOTED:
+            shown = f"{name}={value}" if value else name
+            raise BadInputError(f"fio's {shown} has no counterpart here, and the job without it is another load")
+        if value not in ("0", "none", "false"):
+            said.append(f"{name}: {NOTED[name]}.")
+    return said
+
+
+def is_harmless(name: str, value: str) -> bool:
+    return value.strip().lower() in HARMLESS.get(name, ())
+
+
+def canonical(name: str) -> str:
+    key = re.sub(r"\s", "", name).lower()
+    return ALIASES.get(key, key)

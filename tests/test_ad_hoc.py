@@ -1,0 +1,128 @@
+"""A load in fio's words on the command line is a profile, which is shown, can be kept, and asks for what was said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from brickyard.cli import main
+
+WORDS = [
+    "--rw",
+    "randrw",
+    "--bs",
+    "4k",
+    "--iodepth",
+    "32",
+    "--numjobs",
+    "4",
+    "--rwmixread",
+    "70",
+    "--rate",
+    "5000",
+    "--runtime",
+    "30",
+]
+
+
+def planned(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    assert main(["run", *words, "--dry-run", "--json"]) == 0
+    plan: dict[str, Any] = json.loads(capsys.readouterr().out)["plan"]
+    return plan
+
+
+def test_the_words_of_fio_make_a_load(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = planned(capsys, *WORDS)
+    (phase,) = plan["phase"]
+    (stream,) = phase["stream"]
+    assert (plan["io"], plan["engine"], phase["duration"], phase["passes"]) == ("direct", "auto", "30000000000ns", None)
+    assert (stream["workers"], stream["depth"], stream["request"][0]["size"]) == (4, 32, 4096)
+    assert (stream["operations"]["read"], stream["operations"]["write"]) == (70, 30)
+    assert stream["pace"] == {"loop": "open", "rate": 5000.0, "arrivals": "constant"}
+
+
+def test_a_rate_with_a_unit_is_bytes(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = planned(capsys, "--rw", "read", "--bs", "64k", "--rate", "20MiB")
+    assert plan["phase"][0]["stream"][0]["pace"]["rate"] == 320
+
+
+def test_the_profile_is_shown_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = tmp_path / "p.toml"
+    words = ["--rw", "randread", "--runtime", "100ms", "--save", str(kept)]
+    store = ["--store", str(tmp_path / "runs.db"), "--json"]
+    assert main(["run", *words, str(tmp_path / "target"), "--size", "4MiB", *store]) == 0
+    out, err = capsys.readouterr()
+    shown = "\n".join(line[2:] for line in err.splitlines() if line.startswith("  "))
+    assert kept.read_text().strip() in shown
+    assert json.loads(out)["targets"] == [str(tmp_path / "target")]
+    assert main(["run", str(kept), str(tmp_path / "target"), *store]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["profile_hash"] == json.loads(out)["profile_hash"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--iodepth", "4"], "needs --rw"),
+        (["sqlio-random-read-4", "--rw", "read"], "two loads"),
+        ([], "name a profile"),
+        (["--rw", "sideways"], "rw=sideways"),
+        (["--rw", "read", "--rate", "fast"], "--rate fast"),
+        (["sqlio-random-read-4", "--set", "iodepth=8"], "fio's `iodepth` is `depth` here"),
+        (["sqlio-random-read-4", "--set", "numjobs=8"], "fio's `numjobs` is `workers` here"),
+    ],
+)
+def test_what_is_amiss_is_said(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", *words, "--dry-run"]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_key_of_fio_in_a_profile_gets_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "p.toml").write_text("[[phase]]\nduration='1s'\n[[phase.stream]]\nrequest='4K'\niodepth=8\n")
+    assert main(["run", str(tmp_path / "p.toml"), "--dry-run"]) == 2
+    assert "line 5: iodepth: no such key; fio's `iodepth` is `depth` here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["load-curve", "sqlio-random-read-4", "sim:iodrive-160-slc", "--limit", "p99:20"],
+        ["advise", "predict", "sim:iodrive-160-slc", "sqlio-random-read-4", "--limit", "p99:20"],
+        ["run", "obl-load", "--set", "ramp.limit.above=20", "--dry-run"],
+        ["run", "obl-load", "--set", "ramp.limit={when='throughput',below=200}", "--dry-run"],
+        ["run", "sqlio-random-read-4", "--set", "stop={when='p99',above=20}", "--dry-run"],
+        ["run", "sqlio-random-read-4", "sim:terraserver-2003", "--condition", "rebuilding", "--rebuild-rate", "20"],
+    ],
+)
+def test_a_limit_without_a_unit_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    assert "of what? write" in capsys.readouterr().err
+
+
+def test_doctor_and_run_agree_on_direct_io(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On a file system in memory, which takes O_DIRECT and ignores it."""
+    target = Path("/dev/shm/brickyard-test-direct")
+    try:
+        words = ["run", "--rw", "read", "--runtime", "50ms", str(target), "--size", "4MiB"]
+        assert main([*words, "--store", str(tmp_path / "runs.db"), "--json"]) == 0
+        by_run = json.loads(capsys.readouterr().out)["engine"]["io"]
+        assert main(["doctor", str(target), "--json"]) == 0
+        (check,) = (c for c in json.loads(capsys.readouterr().out)["checks"] if c["item"] == "O_DIRECT")
+        assert (by_run, check["state"]) == ("buffered", "missing")
+    finally:
+        target.unlink(missing_ok=True)
+
+
+def test_a_history_has_units(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = ["--store", str(tmp_path / "runs.db")]
+    words = ["run", "--rw", "randread", "--runtime", "100ms", "sim:iodrive-160-slc", *store]
+    assert main([*words, "--repeat", "2"]) == 0
+    capsys.readouterr()
+    assert main(["history", "sim:iodrive-160-slc", *store]) == 0
+    assert " IOPS" in capsys.readouterr().out
+    for figure, unit in (("iops", "IOPS"), ("mib_per_s", "MiB/s"), ("response_p99", "ns")):
+        assert main(["history", "sim:iodrive-160-slc", "--figure", figure, *store, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["unit"] == unit

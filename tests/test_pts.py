@@ -1,0 +1,133 @@
+"""SNIA's tests on a modelled drive and on a real file: the rounds, the steady state and the standard's tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from brickyard.analysis.pts import steadiness
+from brickyard.cli import main
+from brickyard.study.pts_tests import CLIENT, ENTERPRISE, TESTS, round_test
+
+SIM = "sim:iodrive-160-slc"
+
+
+def measured(capsys: pytest.CaptureFixture[str], store: Path, *words: str) -> dict[str, Any]:
+    assert main(["pts", *words, "--store", str(store), "--json"]) == 0
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+def test_the_loads_are_those_of_the_specification() -> None:
+    iops = round_test("iops", ENTERPRISE.queue)
+    assert len(iops.cells) == 56
+    assert iops.cells[0].mix == "100/0"
+    assert (iops.steady.mix, iops.steady.size_bytes) == ("0/100", 4096)
+    assert len(round_test("throughput", CLIENT.queue).cells) == 4
+    latency = round_test("latency", CLIENT.queue)
+    assert {(cell.workers, cell.depth) for cell in latency.cells} == {(1, 1)}
+    assert len(latency.cells) == 9
+    assert len(round_test("dirth", ENTERPRISE.queue).cells) == 49
+
+
+@pytest.mark.parametrize(
+    ("values", "is_steady"),
+    [
+        ([100, 101, 99, 100, 100], True),
+        ([100, 119, 100, 100, 100], True),  # a range of 19 %, and hardly a slope
+        ([100, 100, 122, 100, 100], False),  # too wide
+        ([94, 97, 100, 103, 106], False),  # narrow enough, and it climbs by 12 %
+        ([0, 0, 0, 0, 0], False),
+    ],
+)
+def test_steady_means_both_criteria(values: list[float], is_steady: bool) -> None:
+    assert steadiness(values).is_steady is is_steady
+
+
+def test_the_slope_is_that_of_the_fitted_line() -> None:
+    assert steadiness([10, 20, 30, 40, 50]).slope == pytest.approx(40)
+    assert steadiness([10, 20, 30, 40, 50]).excursion == 40
+
+
+def test_the_basic_tests_on_a_modelled_drive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    short = ["--round", "10ms", "--range", "0.1%"]
+    basic = [word for name in ("iops", "throughput", "latency") for word in ("--test", name)]
+    found = measured(capsys, tmp_path / "runs.db", "client", SIM, *short, *basic)
+    assert not found["by_the_book"]
+    iops = found["tests"]["iops"]
+    assert len(iops["cells"]) == 56
+    assert (iops["is_steady"], len(iops["steady_state"]["values"])) == (True, 5)
+    window = [cells[54]["iops"] for cells in iops["by_round"][-5:]]
+    assert iops["cells"][54]["iops"] == pytest.approx(sum(window) / 5)
+    assert all(cell["iops"] > 0 for test in found["tests"].values() for cell in test["cells"])
+    again = measured(capsys, tmp_path / "again.db", "client", SIM, *short, "--test", "latency")
+    assert again["tests"]["latency"] == found["tests"]["latency"]  # virtual time: the same to the bit
+
+
+def test_a_round_too_short_for_its_requests_is_no_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--test", "iops", "--round", "1ms", "--range", "0.1%", "--store", str(tmp_path / "runs.db")]
+    assert main(["pts", "enterprise", SIM, *words]) == 1
+    assert "lengthen --round" in capsys.readouterr().err
+
+
+def test_the_other_tests_on_a_modelled_drive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [word for name in ("write-saturation", "dirth", "cross-stimulus") for word in ("--test", name)]
+    found = measured(capsys, tmp_path / "runs.db", "client", SIM, "--round", "1ms", "--range", "0.05%", *words)
+    saturation = found["write-saturation"]
+    written = [point["written_bytes"] for point in saturation]
+    assert written == sorted(written)
+    assert len(found["tests"]["dirth"]["cells"]) == 49
+    assert [point["point"] for point in found["histograms"]] == ["MinIOPS", "MidIOPS", "MaxIOPS"]
+    assert list(found["cross-stimulus"]) == ["A", "B", "C"]
+    ends = [group[-1]["end_s"] for group in found["cross-stimulus"].values()]
+    assert ends == sorted(ends)
+
+
+def test_a_real_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each round is a run, and the table says whether the state was steady."""
+    words = [
+        "client",
+        str(tmp_path / "target"),
+        "--size",
+        "8MiB",
+        "--test",
+        "latency",
+        "--round",
+        "10ms",
+        "--rounds",
+        "5",
+    ]
+    assert main(["pts", *words, "--store", str(tmp_path / "runs.db")]) == 0
+    out, err = capsys.readouterr()
+    assert "Response time, random, 1 thread × 1 in flight" in out
+    assert "Steady state: 0/100, 4 KiB" in out
+    assert "no PTS result" in err
+    assert "purge" in err
+    assert "study s1, runs 1-6" in out
+
+
+def test_a_dry_run_touches_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pts", "enterprise", str(tmp_path / "x"), "--dry-run", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["by_the_book"]
+    assert list(found["tests"]) == list(TESTS)
+    assert found["tests"]["iops"]["seconds_a_round"] == 56 * 60
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--test", "iop"], "there are iops"),
+        (["--range", "0%"], "a part of the target"),
+        (["--round", "1us"], "at least 1ms"),
+        (["--rounds", "4"], "over 5 rounds"),
+        (["--set", "depth=4"], "those of the specification"),
+    ],
+)
+def test_what_is_amiss_is_said(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pts", "client", *words]) == 2
+    assert said in capsys.readouterr().err

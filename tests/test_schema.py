@@ -1,0 +1,129 @@
+"""Events as types: those that the core emits, those that stores of earlier versions hold, those that are refused."""
+
+from __future__ import annotations
+
+import copy
+import json
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import support
+from brickyard import schema
+from brickyard.cli import main
+from brickyard.store import Store
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def old_store(tmp_path: Path) -> Path:
+    """A store of version 2, from before events had a version: a verified run, two models, PostMark, a loader."""
+    place = tmp_path / "old.db"
+    with closing(sqlite3.connect(place)) as db:
+        db.executescript((ROOT / "tests/samples/store-2.sql").read_text())
+    return place
+
+
+def test_the_generated_types_are_those_of_the_schema() -> None:
+    subprocess.run([sys.executable, ROOT / "tools/schema.py", "--check"], check=True)
+
+
+def test_a_store_from_before_versions_opens_and_every_event_has_its_type(old_store: Path) -> None:
+    with Store(old_store) as store:
+        records = [store.record(info.id) for info in store.runs()]
+    assert len(records) == 5
+    events = [schema.typed(event) for record in records for event in record.events]
+    assert {type(event) for event in events} >= {
+        schema.PhaseEnd,
+        schema.PowerCut,
+        schema.BrickCondition,
+        schema.BrickBackground,
+        schema.HangEvent,
+        schema.RampEnd,
+        schema.Condition,
+        schema.Drivers,
+    }
+    starts = [record.info.start for record in records]
+    assert [start.engine for start in starts if start] == ["io_uring", "sim", "sim", "files", "postgresql"]
+    verified = records[0].of(schema.PhaseEnd)[1].verified
+    assert verified is not None
+    assert (verified.checked_blocks, verified.damaged_blocks) == (512, 0)
+    assert (records[1].of(schema.PowerCut)[0].lost_writes or 0) > 0
+
+
+def test_what_loaders_said_in_words_has_its_name(old_store: Path) -> None:
+    with Store(old_store) as store:
+        (end,) = store.record(5).of(schema.PhaseEnd)
+    assert (end.reason, end.generator_bound_reason) == (schema.PhaseReason.INTERRUPTED, schema.Bound.CPU)
+
+
+def test_runs_of_an_old_store_are_shown(old_store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for run in range(1, 6):
+        assert main(["show", str(run), "--store", str(old_store)]) == 0
+    assert "terraserver-load" in capsys.readouterr().out
+
+
+def test_every_event_of_a_run_is_of_this_version(tmp_path: Path) -> None:
+    place = tmp_path / "runs.db"
+    run = ["run", "sqlio-random-write-4", "sim:terraserver-2003", "--set", "duration=3s", "--store", str(place)]
+    assert main([*run, "--set", "power_cut_at=1s"]) == 0
+    with Store(place) as store:
+        record = store.record(1)
+    assert record.info.start is not None
+    assert record.info.start.schema == schema.SCHEMA
+    for event in record.events:
+        again = msgspec.to_builtins(schema.typed(event))
+        assert {key: again[key] for key in event} == event
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"event": "surprise"},
+        {"operation": "reed"},
+        {"at_ns": "soon"},
+        {"text": None},
+    ],
+)
+def test_what_is_no_event_is_not_stored(change: dict[str, Any]) -> None:
+    error = {
+        "event": "error",
+        "at_ns": 5,
+        "phase": 0,
+        "stream": 0,
+        "operation": "read",
+        "offset_bytes": 0,
+        "request_bytes": 4096,
+        "kind": "errno",
+        "errno": 5,
+        "text": "read failed",
+    }
+    with Store(":memory:") as store:
+        run = support.add_run(store, [])
+        store.add_events(run, [error])
+        with pytest.raises(msgspec.ValidationError):
+            store.add_events(run, [{**error, **change}])
+        assert len(store.record(run).errors) == 1
+
+
+def test_typed_events_are_stored_as_documents_are() -> None:
+    document = support.phase_end()
+    event = schema.typed(document)
+    with Store(":memory:") as store:
+        run = support.add_run(store, [])
+        store.add_events(run, [document, event])
+        first, second = store.record(run).of(schema.PhaseEnd)
+    assert first == second == event
+
+
+def test_fields_of_later_versions_are_left_out() -> None:
+    document = support.phase_end()
+    later = copy.deepcopy(document) | {"weather": "fine"}
+    assert schema.decode(json.dumps(later)) == schema.typed(document)
