@@ -260,7 +260,8 @@ def test_a_modelled_brick_is_characterized(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_the_published_tables_are_repeated_with_pictures(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    document = answer(capsys, "study", "reference", "-o", str(tmp_path))
+    page_of_errors = tmp_path / "truth.md"
+    document = answer(capsys, "study", "reference", "-o", str(tmp_path), "--truth", str(page_of_errors))
     tables = document["tables"]
     ranked = document["rankings"]
     assert isinstance(tables, list)
@@ -269,6 +270,25 @@ def test_the_published_tables_are_repeated_with_pictures(capsys: pytest.CaptureF
     assert medians["MSR 2003, appendix"] <= 8
     assert all(median <= 10 for name, median in medians.items() if name.startswith("MSR") and "rebuild" not in name)
     assert len(ranked["disagreements"]) <= 0.05 * ranked["pairs"]
+    errors = page_of_errors.read_text("utf-8")
+    assert all(f"| {item['table']} |" in errors for item in tables)
+    shipped = Path(__file__).parent.parent / "docs" / "truth.md"
+    assert errors == shipped.read_text("utf-8"), "brickyard study reference --truth docs/truth.md writes it anew"
+    by_table = {item["table"]: {cell["label"]: cell["simulated"] for cell in item["cells"]} for item in tables}
+    cheap, dear = by_table["MSR 2003, HighPoint"], by_table["MSR 2003, appendix"]
+    # What the study buys by: ahead at random I/O, behind at streams from the third disk on, writes fall with disks.
+    for disks in (1, 2, 3, 4):
+        assert all(cheap[f"random {o} {disks} disks"] > dear[f"random {o} {disks} disks"] for o in ("read", "write"))
+    for disks in (3, 4):
+        for operation in ("read", "write"):
+            label = f"sequential {operation} {disks} disks"
+            assert cheap[label] * 64 < dear[label] * 256, label
+    writes = [cheap[f"sequential write {disks} disks"] for disks in (2, 3, 4)]
+    assert writes == sorted(writes, reverse=True)
+    drives = by_table["Overland 2007, 500 and 750 GB"]
+    for request in (512, 4096, 8192, 16_384, 65_536, 131_072):
+        faster = drives[f"random read {request} B 500 GB"] / drives[f"random read {request} B 750 GB"]
+        assert 1.1 <= faster <= 1.25, request
     cells = [cell for item in tables for cell in item["cells"]]
     assert all(cell["simulated"] > 0 for cell in cells)
     page = (tmp_path / "report.html").read_text("utf-8")
@@ -287,7 +307,7 @@ def test_the_published_tables_are_repeated_with_pictures(capsys: pytest.CaptureF
 
 def test_rankings_count_only_clear_differences() -> None:
     def outcome(published: float, simulated: float) -> Outcome:
-        return Outcome({"published": published, "group": "g", "unit": "u"}, simulated)
+        return Outcome({"published": published, "group": "g", "unit": "u"}, (simulated,), None)
 
     found = rankings([outcome(100, 90), outcome(109, 80), outcome(200, 85)])
     assert found.pairs == 2

@@ -28,13 +28,19 @@ fn reference_cells() -> String {
     serde_json::json!(sim::reference::cells()).to_string()
 }
 
-/// The figure of a published cell on its modelled brick.
+/// The figure of a published cell on its modelled brick, or on the one that its table taught nothing.
 #[pyfunction]
-fn reference_simulate(py: Python<'_>, number: usize, bricks: BTreeMap<String, String>) -> PyResult<f64> {
+fn reference_simulate(
+    py: Python<'_>,
+    number: usize,
+    bricks: BTreeMap<String, String>,
+    seed: u64,
+    left_out: bool,
+) -> PyResult<f64> {
     py.detach(|| {
         let cells = sim::reference::cells();
         let cell = cells.get(number).ok_or_else(|| format!("there are {} cells, counted from 0", cells.len()))?;
-        sim::reference::simulate(cell, &bricks)
+        sim::reference::simulate(cell, &bricks, seed, left_out)
     })
     .map_err(PyValueError::new_err)
 }

@@ -25,7 +25,7 @@ fn main() {
     let bricks = texts();
     let outcomes: Vec<(Cell, f64)> = cells()
         .into_iter()
-        .map(|c| (simulate(&c, &bricks).expect("a brick that runs"), c))
+        .map(|c| (simulate(&c, &bricks, 1, false).expect("a brick that runs"), c))
         .map(|(v, c)| (c, v))
         .collect();
     let mut tables: BTreeMap<String, Vec<(f64, String)>> = BTreeMap::new();

@@ -23,7 +23,7 @@ fn main() -> Result<(), String> {
             println!("{key}");
             table = key;
         }
-        let simulated = simulate(cell, &bricks)?;
+        let simulated = simulate(cell, &bricks, 1, false)?;
         let error = simulated / cell.published - 1.0;
         errors.push(error.abs());
         println!(

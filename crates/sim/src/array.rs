@@ -2,9 +2,11 @@
 //!
 //! Small writes to parity take the cheaper of read-modify-write (old data and old parity) and reconstruct-write (the rest
 //! of the row), whole rows take neither (Chen, Lee, Gibson, Katz and Patterson, RAID: High-Performance, Reliable
-//! Secondary Storage, 1994). Layouts are left-symmetric, parity moving down one member a row.
+//! Secondary Storage, 1994). Layouts are left-symmetric, parity moving down one member a row. RAID-1 has as many copies
+//! as members. RAID-10 has two of each stripe unit, next to one another (the layout "near" of Linux md): over an even number
+//! of members these are fixed pairs, over an odd one they move by one each row.
 
-use crate::brick::{Brick, Condition, Level, MirrorRead};
+use crate::brick::{Brick, Condition, DriveParameters, Level, MirrorRead};
 use crate::stamps::Stamped;
 
 /// One operation on a member.
@@ -68,8 +70,10 @@ pub struct Array {
     unreadable: Vec<bool>,
     /// Members that get no writes either.
     absent: Vec<bool>,
-    /// Of each pair: which arm an even choice falls on next.
-    next_arm: Vec<usize>,
+    /// Of each set of copies, by its first member: which copy an even choice falls on next.
+    next_copy: Vec<usize>,
+    /// Arms that would leave a stream of reads for nothing; flash has none.
+    arms: bool,
     last_end: Vec<u64>,
     /// Commands in flight at each member.
     pub loads: Vec<u32>,
@@ -89,7 +93,8 @@ impl Array {
             mirror_read: brick.keeper().map_or(MirrorRead::Idle, |k| k.mirror_read),
             unreadable: (0..members).map(|m| broken && m == 0).collect(),
             absent: (0..members).map(|m| brick.condition == Condition::Degraded && m == 0).collect(),
-            next_arm: vec![0; members as usize / 2],
+            next_copy: vec![0; members as usize],
+            arms: matches!(brick.drive, DriveParameters::Rotating(_)),
             last_end: vec![0; members as usize],
             loads: vec![0; members as usize],
         }
@@ -102,12 +107,55 @@ impl Array {
             Level::Raid1 => 1,
             Level::Raid5 => self.members - 1,
             Level::Raid6 => self.members - 2,
-            Level::Raid10 => self.members / 2,
+            Level::Raid10 => (self.members / 2).max(1),
         }
     }
 
     pub fn capacity_bytes(&self) -> u64 {
+        if self.level == Level::Raid10 {
+            return self.member_bytes / self.unit_bytes * self.members / 2 * self.unit_bytes;
+        }
         self.member_bytes * self.data_members()
+    }
+
+    /// Member and row of a copy of a stripe unit of RAID-10.
+    fn near_copy(&self, unit: u64, copy: u64) -> (usize, u64) {
+        let slot = 2 * unit + copy;
+        ((slot % self.members) as usize, slot / self.members)
+    }
+
+    /// Calls `each(array, first, copies, bytes)` with the copies (member and offset there) of each piece of a request to a
+    /// mirror.
+    fn each_mirrored(&self, offset: u64, bytes: u64, mut each: impl FnMut(&Array, &[(usize, u64)], u64)) {
+        if self.level == Level::Raid1 {
+            let copies: Vec<(usize, u64)> = (0..self.members as usize).map(|m| (m, offset)).collect();
+            return each(self, &copies, bytes);
+        }
+        let (mut at, end) = (offset, offset + bytes);
+        while at < end {
+            let unit = at / self.unit_bytes;
+            let to = end.min((unit + 1) * self.unit_bytes);
+            let within = at - unit * self.unit_bytes;
+            let copies = [0, 1].map(|copy| {
+                let (member, row) = self.near_copy(unit, copy);
+                (member, row * self.unit_bytes + within)
+            });
+            each(self, &copies, to - at);
+            at = to;
+        }
+    }
+
+    /// The first member that has data at an offset.
+    pub fn member_at(&self, offset: u64) -> u32 {
+        match self.level {
+            Level::Jbod => (offset / self.member_bytes) as u32,
+            Level::Raid1 => 0,
+            Level::Raid10 => self.near_copy(offset / self.unit_bytes, 0).0 as u32,
+            _ => {
+                let (unit, data) = (offset / self.unit_bytes, self.data_members());
+                self.data_member(unit / data, unit % data) as u32
+            }
+        }
     }
 
     pub fn member_bytes(&self) -> u64 {
@@ -155,24 +203,17 @@ impl Array {
                 out.lost |= self.unreadable[m];
                 out.push(m, false, at, n);
             }),
-            Level::Raid1 => {
-                out.lost |= self.unreadable[0] && self.unreadable[1];
-                let arm = self.reading_arm(0, offset, bytes);
-                out.push(arm, false, offset, bytes);
-            }
             Level::Raid0 => self.each_unit(offset, bytes, |array, row, p, unit| {
                 out.lost |= array.unreadable[p.data as usize];
                 out.push(p.data as usize, false, row * unit + p.from, p.to - p.from);
             }),
-            Level::Raid10 => {
+            Level::Raid1 | Level::Raid10 => {
                 let mut pieces = Vec::new();
-                self.each_unit(offset, bytes, |_, row, p, unit| {
-                    pieces.push((p.data, row * unit + p.from, p.to - p.from))
-                });
-                for (pair, at, n) in pieces {
-                    out.lost |= self.unreadable[2 * pair as usize] && self.unreadable[2 * pair as usize + 1];
-                    let arm = self.reading_arm(pair as usize, at, n);
-                    out.push(arm, false, at, n);
+                self.each_mirrored(offset, bytes, |_, copies, n| pieces.push((copies.to_vec(), n)));
+                for (copies, n) in pieces {
+                    out.lost |= copies.iter().all(|(m, _)| self.unreadable[*m]);
+                    let (member, at) = self.reading_copy(&copies, n);
+                    out.push(member, false, at, n);
                 }
             }
             Level::Raid5 | Level::Raid6 => self.each_unit(offset, bytes, |array, row, p, unit| {
@@ -204,9 +245,9 @@ impl Array {
                 out.lost |= array.absent[p.data as usize];
                 out.push(p.data as usize, true, row * unit + p.from, p.to - p.from);
             }),
-            Level::Raid1 => self.write_pair(0, offset, bytes, out),
-            Level::Raid10 => self.each_unit(offset, bytes, |array, row, p, unit| {
-                array.write_pair(p.data as usize, row * unit + p.from, p.to - p.from, out);
+            Level::Raid1 | Level::Raid10 => self.each_mirrored(offset, bytes, |array, copies, n| {
+                out.lost |= copies.iter().all(|(m, _)| array.unreadable[*m]);
+                copies.iter().filter(|(m, _)| !array.absent[*m]).for_each(|(m, at)| out.push(*m, true, *at, n));
             }),
             Level::Raid5 | Level::Raid6 => {
                 out.lost |= self.unreadable.iter().filter(|u| **u).count() as u64 > self.parity_count();
@@ -220,12 +261,6 @@ impl Array {
                 }
             }
         }
-    }
-
-    fn write_pair(&self, pair: usize, at: u64, bytes: u64, out: &mut Operations) {
-        let arms = [2 * pair, 2 * pair + 1];
-        out.lost |= arms.iter().all(|m| self.unreadable[*m]);
-        arms.iter().filter(|m| !self.absent[**m]).for_each(|m| out.push(*m, true, at, bytes));
     }
 
     /// Writes `from..to` of a row with parity.
@@ -309,55 +344,58 @@ impl Array {
         }
     }
 
-    /// Which arm of a pair reads.
-    fn reading_arm(&mut self, pair: usize, offset: u64, bytes: u64) -> usize {
-        let arms = [2 * pair, 2 * pair + 1];
-        let chosen = match (self.unreadable[arms[0]], self.unreadable[arms[1]]) {
-            (true, _) => arms[1],
-            (_, true) => arms[0],
-            _ => self.choose(pair, offset),
+    /// Which copy is read: member and offset.
+    fn reading_copy(&mut self, copies: &[(usize, u64)], bytes: u64) -> (usize, u64) {
+        let readable = |c: &&(usize, u64)| !self.unreadable[c.0];
+        let left: Vec<(usize, u64)> = copies.iter().filter(readable).copied().collect();
+        let chosen = match left.as_slice() {
+            [] => copies[0],
+            [only] => *only,
+            _ => self.choose(&left),
         };
-        self.last_end[chosen] = offset + bytes;
+        self.last_end[chosen.0] = chosen.1 + bytes;
         chosen
     }
 
-    fn choose(&mut self, pair: usize, offset: u64) -> usize {
-        let arms = [2 * pair, 2 * pair + 1];
-        let alternate = arms[self.next_arm[pair]];
+    /// A stream stays with its arm, which reads ahead for it; of flash the copy with the fewest commands is read, as
+    /// Linux md does from 4.x on (drivers/md/raid1.c, read_balance: the disk with the least pending where any does not
+    /// rotate).
+    fn choose(&mut self, copies: &[(usize, u64)]) -> (usize, u64) {
+        let turn = copies[0].0;
+        let alternate = copies[self.next_copy[turn] % copies.len()];
         if self.mirror_read == MirrorRead::Alternate {
-            self.next_arm[pair] ^= 1;
+            self.next_copy[turn] += 1;
             return alternate;
         }
-        if let Some(stream) = arms.iter().find(|a| self.last_end[**a] == offset) {
+        if let Some(stream) = copies.iter().find(|(m, at)| self.arms && self.last_end[*m] == *at) {
             return *stream;
         }
-        if self.loads[arms[0]] != self.loads[arms[1]] {
-            return if self.loads[arms[0]] < self.loads[arms[1]] { arms[0] } else { arms[1] };
+        let least = copies.iter().map(|(m, _)| self.loads[*m]).min().unwrap_or(0);
+        let mut idle = copies.iter().filter(|(m, _)| self.loads[*m] == least);
+        if self.mirror_read == MirrorRead::Nearer && self.arms {
+            let nearest = idle.min_by_key(|(m, at)| self.last_end[*m].abs_diff(*at));
+            return nearest.copied().unwrap_or(alternate);
         }
-        if self.mirror_read == MirrorRead::Nearer {
-            let distance = |a: usize| self.last_end[a].abs_diff(offset);
-            return if distance(arms[1]) < distance(arms[0]) { arms[1] } else { arms[0] };
+        if let (Some(only), None) = (idle.next(), idle.next()) {
+            return *only;
         }
-        self.next_arm[pair] ^= 1;
-        alternate
+        self.next_copy[turn] += 1;
+        if self.loads[alternate.0] == least {
+            alternate
+        } else {
+            copies.iter().find(|(m, _)| self.loads[*m] == least).copied().unwrap_or(alternate)
+        }
     }
 
-    /// Calls `each(pair, bytes)` for the pairs of a mirror on which a read goes on where another one ended.
-    pub fn continued_pairs(&self, offset: u64, bytes: u64, mut each: impl FnMut(usize, u64)) {
-        let mut of_pair = |pair: usize, at: u64, n: u64| {
-            if self.last_end[2 * pair..2 * pair + 2].contains(&at) {
-                each(pair, n);
+    /// Calls `each(set, bytes)` for the sets of copies on which a read goes on where another one ended.
+    pub fn continued_sets(&self, offset: u64, bytes: u64, mut each: impl FnMut(usize, u64)) {
+        self.each_mirrored(offset, bytes, |array, copies, n| {
+            if copies.iter().any(|(m, at)| array.last_end[*m] == *at) {
+                each(copies[0].0, n);
             }
-        };
-        match self.level {
-            Level::Raid10 => self.each_unit(offset, bytes, |_, row, p, unit| {
-                of_pair(p.data as usize, row * unit + p.from, p.to - p.from);
-            }),
-            _ => of_pair(0, offset, bytes),
-        }
+        });
     }
 
-    /// Whether a member gets no commands at all.
     /// Whether any of these pieces of members has some of these data, or the parity that stands for an absent member.
     pub fn keeps_on(&self, offset: u64, bytes: u64, pieces: &[(usize, Stamped)]) -> bool {
         let on = |member: usize, from: u64, bytes: u64| {
@@ -368,18 +406,17 @@ impl Array {
         let mut found = false;
         match self.level {
             Level::Jbod => self.each_concatenated(offset, bytes, |m, at, n| found |= on(m, at, n)),
-            Level::Raid1 => found = on(0, offset, bytes) || on(1, offset, bytes),
+            Level::Raid1 | Level::Raid10 => self.each_mirrored(offset, bytes, |_, copies, n| {
+                found |= copies.iter().any(|(m, at)| on(*m, *at, n));
+            }),
             _ => self.each_unit(offset, bytes, |array, row, p, unit| {
-                let (at, n) = (row * unit + p.from, p.to - p.from);
-                found |= match array.level {
-                    Level::Raid10 => on(2 * p.data as usize, at, n) || on(2 * p.data as usize + 1, at, n),
-                    _ => on(array.data_member(row, p.data), at, n),
-                };
+                found |= on(array.data_member(row, p.data), row * unit + p.from, p.to - p.from);
             }),
         }
         found
     }
 
+    /// Whether a member gets no commands at all.
     pub fn is_absent(&self, member: usize) -> bool {
         self.absent[member]
     }
@@ -408,7 +445,14 @@ impl Array {
         let gone = self.unreadable.iter().filter(|u| **u).count() as u64;
         match self.level {
             Level::Jbod | Level::Raid0 => gone == 0,
-            Level::Raid1 | Level::Raid10 => self.unreadable.chunks(2).all(|pair| pair.iter().any(|u| !u)),
+            Level::Raid1 => gone < self.members,
+            Level::Raid10 if self.members.is_multiple_of(2) => {
+                self.unreadable.chunks(2).all(|pair| pair.iter().any(|u| !u))
+            }
+            Level::Raid10 => {
+                let next = self.unreadable.iter().cycle().skip(1);
+                self.unreadable.iter().zip(next).all(|(one, other)| !one || !other)
+            }
             Level::Raid5 | Level::Raid6 => gone <= self.parity_count(),
         }
     }
@@ -419,21 +463,59 @@ impl Array {
         (0..self.members as usize).filter(|m| !self.absent[*m]).for_each(|m| out.push(m, true, at, RECORD_BYTES));
     }
 
-    /// A chunk of a rebuild: everything that is left of the row is read, the member that comes back is written.
+    /// A chunk of a rebuild: everything that is left of the row, or another copy, is read, the member that comes back is
+    /// written.
     pub fn rebuild(&self, member: usize, at: u64, bytes: u64, out: &mut Operations) {
-        let sources = if self.is_mirror() { member ^ 1..(member ^ 1) + 1 } else { 0..self.members as usize };
-        sources.filter(|m| *m != member && !self.unreadable[*m]).for_each(|m| out.push(m, false, at, bytes));
+        if self.is_mirror() {
+            self.each_row(at, bytes, |row, at, n| {
+                let sources = self.other_copies(member, row, at);
+                if let Some((from, there)) = sources.into_iter().find(|(m, _)| !self.unreadable[*m]) {
+                    out.push(from, false, there, n);
+                }
+            });
+        } else {
+            let sources = (0..self.members as usize).filter(|m| *m != member && !self.unreadable[*m]);
+            sources.for_each(|m| out.push(m, false, at, bytes));
+        }
         out.push(member, true, at, bytes);
+    }
+
+    /// Where the other copies are of what a member of a mirror has at an offset.
+    fn other_copies(&self, member: usize, row: u64, at: u64) -> Vec<(usize, u64)> {
+        if self.level == Level::Raid1 {
+            return (0..self.members as usize).filter(|m| *m != member).map(|m| (m, at)).collect();
+        }
+        let slot = (row * self.members + member as u64) ^ 1;
+        vec![((slot % self.members) as usize, slot / self.members * self.unit_bytes + at % self.unit_bytes)]
+    }
+
+    /// Calls `each(row, offset, bytes)` for the rows that a chunk of members lies in; pairs that do not move have one.
+    fn each_row(&self, at: u64, bytes: u64, mut each: impl FnMut(u64, u64, u64)) {
+        if self.level == Level::Raid1 {
+            return each(0, at, bytes);
+        }
+        let (mut at, end) = (at, at + bytes);
+        while at < end {
+            let row = at / self.unit_bytes;
+            let to = end.min((row + 1) * self.unit_bytes);
+            each(row, at, to - at);
+            at = to;
+        }
     }
 
     /// A chunk of the first computation of redundancy.
     pub fn initialize(&self, at: u64, bytes: u64, out: &mut Operations) {
         if self.is_mirror() {
-            for pair in 0..self.data_members() as usize {
-                out.push(2 * pair, false, at, bytes);
-                out.push(2 * pair + 1, true, at, bytes);
-            }
-            return;
+            return self.each_row(at, bytes, |row, at, n| {
+                let first_copies = (0..self.members as usize).filter(|m| match self.level {
+                    Level::Raid1 => *m == 0,
+                    _ => (row * self.members + *m as u64).is_multiple_of(2),
+                });
+                for member in first_copies {
+                    out.push(member, false, at, n);
+                    self.other_copies(member, row, at).into_iter().for_each(|(m, there)| out.push(m, true, there, n));
+                }
+            });
         }
         let (mut at, end) = (at, at + bytes);
         while at < end {

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use engine::rng;
+
 use crate::SECTOR_BYTES;
 use crate::array::Array;
 use crate::brick::{Brick, CloudParameters, Condition, ControllerParameters, DriveParameters, Level};
@@ -15,13 +17,14 @@ use crate::ssd::Ssd;
 use crate::system::{Background, Cache};
 use crate::write_back::{ReadAhead, WriteBack};
 
-fn member_of(p: &DriveParameters, number: u64) -> Result<Member, String> {
+fn member_of(p: &DriveParameters, number: u64, seed: u64) -> Result<Member, String> {
+    let own = rng::mix(seed ^ rng::mix(number + 1));
     Ok(match p {
-        DriveParameters::Rotating(p) => Member::Rotating(Box::new(Drive::new(p)?)),
-        DriveParameters::Ssd(p) => Member::Ssd(Box::new(Ssd::new(p))),
+        DriveParameters::Rotating(p) => Member::Rotating(Box::new(Drive::new(p, own)?)),
+        DriveParameters::Ssd(p) => Member::Ssd(Box::new(Ssd::new(p, own))),
         DriveParameters::Cloud(p) => {
-            let own = CloudParameters { seed: p.seed.wrapping_add(number), ..p.clone() };
-            Member::Cloud(Box::new(Cloud::new(&own)))
+            let seeded = CloudParameters { seed: p.seed.wrapping_add(own), ..p.clone() };
+            Member::Cloud(Box::new(Cloud::new(&seeded)))
         }
     })
 }
@@ -92,7 +95,7 @@ pub(crate) fn members_of(brick: &Brick) -> Result<Vec<Member>, String> {
     let numbered =
         (0..brick.members).map(|n| (kind(n), n)).chain((0..spares).map(|n| (&brick.drive, brick.members + n)));
     let controller = brick.controller.as_ref();
-    numbered.map(|(drive, number)| member_of(&behind_port(drive, controller), u64::from(number))).collect()
+    numbered.map(|(drive, number)| member_of(&behind_port(drive, controller), u64::from(number), brick.seed)).collect()
 }
 
 pub(crate) fn background_of(

@@ -2,8 +2,13 @@
 //! servers in order of arrival: a job begins at `max(now, free)`. In products that move data by the processor itself they
 //! are one server.
 
+use std::collections::{BTreeSet, VecDeque};
+
 use crate::brick::ControllerParameters;
 use crate::ssd::per_mb;
+
+/// Writes that count as going on side by side.
+const LATELY: usize = 16;
 
 #[derive(Debug)]
 pub struct Controller {
@@ -15,11 +20,15 @@ pub struct Controller {
     stream_mb_per_s: f64,
     processor_free_ns: u64,
     bus_free_ns: u64,
-    /// Of each pair of arms.
+    /// Of each set of mirrored arms, by its first.
     stream_free_ns: Vec<u64>,
     /// Length of a slice of a neighbour's rebuild, 0 where there is none.
     slice_ns: u64,
     slice_end_ns: u64,
+    /// By which share each further drive lengthens the way of a write, and the drives that the last writes went to.
+    contention: f64,
+    recent: VecDeque<u32>,
+    others: u32,
     /// Time during which the bus moved data.
     pub bus_busy_ns: u64,
 }
@@ -38,6 +47,9 @@ impl Controller {
             stream_free_ns: Vec::new(),
             slice_ns,
             slice_end_ns: 0,
+            contention: p.bus_write_contention_percent / 100.0,
+            recent: VecDeque::new(),
+            others: 0,
             bus_busy_ns: 0,
         }
     }
@@ -62,27 +74,41 @@ impl Controller {
         turn_ns
     }
 
+    /// The next write goes to this drive; drives that writes go to by turns hold up one another.
+    pub fn writes_to(&mut self, member: u32) {
+        if self.contention == 0.0 {
+            return;
+        }
+        self.recent.push_back(member);
+        if self.recent.len() > LATELY {
+            self.recent.pop_front();
+        }
+        self.others = self.recent.iter().collect::<BTreeSet<_>>().len() as u32 - 1;
+    }
+
     /// When the bus has moved these bytes: for a read towards the host, for a write towards the drives.
     pub fn transfer(&mut self, now_ns: u64, bytes: u64, write: bool) -> u64 {
         let rate = if write { self.bus_write_mb_per_s } else { self.bus_read_mb_per_s };
         if rate <= 0.0 {
             return now_ns;
         }
-        let moving_ns = per_mb(bytes, rate);
+        let alone_ns = per_mb(bytes, rate);
+        let crowding = if write { self.contention * f64::from(self.others) } else { 0.0 };
+        let moving_ns = alone_ns + (alone_ns as f64 * crowding) as u64;
         self.bus_busy_ns += moving_ns;
         self.bus_free_ns = now_ns.max(self.bus_free_ns) + moving_ns;
         self.bus_free_ns
     }
 
-    /// When a stream of reads from a pair of mirrored arms may have got these bytes, by the product's cap.
-    pub fn stream(&mut self, now_ns: u64, pair: usize, bytes: u64) -> u64 {
+    /// When a stream of reads from mirrored arms may have got these bytes, by the product's cap.
+    pub fn stream(&mut self, now_ns: u64, set: usize, bytes: u64) -> u64 {
         if self.stream_mb_per_s <= 0.0 {
             return now_ns;
         }
-        if self.stream_free_ns.len() <= pair {
-            self.stream_free_ns.resize(pair + 1, 0);
+        if self.stream_free_ns.len() <= set {
+            self.stream_free_ns.resize(set + 1, 0);
         }
-        let free_ns = &mut self.stream_free_ns[pair];
+        let free_ns = &mut self.stream_free_ns[set];
         *free_ns = now_ns.max(*free_ns) + per_mb(bytes, self.stream_mb_per_s);
         *free_ns
     }

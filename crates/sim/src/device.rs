@@ -9,7 +9,7 @@ use plan::SyncMode;
 
 use crate::NEVER;
 use crate::member::Kind;
-use crate::system::{Change, Progress, Request, System};
+use crate::system::{Change, MemberWork, Progress, Request, System};
 
 /// All bricks of a run and their common clock. They live from phase to phase.
 #[derive(Debug)]
@@ -53,6 +53,14 @@ impl Bricks {
         let now_ns = self.now_ns.load(Ordering::Relaxed);
         let systems = self.systems.lock().unwrap_or_else(PoisonError::into_inner);
         systems.iter().enumerate().filter_map(|(n, system)| Some((n, system.background_by(now_ns)?))).collect()
+    }
+}
+
+impl Bricks {
+    /// What the members of each brick have done so far.
+    pub fn members_work(&self) -> Vec<Vec<MemberWork>> {
+        let systems = self.systems.lock().unwrap_or_else(PoisonError::into_inner);
+        systems.iter().map(|system| system.members_work().to_vec()).collect()
     }
 }
 

@@ -59,7 +59,7 @@ pub fn prepare(profile: Profile, targets: &[String], options: &Options) -> Resul
         })?;
         let mut brick = resolve(spoken, &options.bricks, &condition_of(options))?;
         brick.name = spoken.to_string();
-        brick.seeded(profile.seed);
+        brick.seed = profile.seed;
         let system = System::new(&brick)?;
         let size_bytes = system.capacity_bytes();
         let length_bytes = size_bytes / SECTOR_BYTES * SECTOR_BYTES;
@@ -172,6 +172,10 @@ impl Session {
             told.into_iter().for_each(|(target, change)| emit(told_of(target, change)));
             if let Event::End { end_ns, .. } = &event {
                 bricks.progress().into_iter().for_each(|(target, done)| emit(background_of(target, *end_ns, done)));
+                let at_ns = *end_ns;
+                for (target, members) in bricks.members_work().into_iter().enumerate() {
+                    emit(Event::BrickMembers { target, at_ns, members });
+                }
             }
             emit(event);
         });

@@ -18,6 +18,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use buffer::{Buffer, Run};
+use engine::rng;
 use garbage::Garbage;
 
 use crate::NEVER;
@@ -29,6 +30,9 @@ use crate::stamps::{Stamped, Stamps};
 /// Streams that the drive follows: writes that continue the one before are no burden to garbage collection, reads that do
 /// are read ahead for. Assumed, since data sheets are silent.
 const STREAMS: usize = 8;
+/// What a sense that is done over takes, in read times: a few tries, as Cai et al. describe them (Error characterization,
+/// mitigation, and recovery in flash-memory-based solid-state drives, Proceedings of the IEEE 2017); how many is assumed.
+const RETRY_SENSES: f64 = 2.0;
 
 /// Does one thing at a time, in the order in which it is asked.
 #[derive(Debug, Clone, Copy, Default)]
@@ -109,6 +113,8 @@ enum Event {
     },
     /// A page is in a die's register; is programmed; a step of garbage collection is done.
     Loaded(u32),
+    /// Is programmed, and in no map yet.
+    Unmapped(u32),
     Programmed(u32),
     Collected(u32),
     /// Data have waited long enough for others to fill their page.
@@ -143,6 +149,7 @@ pub struct Ssd {
     to_host: Server,
     from_host: Server,
     write_path: Server,
+    map: Server,
     channels: Vec<Server>,
     dies: Vec<Die>,
     /// What one step of garbage collection takes at the most.
@@ -156,10 +163,13 @@ pub struct Ssd {
     read_streams: Streams,
     write_streams: Streams,
     write_cache: bool,
+    seed: u64,
+    /// Pages sensed so far.
+    senses: u64,
 }
 
 impl Ssd {
-    pub fn new(p: &SsdParameters) -> Ssd {
+    pub fn new(p: &SsdParameters, seed: u64) -> Ssd {
         let dies = p.channels * p.dies_per_channel;
         // What the link takes while a page is sensed; and all streams together leave half of the registers alone.
         let pages = p.read_time.ns as f64 * p.interface_mb_per_s / (p.page_bytes.0 as f64 * 1e3);
@@ -172,6 +182,7 @@ impl Ssd {
             to_host: Server::default(),
             from_host: Server::default(),
             write_path: Server::default(),
+            map: Server::default(),
             channels: vec![Server::default(); p.channels as usize],
             dies: (0..dies).map(|number| Die::new(p.erase_time.ns, number, dies)).collect(),
             move_ns: garbage::move_ns(p),
@@ -184,6 +195,8 @@ impl Ssd {
             read_streams: Streams::default(),
             write_streams: Streams::default(),
             write_cache: p.write_cache,
+            seed,
+            senses: 0,
             p: p.clone(),
         }
     }
@@ -250,6 +263,7 @@ impl Ssd {
             }
             Event::Arrived { work, units } => self.arrived(now_ns, work, u64::from(units), done),
             Event::Loaded(die) => self.loaded(now_ns, die),
+            Event::Unmapped(die) => self.unmapped(now_ns, die),
             Event::Programmed(die) => self.programmed(now_ns, die, done),
             Event::Collected(die) => self.collect(now_ns, die),
             Event::Waited => self.waited(now_ns),
@@ -307,10 +321,25 @@ impl Ssd {
 
     fn sense(&mut self, now_ns: u64, page: u64) -> u64 {
         let number = self.die_of(page);
+        let sensing_ns = self.sensing_ns(page);
         let die = &mut self.dies[number];
-        let ready_ns = die.server.book(now_ns, self.p.read_time.ns);
+        let ready_ns = die.server.book(now_ns, sensing_ns);
         die.register = Some((page, ready_ns));
         ready_ns
+    }
+
+    /// How long it takes to sense a page: by which bits of its cells it is made of, which for its number is left to
+    /// chance, and longer now and then, when it is done over.
+    fn sensing_ns(&mut self, page: u64) -> u64 {
+        let (spread, retries) = (self.p.read_spread_percent, self.p.read_retries_per_thousand);
+        if spread == 0.0 && retries == 0.0 {
+            return self.p.read_time.ns;
+        }
+        self.senses += 1;
+        let kind = (rng::mix(self.seed ^ page) % 3) as f64 - 1.0;
+        let chance = (rng::mix(self.seed.wrapping_add(self.senses)) >> 11) as f64 / (1u64 << 53) as f64;
+        let again = if chance * 1_000.0 < retries { RETRY_SENSES } else { 0.0 };
+        (self.p.read_time.ns as f64 * (1.0 + kind * spread / 100.0 + again)) as u64
     }
 
     /// Idle dies sense the pages that a stream comes to next.
@@ -424,11 +453,14 @@ mod tests {
             command_interval: us(0),
             half_duplex: false,
             write_mb_per_s: 0.0,
+            map_time: us(0),
+            read_spread_percent: 0.0,
+            read_retries_per_thousand: 0.0,
         }
     }
 
     fn end_of(p: &SsdParameters, kind: Kind, count: u32) -> u64 {
-        let mut drive = Ssd::new(p);
+        let mut drive = Ssd::new(p, 0);
         for id in 0..count {
             let offset_bytes = u64::from(id) * 4096;
             drive.submit(0, Command { id, kind, offset_bytes, bytes: 4096, durable: false, urgent: false, stamp: 0 });

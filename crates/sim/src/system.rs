@@ -118,8 +118,8 @@ pub enum Change {
     PowerCut { at_ns: u64, lost: Losses },
 }
 
-/// A write that the host was told of, so long before the power failed.
-pub use engine::event::LostWrite;
+/// A write that the host was told of, so long before the power failed; what a member has done.
+pub use engine::event::{LostWrite, MemberWork};
 
 /// Acknowledged bytes that a power cut took, each time that they were kept: a mirror may lose both of its copies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -155,6 +155,9 @@ pub struct System {
     array_bytes: u64,
     host_request_ns: u64,
     host_free_ns: u64,
+    /// Of a stripe and of a page of it, and when the thread that computes parity is free.
+    parity_cost_ns: (u64, u64),
+    parity_free_ns: u64,
     queue_limit: u32,
     battery: bool,
     at_work: u32,
@@ -181,6 +184,8 @@ pub struct System {
     /// Commands that members were given and that they ended, and the bytes of a rebuild, for whoever checks the model.
     pub issued: u64,
     pub completed: u64,
+    /// What each member has ended.
+    work: Vec<MemberWork>,
     pub background_bytes: u64,
     /// Acknowledged writes in a controller's cache whose members were gone before they could be written.
     pub lost_bytes: u64,
@@ -211,6 +216,7 @@ impl System {
         members.iter_mut().for_each(|m| m.set_write_cache(drive_caches(brick)));
         let mut system = System {
             member_next_ns: vec![NEVER; members.len()],
+            work: vec![MemberWork::default(); members.len()],
             members,
             places: (0..count as u32).collect(),
             brick: Box::new(brick.clone()),
@@ -227,6 +233,8 @@ impl System {
             array_bytes,
             host_request_ns: brick.host_request_ns,
             host_free_ns: 0,
+            parity_cost_ns: keeper.map_or((0, 0), |k| (k.parity_stripe.ns, k.parity_page.ns)),
+            parity_free_ns: 0,
             queue_limit: brick.queue_limit,
             battery: keeper.is_some_and(|k| k.battery),
             at_work: 0,
@@ -271,6 +279,11 @@ impl System {
     /// Whether any request is under way.
     pub fn is_idle(&self) -> bool {
         self.at_work == 0 && self.waiting.is_empty()
+    }
+
+    /// What each drive has ended, spares last.
+    pub fn members_work(&self) -> &[MemberWork] {
+        &self.work
     }
 
     /// Time that members' arms were at work and that buses moved data.
@@ -395,6 +408,11 @@ impl System {
                 let active = *self.active.get(number);
                 let write = active.request.kind == Kind::Write;
                 let bytes = u64::from(active.request.bytes);
+                if write {
+                    let (array, offset) = self.locate(active.request.offset_bytes);
+                    let member = self.arrays[array].member_at(offset);
+                    self.controllers[active.controller as usize].writes_to(member);
+                }
                 let at_ns = match write {
                     true => self.controllers[active.controller as usize].transfer(now_ns, bytes, true),
                     false => now_ns,

@@ -204,7 +204,7 @@ fn no_arm_and_no_bus_works_longer_than_time_passes() {
 fn a_shortest_first_queue_gains_and_starves_nobody() {
     let mut brick = brick("barracuda-es-750");
     let DriveParameters::Rotating(p) = &mut brick.drive else { panic!("a rotating drive") };
-    p.age_limit.ns = 400_000_000;
+    p.age_limit.ns = 2_000_000_000;
     let sorted = random_rate(&brick, Kind::Read, 32);
     let DriveParameters::Rotating(p) = &mut brick.drive else { panic!("a rotating drive") };
     p.scheduler = Scheduler::CLook;

@@ -50,7 +50,7 @@ impl Seen {
 
 /// A closed loop over a drive; the first `warm` commands are not counted.
 fn run(p: &SsdParameters, load: Load, warm: u32, count: u32) -> Seen {
-    let mut drive = Ssd::new(p);
+    let mut drive = Ssd::new(p, 0);
     let mut rng = engine::rng::Rng::from_words(&[11]);
     let places = p.capacity_bytes.0 / u64::from(load.bytes);
     let mut next = [0u64; 2];
@@ -95,7 +95,7 @@ fn near(value: f64, expected: f64, share: f64) {
 
 /// Commands at their instants; what ended, and when.
 fn ends(p: &SsdParameters, commands: &[(u64, Command)]) -> Vec<(u64, u32)> {
-    let mut drive = Ssd::new(p);
+    let mut drive = Ssd::new(p, 0);
     let mut ended = Vec::new();
     let mut until = |drive: &mut Ssd, until_ns: u64| {
         while drive.next_event() <= until_ns && drive.next_event() < sim::NEVER {
@@ -298,7 +298,7 @@ fn an_slc_cache_empties_itself_between_slow_requests() {
 
 /// What a power cut takes of writes that were sent at once, when so many of them had ended.
 fn lost_after(p: &SsdParameters, commands: &[Command], ended: usize) -> (Vec<u32>, Vec<u64>) {
-    let mut drive = Ssd::new(p);
+    let mut drive = Ssd::new(p, 0);
     commands.iter().for_each(|c| drive.submit(0, *c));
     let (mut done, mut now_ns) = (Vec::new(), 0);
     while done.len() < ended {
@@ -379,7 +379,7 @@ proptest! {
         wanted in prop::collection::vec((0u8..10, any::<u64>(), 1u32..3_000, 0u64..2_000_000, any::<bool>()), 1..120),
         cut in prop::option::of(0usize..120),
     ) {
-        let mut drive = Ssd::new(&p);
+        let mut drive = Ssd::new(&p, 0);
         let mut ended = vec![0u32; wanted.len()];
         let (mut now_ns, mut done) = (0u64, Vec::new());
         let mut commands = Vec::new();

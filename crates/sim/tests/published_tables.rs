@@ -22,7 +22,7 @@ impl Outcome {
 
 fn outcomes(of: impl Fn(&Cell) -> bool) -> Vec<Outcome> {
     let bricks = common::brick_texts();
-    let run = |cell: Cell| Outcome { simulated: simulate(&cell, &bricks).expect("a brick that runs"), cell };
+    let run = |cell: Cell| Outcome { simulated: simulate(&cell, &bricks, 1, false).expect("a brick that runs"), cell };
     let found: Vec<Outcome> = cells().into_iter().filter(of).map(run).collect();
     assert!(found.len() > 3, "the tables have their cells");
     found

@@ -72,7 +72,8 @@ def rebuild_hours(brick: Json, *, writes: bool) -> float | None:
     """How long a member takes to be whole again under load all day; None where nothing rebuilds it.
 
     The controller's pace beside users (that beside writes where the load writes), but never above what the drive itself
-    can take: the mean of its outer and inner rate, or its interface.
+    can take: the mean of its outer and inner rate, or its interface. Where a keeper only lets users go first, as Linux
+    md has since 4.1, `draining_mb_per_s` is its pace.
     """
     keeper = brick.get("software") or brick.get("controller")
     if keeper is None or brick["level"] in ("raid0", "jbod"):
@@ -84,7 +85,25 @@ def rebuild_hours(brick: Json, *, writes: bool) -> float | None:
         else float(drive.get("interface_mb_per_s") or drive["mb_per_s"])
     )
     pace = float(keeper["rebuild_writing_mb_per_s" if writes else "rebuild_min_mb_per_s"])
+    if keeper.get("rebuild_drains"):
+        pace = max(pace, min(draining_mb_per_s(brick, keeper), float(keeper["rebuild_max_mb_per_s"])))
     return _bytes(drive["capacity_bytes"]) / (min(pace, own) * 1e6) / 3600 if pace > 0 else None
+
+
+def draining_mb_per_s(brick: Json, keeper: Json) -> float:
+    """The pace of a rebuild whose next chunk begins when all chunks before have ended, beside users that always have a
+    request for each member: a chunk is read behind one of their requests, and then written behind one."""
+    from brickyard import _core
+
+    drive, chunk = brick["drive"], _bytes(keeper["rebuild_chunk_bytes"])
+    if drive["kind"] == "rotating":
+        access_s = _core.parse_duration_ns(str(drive["seek_average_read"])) / 1e9 + 30 / float(drive["rpm"])
+        rate = (float(drive["outer_mb_per_s"]) + float(drive["inner_mb_per_s"])) / 2
+    else:
+        latency = drive.get("read_time") or drive["read_latency"]
+        access_s = _core.parse_duration_ns(str(latency)) / 1e9
+        rate = float(drive.get("interface_mb_per_s") or drive["mb_per_s"])
+    return chunk / 1e6 / (2 * (2 * access_s + chunk / (rate * 1e6)))
 
 
 def _bytes(value: object) -> float:

@@ -42,6 +42,23 @@ def write_back(brick: Json) -> Json | None:
     return next((k for k in keepers if k and k["write_back"] and k["cache_bytes"]), None)
 
 
+def write_bytes(brick: Json) -> int:
+    """How much the caches that end writes hold: the controller's, and those of all drives."""
+    from brickyard import _core
+
+    def size(value: object) -> int:
+        return int(value) if isinstance(value, int) else int(_core.parse_bytes(str(value)))
+
+    back = write_back(brick)
+    counts = [brick["members"] - brick["other_members"], brick["other_members"]]
+    of_drives: int = sum(
+        count * size(drive.get("cache_bytes") or drive.get("dram_cache_bytes") or 0)
+        for drive, count in zip(drives(brick), counts, strict=False)
+        if caches_writes(brick, drive)
+    )
+    return of_drives + (size(back["cache_bytes"]) if back else 0)
+
+
 def words(brick: Json) -> str:
     """What a reader of figures must know of a brick's caches, in a line."""
     parts = [_of_drive(brick, drive) for drive in drives(brick)]

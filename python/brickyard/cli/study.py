@@ -15,7 +15,7 @@ from brickyard.cli import options
 from brickyard.cli.output import emit, print_line, print_text, stderr, stdout, table
 from brickyard.cli.progress import Terminal
 from brickyard.cli.target import parse_size
-from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError
+from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError, one_line
 from brickyard.report.matrix_tables import footnotes, matrix_table
 from brickyard.report.study_page import StudyView, study_document, write_study_report
 from brickyard.report.tables import Table
@@ -279,9 +279,17 @@ REFERENCE_TITLE = "Every published block-level table on modelled bricks: publish
 
 
 @study_app.command(name=REFERENCE)
-def reference(*, output: options.Output = None, json: options.Json = False) -> int:
-    """Repeat every published block-level table on modelled bricks: published, simulated and error side by side."""
+def reference(*, output: options.Output = None, truth: Path | None = None, json: options.Json = False) -> int:
+    """Repeat every published block-level table on modelled bricks: published, simulated and error side by side.
+
+    Parameters
+    ----------
+    truth
+        Write the page of errors, of fitted tables and of tables that were left out, to this Markdown file.
+    """
+    from brickyard.outputs import write_whole
     from brickyard.study.reference import rankings, run_reference, tables
+    from brickyard.study.reference import truth as truth_page
 
     console = stderr()
     with console.status("published tables on modelled bricks") as status:
@@ -293,6 +301,11 @@ def reference(*, output: options.Output = None, json: options.Json = False) -> i
 
         console.print("drawing", markup=False)
         page = write_reference(tables(outcomes), ranked, output)
+    if truth is not None:
+        try:
+            write_whole(truth, truth_page(outcomes))
+        except OSError as error:
+            raise BadInputError(f"{truth}: cannot be written: {one_line(error.strerror)}") from error
     if json:
         disagreements = [{"higher": high.name, "lower": low.name} for high, low in ranked.disagreements]
         emit(
@@ -303,7 +316,7 @@ def reference(*, output: options.Output = None, json: options.Json = False) -> i
             }
         )
         return 0
-    columns = [(name, "right") for name in ("published", "simulated", "error")]
+    columns = [(name, "right") for name in ("published", "simulated", "of seeds", "error", "left out")]
     out = stdout()
     for item in tables(outcomes):
         # What all labels end with stands in the heading.
@@ -311,10 +324,21 @@ def reference(*, output: options.Output = None, json: options.Json = False) -> i
         unit = f" ({ends.pop()})" if len(ends) == 1 else ""
         labels = [o.label.rpartition(", ")[0] if unit else o.label for o in item.outcomes]
         rows = [
-            [label, f"{o.cell['published']:g}", f"{o.simulated:.1f}", f"{o.error:+.1%}"]
+            [
+                label,
+                f"{o.published:g}",
+                f"{o.simulated:.1f}",
+                f"{min(o.figures):.1f} to {max(o.figures):.1f}",
+                f"{o.error:+.1%}",
+                f"{o.left_out_error:+.1%}",
+            ]
             for label, o in zip(labels, item.outcomes, strict=True)
         ]
-        heading = f"{item.name}{unit}: median error {item.median_error:.1%}, largest {item.largest_error:.1%}"
+        fitted = "fitted" if item.fitted else "nothing fitted"
+        heading = (
+            f"{item.name}{unit}: {fitted}, median error {item.median_error:.1%}, largest {item.largest_error:.1%}; "
+            f"left out {item.left_out_median:.1%} and {item.left_out_largest:.1%}"
+        )
         out.print(table(heading, [("", "left"), *columns], rows))
         out.print()
     agreed = ranked.pairs - len(ranked.disagreements)

@@ -26,9 +26,15 @@ TITLE = "Published tables, repeated on modelled bricks"
 WIDTH, ROW = 560, 19
 ERROR_ENDS = 0.65  # the largest error that is drawn to scale
 TICKS = [digit * 10**power for power in range(6) for digit in (1, 3)]
-STUDIES = {"MSR": theme.BLUE, "Overland": theme.VERMILLION, "Network Computing": theme.GREEN, "openBench": theme.ORANGE}
+STUDIES = {
+    "MSR": theme.BLUE,
+    "Overland": theme.VERMILLION,
+    "Network Computing": theme.GREEN,
+    "openBench": theme.ORANGE,
+    "solid-state drives": theme.BLACK,
+}
 SIDES = ["simulated higher", "simulated lower"]
-SHAPES = ["circle", "square", "triangle-up", "diamond"]
+SHAPES = ["circle", "square", "triangle-up", "diamond", "cross"]
 
 
 @dataclass(frozen=True)
@@ -71,7 +77,7 @@ def _render(tables: list[Table], ranked: Rankings, scatter: Picture, errors: Pic
 
 
 def _study(table: str) -> str:
-    return next(name for name in STUDIES if table.startswith(name))
+    return next((name for name in STUDIES if table.startswith(name)), "solid-state drives")
 
 
 def _point(table: Table, outcome: Outcome) -> dict[str, Any]:
@@ -161,7 +167,11 @@ def _shown(number: int, table: Table) -> Shown:
         }
         for outcome in table.outcomes
     ]
-    words = f"Median error {table.median_error:.1%}, largest {table.largest_error:.1%}."
+    used = "Values of its products were fitted to it" if table.fitted else "Nothing was fitted to it"
+    words = (
+        f"Median error {table.median_error:.1%}, largest {table.largest_error:.1%}; "
+        f"left out {table.left_out_median:.1%} and {table.left_out_largest:.1%}. {used}."
+    )
     return Shown(table.name, words, _dumbbells(number, table), rows)
 
 

@@ -106,6 +106,14 @@ class BrickCondition(msgspec.Struct, frozen=True, kw_only=True, tag_field="event
     target: int
 
 
+class BrickMembers(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="brick_members"):
+    """What each member of a modelled brick did in the run, in the order of their numbers."""
+
+    at_ns: int
+    members: list[MemberWork]
+    target: int
+
+
 class BrickBackground(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="brick_background"):
     """What a rebuild, initial resync or scrub of a modelled target had done by the run's end, and in how much time. A
     member has `whole_bytes`."""
@@ -341,6 +349,17 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
     p99_ns: int
 
 
+class MemberWork(msgspec.Struct, frozen=True, kw_only=True):
+    """Commands that a member of a modelled brick has ended, and their bytes."""
+
+    others: int
+    """Flushes and trims."""
+    read_bytes: int
+    reads: int
+    writes: int
+    written_bytes: int
+
+
 class PhaseEnd(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="phase_end"):
     cpu: Cpu
     depth: DepthReached | None = None
@@ -532,6 +551,7 @@ Event = (
     | RampStep
     | RampEnd
     | BrickCondition
+    | BrickMembers
     | BrickBackground
     | PowerCut
     | Steady

@@ -10,8 +10,10 @@ import time
 from dataclasses import dataclass
 from enum import Enum
 
-from brickyard import profiles
+from brickyard import bricks, profiles
+from brickyard.bricks import caches
 from brickyard.errors import BadInputError
+from brickyard.facts.cache import cache_bytes as known_cache
 from brickyard.store import Json, Store
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
@@ -94,6 +96,40 @@ def plan_of(cell: Cell, mode: Mode, cell_s: float, overrides: list[str]) -> str:
     return profiles.validate(profiles.read("characterize"), [*length, *load, *overrides])
 
 
+CACHE_TIMES = 4
+"""So many times the write cache must be written before a rate is one of what lies behind it: Overland's guide, 2007."""
+
+
+def cache_bytes(target: str, options: Json) -> int | None:
+    """What the caches hold that end writes of a target; None where nobody knows."""
+    if target.startswith(bricks.MODELLED):
+        return caches.write_bytes(bricks.resolve(target, options.get("overrides", []))["brick"])
+    return known_cache(target)
+
+
+def into_caches(store: Store, runs: list[int], held: int | None) -> str | None:
+    """What is to be said of cells that wrote too little to pass the caches; None where all wrote enough, or where
+    nobody knows of a cache."""
+    if not held:
+        return None
+    writes = 0
+    short: list[Json] = []
+    for run in runs:
+        record = store.record(run)
+        written = sum(i.bytes for i in record.intervals if i.operation == "write" and i.measure == "service")
+        writes += written > 0
+        if 0 < written < CACHE_TIMES * held:
+            short.append(record.info.labels)
+    if not short:
+        return None
+    patterns = " and ".join(sorted({str(labels["address"]) for labels in short}))
+    return (
+        f"no steady state: {len(short)} of {writes} write cells ({patterns}) wrote less than {CACHE_TIMES} times the "
+        f"{format_size(held)} that cache writes, so their rates may be those of caches; --full measures until they are "
+        "steady"
+    )
+
+
 class Characterization:
     """One characterization from its first cell to its last."""
 
@@ -142,6 +178,8 @@ class Characterization:
                 self._learn(last, time.monotonic() - began, todo)
             runs.append(last.run)
         study = self._study(target)
+        if (found := into_caches(self.store, runs, cache_bytes(target, options))) is not None:
+            self.note(found)
         self.store.end_study(study, last.outcome, self.notes)
         return StudyResult(study, runs, last.outcome, last.message, self.notes)
 

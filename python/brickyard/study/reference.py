@@ -6,6 +6,7 @@ Refusal: which load and which brick repeat a cell is known to the core; nothing 
 from __future__ import annotations
 
 import json
+import math
 import os
 import statistics
 from collections.abc import Callable, Iterable, Iterator
@@ -15,21 +16,47 @@ from dataclasses import dataclass
 from brickyard import bricks
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json
+from brickyard.units import three_digits
 
 CLEARLY = 1.10
 """Two published figures that differ by less than a tenth are not called better or worse."""
 
 
+SEEDS = (1, 2, 3)
+"""Each decides how spindles stand and where requests and streams begin; a cell is the median of them."""
+COVERED = 0.9
+"""What an interval around a simulated figure should hold."""
+
+
 @dataclass(frozen=True)
 class Outcome:
-    """One published figure and its simulated counterpart."""
+    """One published figure and its simulated counterparts: a figure for each seed, with what was fitted to its table
+    and, where that differs, without."""
 
     cell: Json
-    simulated: float
+    figures: tuple[float, ...]
+    without: tuple[float, ...] | None
+
+    @property
+    def published(self) -> float:
+        return float(self.cell["published"])
+
+    @property
+    def simulated(self) -> float:
+        return statistics.median(self.figures)
+
+    @property
+    def left_out(self) -> float:
+        """The figure of a model that was not fitted to this cell's table."""
+        return statistics.median(self.without or self.figures)
 
     @property
     def error(self) -> float:
-        return self.simulated / float(self.cell["published"]) - 1
+        return self.simulated / self.published - 1
+
+    @property
+    def left_out_error(self) -> float:
+        return self.left_out / self.published - 1
 
     @property
     def label(self) -> str:
@@ -42,7 +69,14 @@ class Outcome:
         return f"{self.cell['table']}: {self.label}"
 
     def document(self) -> Json:
-        return {**self.cell, "simulated": self.simulated, "error_percent": self.error * 100}
+        return {
+            **self.cell,
+            "simulated": self.simulated,
+            "simulated_of_seeds": list(self.figures),
+            "error_percent": self.error * 100,
+            "left_out": self.left_out,
+            "left_out_error_percent": self.left_out_error * 100,
+        }
 
 
 @dataclass(frozen=True)
@@ -53,6 +87,10 @@ class Table:
     outcomes: list[Outcome]
 
     @property
+    def fitted(self) -> bool:
+        return bool(self.outcomes[0].cell["fitted"])
+
+    @property
     def median_error(self) -> float:
         return statistics.median(abs(outcome.error) for outcome in self.outcomes)
 
@@ -60,27 +98,45 @@ class Table:
     def largest_error(self) -> float:
         return max(abs(outcome.error) for outcome in self.outcomes)
 
+    @property
+    def left_out_median(self) -> float:
+        return statistics.median(abs(outcome.left_out_error) for outcome in self.outcomes)
+
+    @property
+    def left_out_largest(self) -> float:
+        return max(abs(outcome.left_out_error) for outcome in self.outcomes)
+
     def document(self) -> Json:
         return {
             "table": self.name,
+            "fitted": self.fitted,
             "median_error_percent": self.median_error * 100,
             "largest_error_percent": self.largest_error * 100,
+            "left_out_median_error_percent": self.left_out_median * 100,
+            "left_out_largest_error_percent": self.left_out_largest * 100,
             "cells": [outcome.document() for outcome in self.outcomes],
         }
 
 
 def run_reference(progress: Callable[[int, int], None]) -> list[Outcome]:
-    """Simulates every published cell, on as many cores as there are."""
+    """Simulates every published cell with each seed, on as many cores as there are."""
     from brickyard import _core
 
     cells: list[Json] = json.loads(_core.reference_cells())
     texts = bricks.texts()
+
+    def outcome(number: int) -> Outcome:
+        def figures(*, left_out: bool) -> tuple[float, ...]:
+            return tuple(_core.reference_simulate(number, texts, seed, left_out) for seed in SEEDS)
+
+        cell = cells[number]
+        return Outcome(cell, figures(left_out=False), figures(left_out=True) if cell["left_out"] else None)
+
+    outcomes = []
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        figures = pool.map(lambda number: _core.reference_simulate(number, texts), range(len(cells)))
-        outcomes = []
         try:
-            for cell, figure in zip(cells, figures, strict=True):
-                outcomes.append(Outcome(cell, figure))
+            for found in pool.map(outcome, range(len(cells))):
+                outcomes.append(found)
                 progress(len(outcomes), len(cells))
         except ValueError as error:
             raise BadInputError(one_line(error)) from error
@@ -120,3 +176,82 @@ def _clear_pairs(outcomes: list[Outcome]) -> Iterator[tuple[Outcome, Outcome]]:
             low, high = sorted((one, other), key=lambda outcome: float(outcome.cell["published"]))
             if high.cell["published"] > low.cell["published"] * CLEARLY:
                 yield high, low
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An interval around simulated figures, from a figure divided by the factor to the figure times it, and how many of
+    a table's published figures lie in it."""
+
+    factor: float
+    covered: float
+
+
+def interval(table: Table, every: list[Table]) -> Interval:
+    """Its factor holds nine tenths of the left-out cells of all other tables, so that no table judges itself."""
+    others = [_distance(outcome) for other in every if other.name != table.name for outcome in other.outcomes]
+    others.sort()
+    bound = others[min(len(others) - 1, int(len(others) * COVERED))] if others else 0.0
+    inside = sum(_distance(outcome) <= bound for outcome in table.outcomes)
+    return Interval(math.exp(bound), inside / len(table.outcomes))
+
+
+def _distance(outcome: Outcome) -> float:
+    return abs(math.log(outcome.left_out / outcome.published))
+
+
+def truth(outcomes: list[Outcome]) -> str:
+    """The page `docs/truth.md`."""
+    every = tables(outcomes)
+    left_out = [abs(outcome.left_out_error) for outcome in outcomes]
+    held = [abs(o.left_out_error) for o in outcomes if not o.cell["fitted"]]
+    ranked = rankings(outcomes)
+    alike = ranked.pairs - len(ranked.disagreements)
+    beyond = sum(error > _GOAL for error in left_out)
+    lines = [
+        _HEAD.format(cells=len(outcomes), seeds=len(SEEDS)),
+        f"Left out, the median error is {statistics.median(left_out):.1%} and the largest {max(left_out):.0%}; of "
+        f"{len(outcomes)} cells {beyond} are off by more than {_GOAL:.0%}.",
+        f"Of tables that nothing was fitted to ({len(held)} figures) the median is {statistics.median(held):.1%}, "
+        f"the largest {max(held):.0%}.",
+        f"Of {ranked.pairs} pairs that differ by more than 10 % as published, {alike} are ordered alike.",
+        "",
+        "| table | fitted to | cells | fitted: median | largest | left out: median | largest | ordered alike "
+        "| interval | covered |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for table in every:
+        pairs = rankings(table.outcomes)
+        found = interval(table, every)
+        agreed = f"{pairs.pairs - len(pairs.disagreements)} of {pairs.pairs}" if pairs.pairs else ""
+        cells = [
+            table.name, "yes" if table.fitted else "no", str(len(table.outcomes)), f"{table.median_error:.1%}",
+            f"{table.largest_error:.1%}", f"{table.left_out_median:.1%}", f"{table.left_out_largest:.1%}", agreed,
+            f"× {found.factor:.2f}", f"{found.covered:.0%}",
+        ]  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", f"## Cells that are off by more than {_FAR:.0%}, left out", ""]
+    lines += ["| cell | published | simulated | of seeds | left out |", "|---|---|---|---|---|"]
+    for outcome in sorted(outcomes, key=lambda o: -abs(o.left_out_error)):
+        if abs(outcome.left_out_error) <= _FAR:
+            break
+        low, high = min(outcome.figures), max(outcome.figures)
+        lines.append(
+            f"| {outcome.name} | {outcome.published:g} | {three_digits(outcome.simulated)} | {three_digits(low)} to "
+            f"{three_digits(high)} | {three_digits(outcome.left_out)} ({outcome.left_out_error:+.0%}) |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+_FAR, _GOAL = 0.25, 0.40
+_HEAD = """# How true the models are
+
+Written by `brickyard study reference --truth docs/truth.md`; do not edit.
+
+{cells} published figures, each simulated with {seeds} seeds, which move spindles, places and the beginnings of
+streams; an error is that of the median. *Fitted*: with the values that ship. *Left out*: with the values that the
+products would have without this table (`reference/left_out.toml`); a table that nothing was fitted to, or whose values
+other tables give as well, has one error. *Interval*: from figure / factor to figure × factor, where the factor holds
+nine tenths of the left-out cells of all *other* tables; *covered* is the share of this table's published figures
+within it.
+"""

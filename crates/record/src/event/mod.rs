@@ -56,6 +56,13 @@ pub enum Event {
         at_ns: u64,
         condition: String,
     },
+    /// What each member of a modelled brick did in the run, in the order of their numbers.
+    #[schemars(title = "BrickMembers")]
+    BrickMembers {
+        target: usize,
+        at_ns: u64,
+        members: Vec<MemberWork>,
+    },
     /// What a rebuild, initial resync or scrub of a modelled target had done by the run's end, and in how much time. A
     /// member has `whole_bytes`.
     #[schemars(title = "BrickBackground")]
@@ -139,6 +146,17 @@ pub struct LostWrite {
     pub offset_bytes: u64,
     pub bytes: u64,
     pub age_ns: u64,
+}
+
+/// Commands that a member of a modelled brick has ended, and their bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MemberWork {
+    pub reads: u64,
+    pub read_bytes: u64,
+    pub writes: u64,
+    pub written_bytes: u64,
+    /// Flushes and trims.
+    pub others: u64,
 }
 
 /// A failed request.

@@ -8,14 +8,17 @@ impl Brick {
             Level::Jbod | Level::Raid0 => 1,
             Level::Raid1 => 2,
             Level::Raid5 => 3,
-            Level::Raid6 | Level::Raid10 => 4,
+            Level::Raid6 => 4,
+            Level::Raid10 if self.any_copies() => 2,
+            Level::Raid10 => 4,
         };
         let n = self.members;
         if n < least || n > 1_000 {
             return Err(format!("{n} members; this level takes from {least} to 1000"));
         }
-        if matches!(self.level, Level::Raid10) && n % 2 == 1 || matches!(self.level, Level::Raid1) && n != 2 {
-            return Err(format!("{n} members; raid1 takes 2 and raid10 an even number"));
+        let uneven = matches!(self.level, Level::Raid10) && n % 2 == 1 || matches!(self.level, Level::Raid1) && n != 2;
+        if uneven && !self.any_copies() {
+            return Err(format!("{n} members; behind this controller raid1 takes 2 and raid10 an even number"));
         }
         if !(512..=MAX_PIECE_BYTES).contains(&self.stripe_bytes) || !self.stripe_bytes.is_multiple_of(512) {
             return Err(format!("stripe of {} bytes; a multiple of 512 up to 1GiB is needed", self.stripe_bytes));
@@ -38,6 +41,11 @@ impl Brick {
         }
         check_drive("drive", &self.drive)?;
         self.other_drive.iter().try_for_each(|drive| check_drive("other_drive", drive))
+    }
+
+    /// Whether whoever keeps the redundancy has mirrors of any number of members.
+    fn any_copies(&self) -> bool {
+        self.keeper().is_none_or(|k| k.any_copies)
     }
 
     fn check_failures(&self) -> Result<(), String> {

@@ -6,6 +6,7 @@ use plan::{Bytes, Duration, Fault, NO_SUCH_KEY, near, reader_words};
 use serde::Deserialize;
 use toml::{Spanned, Table, Value};
 
+use super::sheet::{DiskSheet, SsdSheet};
 use super::{
     Brick, CloudParameters, Condition, ControllerParameters, DriveParameters, Failure, Level, RotatingParameters,
     SsdParameters,
@@ -193,6 +194,7 @@ pub fn resolve(spoken: &str, texts: &Texts, overrides: &[String]) -> Result<Bric
         power_cut_ns: file.power_cut_at.map(|at| at.ns),
         other_drive: other.map(|d| read.part("other_drive", &format!("drives/{d}"))).transpose()?,
         other_members: file.other_members,
+        seed: 0,
     };
     brick.check().map_err(|e| format!("sim:{name}: {e}"))?;
     Ok(brick)
@@ -470,10 +472,16 @@ impl Part for DriveParameters {
             Some("rotating") => values::<RotatingParameters>(&table).map(DriveParameters::Rotating),
             Some("ssd") => values::<SsdParameters>(&table).map(DriveParameters::Ssd),
             Some("cloud") => values::<CloudParameters>(&table).map(DriveParameters::Cloud),
+            Some("disk-sheet") => values::<DiskSheet>(&table).map(|s| DriveParameters::Rotating(s.drive())),
+            Some("ssd-sheet") => values::<SsdSheet>(&table)?.drive().map(DriveParameters::Ssd).map_err(|words| Fault {
+                key: "read_latency".into(),
+                given: String::new(),
+                words,
+            }),
             _ => Err(Fault {
                 key: "kind".into(),
                 given: String::new(),
-                words: "`rotating`, `ssd` or `cloud` is needed".into(),
+                words: "`rotating`, `ssd`, `cloud`, `disk-sheet` or `ssd-sheet` is needed".into(),
             }),
         }
     }

@@ -7,6 +7,7 @@
 mod check;
 mod files;
 mod parameters;
+mod sheet;
 
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +73,9 @@ pub struct Brick {
     /// The last members are of another kind.
     pub other_drive: Option<DriveParameters>,
     pub other_members: u32,
+    /// What is left to chance in a brick follows it: how spindles stand, which reads of flash are slow, latencies of a
+    /// volume.
+    pub seed: u64,
 }
 
 /// A member that fails at an instant of the run.
@@ -85,14 +89,5 @@ impl Brick {
     /// Who keeps the redundancy: the software array if there is one, else the controller.
     pub fn keeper(&self) -> Option<&ControllerParameters> {
         self.software.as_ref().or(self.controller.as_ref())
-    }
-
-    /// What is drawn at random in a brick, such as a cloud volume's latencies, follows the run's seed as requests do.
-    pub fn seeded(&mut self, seed: u64) {
-        for drive in std::iter::once(&mut self.drive).chain(&mut self.other_drive) {
-            if let DriveParameters::Cloud(p) = drive {
-                p.seed = p.seed.wrapping_add(seed.wrapping_mul(1 << 20));
-            }
-        }
     }
 }

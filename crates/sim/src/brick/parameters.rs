@@ -74,6 +74,16 @@ pub struct SsdParameters {
     pub command_overhead: Duration,
     /// Every block was written before, so that writing needs garbage collection from the start.
     pub steady: bool,
+    /// Without power-loss protection: what it takes to write the map, so that data survive a power cut; one after the
+    /// other, however many writes wait for it. 0: a program.
+    #[serde(default)]
+    pub map_time: Duration,
+    /// Cells of several bits: a third of the pages is sensed in so much less than `read_time`, a third in so much more.
+    #[serde(default)]
+    pub read_spread_percent: f64,
+    /// So many of a thousand senses are done over, with other thresholds.
+    #[serde(default)]
+    pub read_retries_per_thousand: f64,
     /// Writes end in DRAM; without it they end when they are programmed.
     #[serde(default = "yes")]
     pub write_cache: bool,
@@ -149,6 +159,9 @@ pub struct ControllerParameters {
     pub bus_mb_per_s: f64,
     pub bus_read_efficiency: f64,
     pub bus_write_efficiency: f64,
+    /// Writes to several drives by turns share the bus badly: each further one lengthens a write's way by so much.
+    #[serde(default)]
+    pub bus_write_contention_percent: f64,
     /// Serial cost of each command of the host.
     pub read_command: Duration,
     pub write_command: Duration,
@@ -164,6 +177,9 @@ pub struct ControllerParameters {
     pub mirror_stream_mb_per_s: f64,
     pub mirror_read: MirrorRead,
     pub cache_bytes: Bytes,
+    /// Mirrors have any number of members: RAID-1 as many copies, RAID-10 also an odd number.
+    #[serde(default)]
+    pub any_copies: bool,
     /// Writes end when they are in the cache.
     pub write_back: bool,
     /// What the cache holds survives a power cut.
@@ -182,6 +198,16 @@ pub struct ControllerParameters {
     pub rebuild_max_mb_per_s: f64,
     /// Pace of a rebuild, initialization or scrub while users write.
     pub rebuild_writing_mb_per_s: f64,
+    /// Beside users a chunk begins when all chunks before have ended, however fast that is; the pace beside users is
+    /// what is done at the least. Linux md does so since 4.1.
+    #[serde(default)]
+    pub rebuild_drains: bool,
+    /// What the thread that computes parity takes for a stripe of 4 KiB of each member, and for each page of it that is
+    /// written or read for it. One thread does it all. 0: it costs nothing.
+    #[serde(default)]
+    pub parity_stripe: Duration,
+    #[serde(default)]
+    pub parity_page: Duration,
     /// While users are served, at least this share of the time goes to a rebuild, which controllers call its rate or
     /// priority. 0: none is kept for it.
     #[serde(default)]

@@ -10,7 +10,7 @@ mod read_ahead;
 pub mod seek;
 mod write_cache;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::brick::{RotatingParameters, Scheduler};
 use crate::member::{Command, Kind, Lost};
@@ -65,6 +65,7 @@ struct Front {
 #[derive(Debug)]
 pub struct Drive {
     geometry: Geometry,
+    spindle_ns: u64,
     read_seek: SeekCurve,
     write_seek: SeekCurve,
     p: RotatingParameters,
@@ -85,19 +86,30 @@ pub struct Drive {
     at_sector: u64,
     last_end_sector: u64,
     last_was_foreground: bool,
-    last_was_aged: bool,
+    /// Pieces that have not ended, of each write that is too large for the cache at once.
+    pieces: BTreeMap<u32, u32>,
+    /// Until then a stream of reads has the arm, and what is to be destaged waits.
+    destage_at_ns: u64,
+    /// The arm has left a stream and stays until enough is destaged.
+    draining: bool,
+    /// By how much a command's cost falls for each ns of its age.
+    aging: f64,
     /// Time during which the arm was at work.
     pub busy_ns: u64,
 }
 
 impl Drive {
-    pub fn new(p: &RotatingParameters) -> Result<Drive, String> {
+    /// A drive whose spindle stood at `spindle_ns` of its revolution when time began: no two stand alike.
+    pub fn new(p: &RotatingParameters, spindle_ns: u64) -> Result<Drive, String> {
         let geometry = Geometry::new(p);
         let n = geometry.cylinders;
+        let farthest_ns = p.seek_full_read.ns.max(p.seek_full_write.ns) + geometry.revolution_ns;
+        let aging = farthest_ns as f64 / p.age_limit.ns.max(1) as f64;
         Ok(Drive {
             read_seek: SeekCurve::new(p.seek_track_read.ns, p.seek_average_read.ns, p.seek_full_read.ns, n)?,
             write_seek: SeekCurve::new(p.seek_track_write.ns, p.seek_average_write.ns, p.seek_full_write.ns, n)?,
             at: geometry.place(0),
+            spindle_ns: spindle_ns % geometry.revolution_ns,
             geometry,
             write_cache: p.write_cache,
             p: p.clone(),
@@ -114,7 +126,10 @@ impl Drive {
             at_sector: 0,
             last_end_sector: 0,
             last_was_foreground: false,
-            last_was_aged: false,
+            pieces: BTreeMap::new(),
+            destage_at_ns: NEVER,
+            draining: false,
+            aging,
             busy_ns: 0,
         })
     }
@@ -146,7 +161,16 @@ impl Drive {
             arrived_ns: now_ns,
             stamp: command.stamp,
         };
-        if command.urgent {
+        // A write that would fill most of the cache goes through it in pieces, so that one is taken in while another
+        // is destaged.
+        let piece = (self.p.cache_bytes.0 / SECTOR_BYTES / 2).max(1);
+        if self.cached_write(&pending) && sectors > piece {
+            self.pieces.insert(command.id, sectors.div_ceil(piece) as u32);
+            for from in (0..sectors).step_by(piece as usize) {
+                let (sector, sectors) = (sector + from, piece.min(sectors - from));
+                self.queue.push_back(Pending { sector, sectors, place: self.geometry.place(sector), ..pending });
+            }
+        } else if command.urgent {
             self.queue.push_front(pending);
         } else {
             self.queue.push_back(pending);
@@ -154,9 +178,21 @@ impl Drive {
         self.kick(now_ns);
     }
 
+    /// A command has ended, or a piece of one.
+    fn ended(&mut self, id: u32, done: &mut Vec<u32>) {
+        if let Some(left) = self.pieces.get_mut(&id) {
+            *left -= 1;
+            if *left > 0 {
+                return;
+            }
+            self.pieces.remove(&id);
+        }
+        done.push(id);
+    }
+
     #[inline]
     pub fn next_event(&self) -> u64 {
-        let front = self.front.front().map_or(NEVER, |f| f.end_ns);
+        let front = self.front.front().map_or(NEVER, |f| f.end_ns).min(self.destage_at_ns);
         self.media.map_or(front, |m| m.end_ns.min(front))
     }
 
@@ -172,9 +208,14 @@ impl Drive {
                     self.promised -= 1;
                     self.keep(&front.command);
                 }
-                done.push(front.command.id);
-            } else if let Some(media) = self.media.take() {
-                self.end_media(media, done);
+                self.ended(front.command.id, done);
+            } else if self.media.is_some_and(|m| m.end_ns == next_ns) {
+                if let Some(media) = self.media.take() {
+                    self.end_media(media, done);
+                }
+            } else {
+                self.destage_at_ns = NEVER;
+                self.end_ahead(next_ns);
             }
             self.kick(next_ns);
         }
@@ -192,6 +233,8 @@ impl Drive {
         self.queue.clear();
         self.front.clear();
         self.segments.clear();
+        self.pieces.clear();
+        (self.destage_at_ns, self.draining) = (NEVER, false);
         let mut lost: Vec<Lost> = lost
             .iter()
             .map(|d| Lost { offset_bytes: d.sector * SECTOR_BYTES, bytes: d.sectors * SECTOR_BYTES })
@@ -225,10 +268,13 @@ impl Drive {
                 (p.sector, p.sectors)
             }
             Work::Write(p) => {
-                done.push(p.id);
+                self.ended(p.id, done);
                 (p.sector, p.sectors)
             }
-            Work::Destage(d) => (d.sector, d.sectors),
+            Work::Destage(d) => {
+                self.draining &= self.is_pressed(8);
+                (d.sector, d.sectors)
+            }
         };
         let end = (sector + sectors).min(self.geometry.sectors);
         self.stand_at(end - 1);
@@ -271,6 +317,9 @@ impl Drive {
             }
             return;
         }
+        if self.draining && self.media.is_none() {
+            self.start_destage(now_ns);
+        }
         // One command at a time.
         let foreground = matches!(self.media, Some(Media { work: Work::Read(_) | Work::Write(_), .. }));
         if self.front.is_empty()
@@ -312,7 +361,7 @@ impl Drive {
     }
 
     fn cached_write(&self, command: &Pending) -> bool {
-        command.kind == Kind::Write && self.write_cache && !command.durable
+        command.kind == Kind::Write && self.write_cache && !command.durable && self.p.cache_bytes.0 >= SECTOR_BYTES
     }
 
     fn needs_arm(&self, command: &Pending) -> bool {
@@ -369,31 +418,35 @@ impl Drive {
             eligible |= self.needs_arm(command);
         }
         let destage_first = blocked_write && self.last_was_foreground && !self.dirty.is_empty();
-        if !eligible || destage_first {
-            return self.start_destage(now_ns);
+        if !eligible || destage_first || self.draining {
+            self.start_destage(now_ns);
+            if self.media.is_some() || !eligible {
+                return;
+            }
         }
         let index = self.pick(now_ns, visible);
         if let Some(command) = self.take(now_ns, index) {
-            self.last_was_aged = now_ns.saturating_sub(command.arrived_ns) > self.p.age_limit.ns && !self.last_was_aged;
             self.start_command(now_ns, command);
         }
     }
 
-    /// Index of the next command, by the drive's scheduler. One that is too old goes first, but only every other time: a
-    /// queue in which all are too old would never be sorted again.
+    /// Index of the next command, by the drive's scheduler. Shortest positioning time first is aged (ASPTF in Jacobson and
+    /// Wilkes, Disk scheduling algorithms based on rotational position, HP Labs 1991): a command's cost falls with its
+    /// age, so fast that one as old as the age limit goes before all that have just come. A queue in which all are old is
+    /// sorted as before.
     fn pick(&self, now_ns: u64, visible: usize) -> usize {
         let arms = || self.queue.iter().take(visible).enumerate().filter(|(_, c)| self.needs_arm(c));
-        let Some((oldest, command)) = arms().next() else { return 0 };
-        if now_ns.saturating_sub(command.arrived_ns) > self.p.age_limit.ns && !self.last_was_aged {
-            return oldest;
-        }
+        let Some((oldest, _)) = arms().next() else { return 0 };
         match self.p.scheduler {
             Scheduler::None | Scheduler::Fifo => oldest,
             Scheduler::Sptf => {
-                let phase_ns = now_ns % self.geometry.revolution_ns;
-                let cost = |c: &Pending| match &self.ahead {
-                    Some(ahead) if self.reads_anyway(ahead, c, now_ns) => 0,
-                    _ => self.positioning_ns(phase_ns, &c.place, c.sector, c.kind != Kind::Read),
+                let phase_ns = self.phase_ns(now_ns);
+                let cost = |c: &Pending| {
+                    let positioning_ns = match &self.ahead {
+                        Some(ahead) if self.reads_anyway(ahead, c, now_ns) => 0,
+                        _ => self.positioning_ns(phase_ns, &c.place, c.sector, c.kind != Kind::Read),
+                    };
+                    positioning_ns as i64 - (self.aging * now_ns.saturating_sub(c.arrived_ns) as f64) as i64
                 };
                 arms().min_by_key(|(_, c)| cost(c)).map_or(oldest, |(i, _)| i)
             }
@@ -403,6 +456,11 @@ impl Drive {
                 ahead.or_else(|| arms().min_by_key(|(_, c)| c.sector)).map_or(oldest, |(i, _)| i)
             }
         }
+    }
+
+    /// How far the spindle has turned.
+    fn phase_ns(&self, now_ns: u64) -> u64 {
+        (now_ns + self.spindle_ns) % self.geometry.revolution_ns
     }
 
     /// Seek and rotational wait from where the arm is, with the spindle at `phase_ns`.
@@ -442,7 +500,7 @@ impl Drive {
             return self.occupy(now_ns, end_ns.max(begin_ns), Work::Read(command));
         }
         let begin_ns = begin_ns.max(self.end_ahead(now_ns));
-        let phase_ns = begin_ns % self.geometry.revolution_ns;
+        let phase_ns = self.phase_ns(begin_ns);
         let positioning_ns = self.positioning_ns(phase_ns, &command.place, command.sector, write);
         let mut end_ns = begin_ns + positioning_ns + self.geometry.transfer_ns(command.sector, command.sectors);
         if write {
@@ -455,12 +513,12 @@ impl Drive {
     }
 
     fn start_destage(&mut self, now_ns: u64) {
-        if self.dirty.is_empty() {
+        if self.dirty.is_empty() || self.yields_to_a_stream(now_ns) {
             return;
         }
         self.last_was_foreground = false;
         let begin_ns = self.end_ahead(now_ns);
-        let phase_ns = begin_ns % self.geometry.revolution_ns;
+        let phase_ns = self.phase_ns(begin_ns);
         let arm = Arm { sector: self.at_sector, cylinder: self.at.cylinder, straight_on: self.last_end_sector };
         // One less, since the curve's sum may round differently at neighbouring distances.
         let seek_ns = |cylinders: u64| (self.write_seek.ns(cylinders) + self.p.write_settle.ns).saturating_sub(1);
@@ -473,8 +531,36 @@ impl Drive {
         self.occupy(now_ns, end_ns, Work::Destage(dirty));
     }
 
+    /// Whether a part of the cache is in use.
+    fn is_pressed(&self, part: u64) -> bool {
+        part * self.dirty.len() as u64 >= u64::from(self.p.write_cache_entries)
+            || part * self.dirty.sectors() * SECTOR_BYTES >= self.p.cache_bytes.0
+    }
+
+    /// Whether destaging waits for the read-ahead of a stream that is written as well to end: to leave it costs the stream a revolution, so that
+    /// writes gather until half of the cache is full, and are then destaged but for an eighth of it. A write without room
+    /// and a flush do not wait.
+    fn yields_to_a_stream(&mut self, now_ns: u64) -> bool {
+        let visible = self.p.queue_depth.max(1) as usize;
+        let awaited = self
+            .queue
+            .iter()
+            .take(visible)
+            .any(|c| c.kind == Kind::Flush || self.cached_write(c) && !self.has_room(c.sectors));
+        // What lies elsewhere gains nothing by waiting for its neighbours.
+        let near = self.p.cache_bytes.0 / SECTOR_BYTES;
+        let stream = self.ahead.filter(|a| a.used && self.dirty.begins_within(a.first.saturating_sub(near), a.limit));
+        let ends_ns = stream.map_or(now_ns, |a| a.from_ns + self.geometry.transfer_ns(a.from, a.limit - a.from));
+        let leaves = awaited || self.is_pressed(2);
+        self.draining |= stream.is_some() && leaves;
+        let yields = !leaves && ends_ns > now_ns;
+        self.destage_at_ns = if yields { ends_ns } else { NEVER };
+        yields
+    }
+
     fn occupy(&mut self, now_ns: u64, end_ns: u64, work: Work) {
         debug_assert!(self.media.is_none(), "an arm does one thing at a time");
+        self.destage_at_ns = NEVER;
         self.busy_ns += end_ns - now_ns;
         self.media = Some(Media { end_ns, work });
     }

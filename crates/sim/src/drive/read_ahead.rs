@@ -14,6 +14,8 @@ pub(super) struct Ahead {
     pub(super) limit: u64,
     /// The read before it went on from what was in the cache.
     pub(super) followed: bool,
+    /// What was read ahead has been asked for.
+    pub(super) used: bool,
 }
 
 /// Sectors in the cache, from this instant on.
@@ -32,15 +34,25 @@ impl Drive {
         let limit = (end + self.p.read_ahead_bytes.0 / SECTOR_BYTES).min(self.geometry.sectors);
         let from_ns = now_ns + self.geometry.switch_before_ns(end);
         let first = before.map_or(sector, |a| a.first);
-        self.ahead = Some(Ahead { first, from: end, from_ns, limit, followed });
+        let used = followed || before.is_some_and(|a| a.used);
+        self.ahead = Some(Ahead { first, from: end, from_ns, limit, followed, used });
     }
 
-    /// Read-ahead data that a write replaced is of no use any more.
+    /// Read-ahead data that a write replaced are of no use any more; what lies behind them is.
     pub(super) fn forget(&mut self, sector: u64, sectors: u64) {
         let end = sector + sectors;
-        self.segments.retain(|s| s.to <= sector || s.from >= end);
-        if self.ahead.is_some_and(|a| a.first < end && sector < a.limit) {
-            self.ahead = None;
+        for segment in &mut self.segments {
+            if segment.from < end && sector < segment.to {
+                segment.from = end;
+            }
+        }
+        self.segments.retain(|s| s.from < s.to);
+        if let Some(ahead) = self.ahead.as_mut().filter(|a| a.first < end && sector < a.limit) {
+            if end < ahead.limit {
+                ahead.first = end;
+            } else {
+                self.ahead = None;
+            }
         }
     }
 
@@ -72,7 +84,9 @@ impl Drive {
         let position = self.ahead_position(&ahead, leave_ns);
         let longest = self.segment_sectors();
         let from = ahead.first.max(position.saturating_sub(longest));
-        self.segments.push_back(Segment { from, to: position, there_ns: leave_ns });
+        if from < position {
+            self.segments.push_back(Segment { from, to: position, there_ns: leave_ns });
+        }
         if self.segments.len() > self.p.read_segments as usize {
             self.segments.pop_front();
         }
@@ -88,7 +102,9 @@ impl Drive {
     /// What was read ahead is asked for, so there is room again: heads that have not stopped yet go on for as much
     /// again, and those that have begin when the sector after what they read comes round.
     pub(super) fn read_further(&mut self, now_ns: u64, end: u64) {
-        let Some(ahead) = self.ahead.filter(|a| self.media.is_none() && a.first < end) else { return };
+        let Some(ahead) = self.ahead.as_mut().filter(|a| self.media.is_none() && a.first < end) else { return };
+        ahead.used = true;
+        let ahead = *ahead;
         let limit = (end + self.p.read_ahead_bytes.0 / SECTOR_BYTES).min(self.geometry.sectors);
         if limit <= ahead.limit {
             return;
@@ -97,7 +113,7 @@ impl Drive {
             Ahead { limit, ..ahead }
         } else {
             let (angle_ns, revolution_ns) = (self.geometry.place(ahead.limit).angle_ns, self.geometry.revolution_ns);
-            let wait_ns = (angle_ns + revolution_ns - now_ns % revolution_ns) % revolution_ns;
+            let wait_ns = (angle_ns + revolution_ns - self.phase_ns(now_ns)) % revolution_ns;
             Ahead { from: ahead.limit, from_ns: now_ns + wait_ns, limit, ..ahead }
         });
     }

@@ -90,6 +90,11 @@ impl WriteCache {
             && self.extents.range(from.saturating_sub(self.longest)..=from).rev().any(|(_, d)| end <= d.end())
     }
 
+    /// Whether any extent begins here.
+    pub fn begins_within(&self, from: u64, end: u64) -> bool {
+        from < end && self.extents.range(from..end).next().is_some()
+    }
+
     /// Puts a write into an extent that holds what it replaces, in place of those that it covers, or joined to the
     /// youngest that it continues.
     pub fn keep(&mut self, sector: u64, sectors: u64, place: Place) {

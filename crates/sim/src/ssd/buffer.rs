@@ -227,9 +227,10 @@ impl Ssd {
     }
 
     pub(super) fn loaded(&mut self, now_ns: u64, number: u32) {
-        let (mut units, mut random) = (0, 0);
+        let (mut units, mut random, mut durable) = (0, 0, false);
         for run in &self.dies[number as usize].page {
             units += run.units;
+            durable |= !self.work.get(run.work).trusted;
             random += if self.work.get(run.work).sequential { 0 } else { run.units };
         }
         let map = self.p.map_bytes.0;
@@ -239,6 +240,14 @@ impl Ssd {
         die.erase_ns = die.erase_ns.saturating_add(cost.erase_ns);
         die.register = None;
         let at_ns = die.server.book(now_ns, cost.program_ns);
+        let event = if durable && self.write_cache { Event::Unmapped(number) } else { Event::Programmed(number) };
+        self.plan(at_ns, event);
+    }
+
+    /// What must survive a power cut is found again only by the map, which is written one page after the other.
+    pub(super) fn unmapped(&mut self, now_ns: u64, number: u32) {
+        let own_ns = self.p.map_time.ns;
+        let at_ns = self.map.book(now_ns, if own_ns > 0 { own_ns } else { self.p.program_time.ns });
         self.plan(at_ns, Event::Programmed(number));
     }
 

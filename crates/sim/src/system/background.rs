@@ -41,6 +41,7 @@ pub(crate) struct Background {
     pub(crate) max_mb_per_s: f64,
     pub(crate) writing_mb_per_s: f64,
     pub(crate) share_percent: f64,
+    pub(crate) drains: bool,
 }
 
 impl Background {
@@ -63,6 +64,7 @@ impl Background {
             max_mb_per_s: keeper.rebuild_max_mb_per_s,
             writing_mb_per_s: keeper.rebuild_writing_mb_per_s,
             share_percent: keeper.rebuild_share_percent,
+            drains: keeper.rebuild_drains,
         }
     }
 }
@@ -137,16 +139,20 @@ impl System {
         let writing = recent(self.last_write_ns);
         let in_use = writing || self.at_work > 0 || recent(self.last_request_ns);
         let Some(background) = self.background.as_mut() else { return };
-        let at_a_time = if in_use { 1 } else { CHUNKS_AT_A_TIME };
-        if background.planned || background.all_begun || background.in_flight >= at_a_time {
-            return;
-        }
-        background.planned = true;
         let rate = match (writing, in_use) {
             (true, _) => background.writing_mb_per_s,
             (_, true) => background.min_mb_per_s,
             _ => background.max_mb_per_s,
         };
+        // What drains has its minimum as a floor.
+        let spent_ns = now_ns.saturating_sub(self.background_since_ns);
+        let late = background.drains && crate::ssd::per_mb(self.background_bytes, rate.max(0.001)) < spent_ns;
+        let at_a_time = if in_use && !late { 1 } else { CHUNKS_AT_A_TIME };
+        if background.planned || background.all_begun || background.in_flight >= at_a_time {
+            return;
+        }
+        background.planned = true;
+        let rate = if background.drains { background.max_mb_per_s } else { rate };
         let mut due_ns = background.started_ns + crate::ssd::per_mb(background.chunk_bytes, rate.max(0.001));
         if in_use && background.share_percent > 0.0 {
             let took_ns = background.ended_ns.saturating_sub(background.started_ns) as f64;

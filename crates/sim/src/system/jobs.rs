@@ -6,6 +6,9 @@ use crate::array::{Array, MemberOp, Operations};
 use crate::controller::Link;
 use crate::member::{Command, Kind};
 
+/// A page of a stripe of Linux md (drivers/md/raid5.h, STRIPE_SIZE).
+const PAGE_BYTES: u64 = 4096;
+
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Owner {
     Request(u32),
@@ -77,7 +80,24 @@ impl System {
         if lost {
             return self.plan(now_ns + REFUSED_NS, Event::JobEnded(job));
         }
-        self.start_stage(now_ns, job);
+        let begin_ns = self.parity_thread_ns(now_ns, job);
+        self.then(now_ns, begin_ns, Event::StageBegins(job));
+    }
+
+    /// When the one thread of a software array has dealt with the stripes of a job to parity.
+    fn parity_thread_ns(&mut self, now_ns: u64, number: u32) -> u64 {
+        let (stripe_ns, page_ns) = self.parity_cost_ns;
+        let job = self.jobs.get(number);
+        if stripe_ns + page_ns == 0 || job.operations.writes.is_empty() || !self.arrays[job.array as usize].has_parity()
+        {
+            return now_ns;
+        }
+        let pages = |op: &MemberOp| u64::from(op.bytes).div_ceil(PAGE_BYTES);
+        let operations = || job.operations.writes.iter().chain(&job.operations.reads);
+        let stripes = operations().map(pages).max().unwrap_or(0);
+        let cost_ns = stripes * stripe_ns + operations().map(pages).sum::<u64>() * page_ns;
+        self.parity_free_ns = now_ns.max(self.parity_free_ns) + cost_ns;
+        self.parity_free_ns
     }
 
     pub(super) fn start_stage(&mut self, now_ns: u64, number: u32) {
@@ -149,6 +169,14 @@ impl System {
 
     pub(super) fn member_ended(&mut self, now_ns: u64, number: u32) {
         let Step { op, job, kind, .. } = *self.steps.get(number);
+        let work = &mut self.work[self.places[op.member as usize] as usize];
+        match kind {
+            Kind::Read => (work.reads, work.read_bytes) = (work.reads + 1, work.read_bytes + u64::from(op.bytes)),
+            Kind::Write => {
+                (work.writes, work.written_bytes) = (work.writes + 1, work.written_bytes + u64::from(op.bytes))
+            }
+            Kind::Flush | Kind::Trim => work.others += 1,
+        }
         if kind != Kind::Flush {
             let array = self.jobs.get(job).array as usize;
             let here = self.arrays[array].loads.len();

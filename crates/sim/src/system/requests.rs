@@ -104,8 +104,8 @@ impl System {
             && let Some(controller) = self.controllers.get_mut(array)
         {
             let active = self.active.get(number);
-            self.arrays[array].continued_pairs(offset, bytes, |pair, bytes| {
-                active.not_before_ns = active.not_before_ns.max(controller.stream(now_ns, pair, bytes));
+            self.arrays[array].continued_sets(offset, bytes, |set, bytes| {
+                active.not_before_ns = active.not_before_ns.max(controller.stream(now_ns, set, bytes));
             });
         }
         self.active.get(number).parts += 1;

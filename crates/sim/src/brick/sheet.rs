@@ -1,0 +1,186 @@
+//! Drives by what a data sheet prints: rates, requests a second, latencies. What the model needs beyond that is derived
+//! here, by one rule for all drives of a kind, and never fitted to a measurement of the drive itself.
+//!
+//! Flash. A command costs what a cached write of 4 KiB takes less its way over the link; a page is sensed in what a read
+//! one deep takes less the command and the ways; the drive takes commands as fast as its fastest printed rate. There are as
+//! many dies as read at that rate with a third of them idle, since addresses fall unevenly, and no fewer than the capacity
+//! is made of. A page is programmed in the time in which all dies together write at the printed rate. What is spare follows
+//! from the printed rate of random writes in steady state: each costs its share of a program, and `W - 1` moves of pages.
+//!
+//! Disks. What no sheet prints is as in drives of the class: seeks to a track and over the full stroke as the medians of
+//! drives that print all three, inner rates half of the outer, commands and caches as the nearline drive that ships.
+
+use plan::{Bytes, Duration};
+use serde::Deserialize;
+
+use super::{RotatingParameters, Scheduler, SsdParameters};
+
+const KIB: u64 = 1024;
+const GIB: u64 = 1 << 30;
+
+fn yes() -> bool {
+    true
+}
+fn steady_state() -> bool {
+    true
+}
+/// Of TLC, thirds of the pages differ by about as much (see `read_spread_percent`); assumed for all flash.
+const SPREAD_PERCENT: f64 = 20.0;
+/// A few reads in a thousand are done over; with [`SPREAD_PERCENT`] the 99.99th percentile one deep is two to three times
+/// the mean, as AnandTech measured it of drives of 2018 (Enterprise SSD roundup, page 5).
+const RETRIES_PER_THOUSAND: f64 = 1.0;
+/// Three drives without protection, of which no brick is made, end durable writes in 0.7, 0.9 and 2.6 ms (Ceph disk
+/// benchmarks: PM961, LENSE20512GMSP34MEAT2TA, MZVLB512HAJQ); this is their mean less a program.
+const MAP_NS: f64 = 1_000_000.0;
+/// Dies of flash hold 32 to 128 GiB; the small one leaves a small drive its parallelism.
+const DIE_BYTES: u64 = 32 * GIB;
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SsdSheet {
+    pub capacity_bytes: Bytes,
+    /// The link, in 10^6 bytes/s; SATA moves one way at a time.
+    pub interface_mb_per_s: f64,
+    #[serde(default)]
+    pub half_duplex: bool,
+    /// Sequential rates, in 10^6 bytes/s; writes as they last.
+    pub read_mb_per_s: f64,
+    pub write_mb_per_s: f64,
+    /// Random 4 KiB requests a second, deep; writes in steady state where `steady` says so, else fresh.
+    pub read_iops: f64,
+    pub write_iops: f64,
+    /// Of a random read and of a cached write of 4 KiB, one deep.
+    pub read_latency: Duration,
+    pub write_latency: Duration,
+    pub power_loss_protection: bool,
+    /// How fast writes are while they go to an SLC cache of this size.
+    #[serde(default)]
+    pub slc_cache_bytes: Bytes,
+    #[serde(default)]
+    pub slc_mb_per_s: f64,
+    #[serde(default = "steady_state")]
+    pub steady: bool,
+    #[serde(default = "yes")]
+    pub write_cache: bool,
+    /// Spare flash where the rate of random writes is that of a fresh drive, and so says nothing of it.
+    #[serde(default)]
+    pub over_provision_percent: f64,
+}
+
+impl SsdSheet {
+    pub fn drive(&self) -> Result<SsdParameters, String> {
+        let (page, map) = (32 * KIB, 4 * KIB);
+        let ns = |bytes: u64, mb_per_s: f64| bytes as f64 * 1e3 / mb_per_s;
+        let link_ns = ns(map, self.interface_mb_per_s);
+        let channels: u64 = if self.read_mb_per_s > 1_000.0 { 8 } else { 4 };
+        // Channels are twice as fast as the printed rates need, so that no channel is the limit of a stream.
+        let fastest = self.read_mb_per_s.max(self.write_mb_per_s).max(self.slc_mb_per_s);
+        let channel_mb_per_s = (2.0 * fastest / channels as f64).max(400.0);
+        let overhead_ns = (self.write_latency.ns as f64 - link_ns).max(1_000.0);
+        let read_ns = self.read_latency.ns as f64 - overhead_ns - link_ns - ns(map, channel_mb_per_s);
+        if read_ns < 1_000.0 {
+            return Err("read_latency is no longer than write_latency and the ways of 4 KiB; look at both".into());
+        }
+        let interval_ns = 1e9 / self.read_iops.max(self.write_iops);
+        let busy_dies = self.read_iops * read_ns / 1e9;
+        let wanted = (1.5 * busy_dies).max(self.capacity_bytes.0 as f64 / DIE_BYTES as f64).max(channels as f64);
+        let dies_per_channel = ((wanted / channels as f64).ceil() as u64).min(64);
+        let dies = (channels * dies_per_channel) as f64;
+        let program_ns = dies * ns(page, self.write_mb_per_s);
+        let slc_ns = if self.slc_mb_per_s > 0.0 { dies * ns(page, self.slc_mb_per_s) } else { program_ns };
+        let (erase_ns, pages_per_block) = (5e6, 1152);
+        let move_ns = read_ns + 2.0 * ns(page, channel_mb_per_s) + program_ns;
+        let erase_page_ns = erase_ns / f64::from(pages_per_block);
+        let spare = if self.steady {
+            // write_iops · map bytes are pages, each a program, W - 1 moves and W shares of an erase.
+            let page_ns = dies * 1e9 / (self.write_iops * map as f64 / page as f64);
+            let amplification = ((page_ns - program_ns + move_ns) / (move_ns + erase_page_ns)).max(1.05);
+            1.0 / (2.0 * amplification - 1.0)
+        } else {
+            self.over_provision_percent.max(7.0) / 100.0
+        };
+        let duration = |ns: f64| Duration { ns: ns as u64 };
+        Ok(SsdParameters {
+            capacity_bytes: self.capacity_bytes,
+            channels: channels as u32,
+            dies_per_channel: dies_per_channel as u32,
+            page_bytes: Bytes(page),
+            map_bytes: Bytes(map),
+            pages_per_block,
+            read_time: duration(read_ns),
+            program_time: duration(program_ns),
+            slc_program_time: duration(slc_ns),
+            erase_time: duration(erase_ns),
+            over_provision_percent: spare * 100.0,
+            slc_cache_bytes: self.slc_cache_bytes,
+            dram_cache_bytes: Bytes((dies as u64 * page * 4).clamp(4 << 20, 64 << 20)),
+            power_loss_protection: self.power_loss_protection,
+            channel_mb_per_s,
+            interface_mb_per_s: self.interface_mb_per_s.min(self.read_mb_per_s),
+            command_overhead: duration(overhead_ns),
+            steady: self.steady,
+            read_spread_percent: SPREAD_PERCENT,
+            read_retries_per_thousand: RETRIES_PER_THOUSAND,
+            write_cache: self.write_cache,
+            command_interval: duration(interval_ns),
+            half_duplex: self.half_duplex,
+            write_mb_per_s: 0.0,
+            map_time: duration(if self.power_loss_protection { 0.0 } else { MAP_NS }),
+        })
+    }
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiskSheet {
+    pub capacity_bytes: Bytes,
+    pub rpm: u32,
+    /// Sustained rate of the outermost zone, in 10^6 bytes/s, which is the one that sheets print.
+    pub outer_mb_per_s: f64,
+    pub seek_average_read: Duration,
+    pub seek_average_write: Duration,
+    pub cache_bytes: Bytes,
+    pub interface_mb_per_s: f64,
+    #[serde(default)]
+    pub inner_mb_per_s: f64,
+    #[serde(default = "yes")]
+    pub write_cache: bool,
+}
+
+impl DiskSheet {
+    pub fn drive(&self) -> RotatingParameters {
+        // A track seek is 0.08 of the average, a full stroke track + 2.2 (average - track): medians of drives that print
+        // all three.
+        let track = |average: Duration| Duration { ns: average.ns * 8 / 100 };
+        let full = |average: Duration| Duration { ns: track(average).ns + (average.ns - track(average).ns) * 22 / 10 };
+        let entries = (self.cache_bytes.0 / (256 * KIB)).clamp(16, 1024) as u32;
+        RotatingParameters {
+            capacity_bytes: self.capacity_bytes,
+            rpm: self.rpm,
+            heads: (self.capacity_bytes.0 / 1_000_000_000_000).clamp(2, 20) as u32,
+            zones: 24,
+            outer_mb_per_s: self.outer_mb_per_s,
+            inner_mb_per_s: if self.inner_mb_per_s > 0.0 { self.inner_mb_per_s } else { self.outer_mb_per_s / 2.0 },
+            seek_track_read: track(self.seek_average_read),
+            seek_track_write: track(self.seek_average_write),
+            seek_average_read: self.seek_average_read,
+            seek_average_write: self.seek_average_write,
+            seek_full_read: full(self.seek_average_read),
+            seek_full_write: full(self.seek_average_write),
+            head_switch: Duration { ns: 1_000_000 },
+            write_settle: Duration { ns: 0 },
+            command_overhead: Duration { ns: 20_000 },
+            interface_mb_per_s: self.interface_mb_per_s,
+            scheduler: Scheduler::Sptf,
+            queue_depth: 32,
+            age_limit: Duration { ns: 500_000_000 },
+            cache_bytes: self.cache_bytes,
+            read_segments: 8,
+            read_ahead_bytes: Bytes((self.cache_bytes.0 / 64).clamp(512 * KIB, 4 << 20)),
+            read_ahead_hold_bytes: Bytes(1 << 20),
+            write_cache: self.write_cache,
+            write_cache_entries: entries,
+            destage_window: entries,
+        }
+    }
+}
