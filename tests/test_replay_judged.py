@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import support
-from brickyard import rulers
+from brickyard import outputs, rulers
 from brickyard.analysis import replay_head_room, replay_served, verdict
 from brickyard.analysis import terraserver as tables
 from brickyard.analysis.comparison import compare
@@ -363,6 +363,26 @@ def test_a_server_keeps_to_its_control_group(tmp_path: Path) -> None:
         assert isinstance(other, MemoryGroup)
         with pytest.raises(BadInputError, match="cannot be limited"):
             MemoryGroup(tmp_path / "none").limit(1 << 30)
+
+
+def test_a_group_that_a_killed_process_left_goes_with_the_next(tmp_path: Path) -> None:
+    code = """
+import os, signal
+from brickyard.databases.memory import memory_group
+with memory_group() as group:
+    print(group.directory, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    left = Path(done.stdout.strip())
+    assert left.is_dir()
+    with memory_group() as group:
+        assert isinstance(group, MemoryGroup)
+        assert not left.exists()
+    with pytest.raises(BadInputError, match="no group that was made here"):
+        outputs.remove_group(tmp_path)
+    with pytest.raises(BadInputError, match="no hierarchy of control groups"):
+        outputs.make_group(tmp_path)
 
 
 def test_the_verdict_of_a_run_is_about_what_served_it() -> None:

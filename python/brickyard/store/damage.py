@@ -18,6 +18,9 @@ from brickyard.store.record import RunInfo
 DAMAGED = "damaged"
 """The outcome of a run whose record cannot be read."""
 
+NOT_TEXT = "Could not decode to UTF-8"
+"""How Python's sqlite3 begins its complaint of a text that is not UTF-8."""
+
 Row = tuple[Any, ...]
 
 
@@ -36,7 +39,9 @@ class DamagedRunError(BrickyardError):
 def is_damage(error: sqlite3.Error) -> bool:
     """Whether SQLite complains of the file's contents, not of locks, rights or room."""
     code = getattr(error, "sqlite_errorcode", None)
-    return code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    if code is None:  # Python's own complaint of a text with a damaged byte, which SQLite takes for sound
+        return NOT_TEXT in str(error)
+    return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 HISTOGRAM_HEAD_BYTES = 8
