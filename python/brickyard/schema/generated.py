@@ -183,6 +183,22 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", ta
     valid: bool
 
 
+class Imported(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="imported"):
+    """The figures of one operation of a stream that another program printed; they stand in place of the histogram's."""
+
+    has_bins: bool
+    """Whether the histogram is a distribution, and not made from percentiles alone."""
+    max_ns: int
+    mean_ns: float
+    measure: str
+    min_ns: int
+    operation: str
+    percentiles: dict[str, int]
+    """In ns, by name: `p99.9`."""
+    phase: int
+    stream: int
+
+
 class End(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="end"):
     end_ns: int
     message: str
@@ -558,6 +574,7 @@ Event = (
     | Drivers
     | ConditionSample
     | Condition
+    | Imported
     | PhaseEnd
     | End
 )

@@ -131,6 +131,21 @@ pub enum Event {
         valid: bool,
         reason: String,
     },
+    /// The figures of one operation of a stream that another program printed; they stand in place of the histogram's.
+    #[schemars(title = "Imported")]
+    Imported {
+        phase: usize,
+        stream: usize,
+        operation: String,
+        measure: String,
+        mean_ns: f64,
+        min_ns: u64,
+        max_ns: u64,
+        /// In ns, by name: `p99.9`.
+        percentiles: std::collections::BTreeMap<String, u64>,
+        /// Whether the histogram is a distribution, and not made from percentiles alone.
+        has_bins: bool,
+    },
     PhaseEnd(Box<PhaseEnd>),
     #[schemars(title = "End")]
     End {
