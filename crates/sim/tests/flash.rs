@@ -176,8 +176,10 @@ fn small_writes_to_parity_cost_their_reads_and_writes() {
                 drive.dram_cache_bytes=1MiB";
     let shipped = "drive.dram_cache_bytes=4MiB";
     let rate = |level: &str, drive: &str, kind: Kind| {
-        let spoken =
-            format!("msr-2003-wd,drive=nvme-tlc-3840,controller=,software=linux-md,level={level},members=8,{drive}");
+        let spoken = format!(
+            "msr-2003-wd,drive=nvme-tlc-3840,controller=,software=linux-md,level={level},members=8,\
+                     software.parity_stripe=0us,software.parity_page=0us,{drive}"
+        );
         let mut system = System::new(&brick(&spoken)).expect("a brick that can be built");
         let mut places = Places::of(&system);
         closed_loop(&mut system, kind, 8192, 1_024, 60_000, || places.next())
@@ -247,7 +249,8 @@ fn a_link_moves_both_ways_at_once_unless_it_is_half_duplex() {
 
 #[test]
 fn a_part_of_a_unit_is_read_before_it_is_written() {
-    let through = "nvme-tlc-3840,drive.power_loss_protection=false,drive.write_cache=false";
+    let through = "nvme-tlc-3840,drive.power_loss_protection=false,drive.write_cache=false,\
+                   drive.read_spread_percent=0.0,drive.read_retries_per_thousand=0.0";
     let p = flash(through);
     let lone_ns =
         |p: &SsdParameters, offset: u64, bytes: u32| ends(p, &[(0, command(0, Kind::Write, offset, bytes))])[0].0;
@@ -265,7 +268,8 @@ fn a_part_of_a_unit_is_read_before_it_is_written() {
 fn an_slc_cache_empties_itself_between_slow_requests() {
     let spoken = "nvme-tlc-3840,drive.capacity_bytes=1GiB,drive.channels=2,drive.dies_per_channel=1,drive.steady=false,\
                   drive.slc_cache_bytes=4MiB,drive.slc_program_time=100us,drive.program_time=1000us,\
-                  drive.power_loss_protection=false,drive.write_cache=false";
+                  drive.power_loss_protection=false,drive.write_cache=false,\
+                   drive.read_spread_percent=0.0,drive.read_retries_per_thousand=0.0";
     let p = flash(spoken);
     let pages = 4 * 1024 / 32;
     let gap_ns = 2_000_000;

@@ -279,7 +279,12 @@ REFERENCE_TITLE = "Every published block-level table on modelled bricks: publish
 
 
 @study_app.command(name=REFERENCE)
-def reference(*, output: options.Output = None, truth: Path | None = None, json: options.Json = False) -> int:
+def reference(
+    *,
+    output: options.Pictures = None,
+    truth: Annotated[Path | None, Parameter(validator=options.FILE)] = None,
+    json: options.Json = False,
+) -> int:
     """Repeat every published block-level table on modelled bricks: published, simulated and error side by side.
 
     Parameters

@@ -50,6 +50,7 @@ from brickyard.schema.generated import (
     StreamCounts,
     StreamFacts,
     TargetFacts,
+    Timed,
     VerifiedEvent,
 )
 from brickyard.schema.operations import CHAIN, CHAINS, FRAME, METADATA, READS, WRITES
@@ -105,6 +106,7 @@ __all__ = [
     "StreamCounts",
     "StreamFacts",
     "TargetFacts",
+    "Timed",
     "VerifiedEvent",
     "bound_of",
     "decode",

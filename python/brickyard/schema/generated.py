@@ -82,6 +82,16 @@ class RunOutcome(StrEnum):
     FAILED = "failed"
 
 
+class Timed(StrEnum):
+    """Which time of a request; events have them in this order."""
+
+    DRIVER_LAG = "driver_lag"
+    FIRST_BYTE = "first_byte"
+    LATENESS = "lateness"
+    RESPONSE = "response"
+    SERVICE = "service"
+
+
 class Fill(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="fill"):
     """A target is being filled before the first phase."""
 
@@ -184,17 +194,16 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", ta
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="imported"):
-    """The figures of one operation of a stream that another program printed; they stand in place of the histogram's."""
+    """Figures of one operation as another program printed them. `has_bins`: it printed a distribution as well."""
 
     has_bins: bool
-    """Whether the histogram is a distribution, and not made from percentiles alone."""
     max_ns: int
     mean_ns: float
-    measure: str
+    measure: Timed
     min_ns: int
-    operation: str
+    operation: Counted
     percentiles: dict[str, int]
-    """In ns, by name: `p99.9`."""
+    """In ns, by name such as `p99.9`."""
     phase: int
     stream: int
 
@@ -439,10 +448,11 @@ class RampStep(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag
 class ReplayDriver(msgspec.Struct, frozen=True, kw_only=True):
     """One driver's part of a replay."""
 
-    any_served_ns: int
+    any_served_ns: int | None = None
     """For how long at least one of them did."""
-    away_ns: list[int]
-    """For how long each database had no connection while calls were issued."""
+    away_ns: list[int] | None = None
+    """For how long each database had no connection while calls were issued; this and the next two were not reported
+    before version 1."""
     bytes: int
     calls: int
     cpu_busy_share: float
@@ -460,7 +470,7 @@ class ReplayDriver(msgspec.Struct, frozen=True, kw_only=True):
     """Calls that were due and waited for a session: the server's queue, not the driver's."""
     reconnects: list[int]
     rows: int
-    served_ns: list[int]
+    served_ns: list[int] | None = None
     """For how long each could be reached and had calls to answer: what its rate counts over."""
     slowest_calls: list[SlowCall]
     starved_share: float

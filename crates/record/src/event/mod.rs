@@ -11,6 +11,8 @@ mod ramp;
 mod start;
 mod words;
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -131,19 +133,18 @@ pub enum Event {
         valid: bool,
         reason: String,
     },
-    /// The figures of one operation of a stream that another program printed; they stand in place of the histogram's.
+    /// Figures of one operation as another program printed them. `has_bins`: it printed a distribution as well.
     #[schemars(title = "Imported")]
     Imported {
         phase: usize,
         stream: usize,
-        operation: String,
-        measure: String,
+        operation: Counted,
+        measure: Timed,
         mean_ns: f64,
         min_ns: u64,
         max_ns: u64,
-        /// In ns, by name: `p99.9`.
-        percentiles: std::collections::BTreeMap<String, u64>,
-        /// Whether the histogram is a distribution, and not made from percentiles alone.
+        /// In ns, by name such as `p99.9`.
+        percentiles: BTreeMap<String, u64>,
         has_bins: bool,
     },
     PhaseEnd(Box<PhaseEnd>),
