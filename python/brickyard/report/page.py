@@ -125,13 +125,17 @@ def _facets(patterns: words.Patterns, chart: Callable[..., Any], name: str, what
 
 
 def _graph(patterns: words.Patterns) -> Figure:
-    pictures, whole = _facets(patterns, charts.characterization, "characterization", "IOPS and MiB/s against request size")
+    pictures, whole = _facets(
+        patterns, charts.characterization, "characterization", "IOPS and MiB/s against request size"
+    )
     caption = "Requests a second (left, blue, solid) and throughput (right, red, dashed) against request size."
     return Figure("Characterization graph", caption, pictures, [], whole)
 
 
 def _latency(patterns: words.Patterns) -> Figure:
-    pictures, whole = _facets(patterns, charts.latency, "latency", "Percentiles of the service time against request size")
+    pictures, whole = _facets(
+        patterns, charts.latency, "latency", "Percentiles of the service time against request size"
+    )
     caption = "Service time from submission to completion. A point is missing where fewer than ten samples lie beyond."
     return Figure("Latency against request size", caption, pictures, [], whole)
 
