@@ -86,6 +86,26 @@ def test_two_servers_logs_in_one_file_are_replayed_in_order(
     assert any("bursts" in line for line in document["failed"])
 
 
+def test_a_run_that_ends_before_the_disorder_fails_the_check(shop: str, mapping: Path, tmp_path: Path) -> None:
+    """The first server's lines alone are in order, at half the load that both logs together ask for."""
+    log = tmp_path / "both.log"
+    log.write_text(w3c(items(100_000, 1000.0)) + w3c(items(100_000, 1000.0)).partition("\n")[2])
+    common = ["--map", str(mapping), "--to", shop, "--window", "1s", "--duration", "2s", "--check"]
+    for place, unsorted, said in (
+        (str(log), ("--sort", "never"), "further out of order than --window"),
+        ("-", (), "the order of standard input was not verified"),
+    ):
+        command = [sys.executable, "-m", "brickyard", "replay", place, *common, *unsorted]
+        with log.open() as lines:
+            done = subprocess.run(
+                [*command, "--store", str(tmp_path / "s.db")], stdin=lines, capture_output=True, text=True, check=False
+            )
+        assert done.returncode == 1, done.stdout + done.stderr
+        failed = " ".join(done.stdout.split()).partition("Failed: ")[2]
+        assert said in failed
+        assert "sort the calls with --sort always" in failed
+
+
 def test_standard_input_is_sorted_where_asked(shop: str, mapping: Path, tmp_path: Path) -> None:
     command = ["replay", "-", "--map", mapping, "--to", shop, "--window", "1s", "--pace", "fire-hose", "--json"]
     for sort, late in (("never", True), ("always", False)):
