@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -281,6 +282,27 @@ def test_a_real_curve_is_measured_searched_and_drawn(tmp_path: Path) -> None:
         assert study.runs == document["runs"]
         assert len(study.runs) == 1 + len(offered)
     assert not list(tmp_path.glob("*.brick"))
+
+
+def card(page: str, identifier: str) -> str:
+    """A section of a report, by its id."""
+    found = re.search(rf'<section id="{identifier}">(.*?)</section>', page, re.DOTALL)
+    assert found is not None, identifier
+    return found[1]
+
+
+def test_the_page_of_a_curve_shows_its_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given_ = ["load-curve", "sqlio-random-read-4", "sim:msr-2003-maxtor", "--each", "20s", "--max-rate", "2000"]
+    places = ["--limit", "p99:100ms", "--store", str(tmp_path / "runs.db"), "-o", str(tmp_path / "curve"), "--json"]
+    assert main([*given_, *places]) == 0
+    page = Path(json.loads(capsys.readouterr().out)["report"]).read_text("utf-8")
+    for name in ("response-time-against-offered-rate", "ramp-of-measure"):
+        ids = [i for i in re.findall(r'<section id="([^"]+)">', page) if i.startswith(name)]
+        assert ids, name
+        for identifier in ids:
+            shown = card(page, identifier)
+            assert shown.count("<svg") == 1, identifier
+            assert "mark-symbol" in shown, f"{identifier}: no points"
 
 
 def test_a_modelled_brick_has_the_same_curve_every_time(tmp_path: Path) -> None:

@@ -192,6 +192,20 @@ def test_sentences_count_who_beats_whom() -> None:
     )
 
 
+def test_the_median_of_a_summary_counts_every_cell() -> None:
+    """Cells that are alike are cells as well: of -60, -40, 0, 0 and 0 % the median is 0 %."""
+    rebuilding = {"a": 40.0, "b": 60.0, "c": 100.0, "d": 100.0, "e": 100.0}
+    values = {(name, "normal"): 100.0 for name in rebuilding}
+    values |= {(name, "rebuilding"): value for name, value in rebuilding.items()}
+    volume = Axis("volume", "volume", {name: name for name in rebuilding}, {}, changes_load=True)
+    made = pivot(spec(rows=("volume",), within=None), [volume, STATE], seen(values, "volume", "condition"))
+    (line,) = [text for text in conclusions([made]) if text.startswith("Volume Rebuild against Normal")]
+    assert line == (
+        "Volume Rebuild against Normal, by IOPS: between -60 % and +0 %, in the median +0 %; less than 1 % apart in 3"
+        " of 5 cells (measured once, noise unknown)."
+    )
+
+
 def test_each_figure_has_a_conclusion_of_its_own_whatever_the_order_of_tables() -> None:
     rates = pivot(spec(), [MIRROR, STATE], seen({("software", "normal"): [100.0, 101.0, 102.0],
                                                  ("hardware", "normal"): [80.0, 81.0, 82.0]},

@@ -902,10 +902,25 @@ def test_databases_are_told_apart_and_routes_agree_with_the_core() -> None:
     assert spread == {0, 1, 2}
 
 
+def lag(p99_ns: int) -> Json:
+    return {"mean_ns": p99_ns / 2, "p50_ns": p99_ns // 2, "p99_ns": p99_ns, "max_ns": p99_ns, "histogram": ""}
+
+
 def driver_end(**changes: Any) -> Json:
+    """What a driver without trouble reports at its end."""
     return {
         "driver": 0,
-        "driver_lag": {"p99_ns": 200_000},
+        "calls": 97,
+        "errors": 0,
+        "bytes": 0,
+        "rows": 0,
+        "queued": 0,
+        "unsent_by_brick": [0],
+        "away_ns": [0],
+        "served_ns": [10**15],
+        "any_served_ns": 10**15,
+        "cpu_busy_share": 0.1,
+        "driver_lag": lag(200_000),
         "keeps_pace": True,
         "starved_share": 0.0,
         "lost_connections": [0],
@@ -922,7 +937,7 @@ def driver_end(**changes: Any) -> Json:
     ("changes", "megabytes", "said"),
     [
         ({}, 1, None),
-        ({"keeps_pace": False, "driver_lag": {"p99_ns": 30_000_000}}, 1, "Driver 1 did not keep its pace"),
+        ({"keeps_pace": False, "driver_lag": lag(30_000_000)}, 1, "Driver 1 did not keep its pace"),
         ({"starved_share": 0.4}, 1, "for its log to be read"),
         ({"calls": 0, "errors": 0}, 1, "No call was made"),
         (
@@ -938,7 +953,8 @@ def test_what_spoils_a_replay_is_said(tmp_path: Path, changes: Json, megabytes: 
     """The study's driver behind 100 Mbit/s, and its like."""
     link = {"device": "eth1", "megabit_per_s": 100}
     target = {"path": "postgresql://a@h:1/b", "kind": "postgresql", "size_bytes": 0, "link": link, "unreachable": None}
-    share = {"driver": 0, "requests": 10, "errors": 0, "bytes": megabytes * 10**6, "drain": False}
+    share: Json = {"driver": 0, "requests": 10, "errors": 0, "bytes": megabytes * 10**6, "drain": False}
+    share["loop_busy_share"] = 0.1
     told = {"event": "drivers", "phase": 0, "start_ns": 0, "end_ns": 10**9, "drivers": [share]}
     events = [told, support.phase_end(replay={"drivers": [driver_end(**changes)], "by_stream": []})]
     plan = {**support.plan(), "kind": "replay", "replay": {"pace": {"kind": "fire_hose"}}}

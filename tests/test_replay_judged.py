@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import support
-from brickyard import rulers
+from brickyard import outputs, rulers
 from brickyard.analysis import replay_head_room, replay_served, verdict
 from brickyard.analysis import terraserver as tables
 from brickyard.analysis.comparison import compare
@@ -84,6 +84,26 @@ def test_two_servers_logs_in_one_file_are_replayed_in_order(
     assert "bursts that the log does not have" in warning["text"]
     assert "--sort always" in warning["remedy"]
     assert any("bursts" in line for line in document["failed"])
+
+
+def test_a_run_that_ends_before_the_disorder_fails_the_check(shop: str, mapping: Path, tmp_path: Path) -> None:
+    """The first server's lines alone are in order, at half the load that both logs together ask for."""
+    log = tmp_path / "both.log"
+    log.write_text(w3c(items(100_000, 1000.0)) + w3c(items(100_000, 1000.0)).partition("\n")[2])
+    common = ["--map", str(mapping), "--to", shop, "--window", "1s", "--duration", "2s", "--check"]
+    for place, unsorted, said in (
+        (str(log), ("--sort", "never"), "further out of order than --window"),
+        ("-", (), "the order of standard input was not verified"),
+    ):
+        command = [sys.executable, "-m", "brickyard", "replay", place, *common, *unsorted]
+        with log.open() as lines:
+            done = subprocess.run(
+                [*command, "--store", str(tmp_path / "s.db")], stdin=lines, capture_output=True, text=True, check=False
+            )
+        assert done.returncode == 1, done.stdout + done.stderr
+        failed = " ".join(done.stdout.split()).partition("Failed: ")[2]
+        assert said in failed
+        assert "sort the calls with --sort always" in failed
 
 
 def test_standard_input_is_sorted_where_asked(shop: str, mapping: Path, tmp_path: Path) -> None:
@@ -363,6 +383,26 @@ def test_a_server_keeps_to_its_control_group(tmp_path: Path) -> None:
         assert isinstance(other, MemoryGroup)
         with pytest.raises(BadInputError, match="cannot be limited"):
             MemoryGroup(tmp_path / "none").limit(1 << 30)
+
+
+def test_a_group_that_a_killed_process_left_goes_with_the_next(tmp_path: Path) -> None:
+    code = """
+import os, signal
+from brickyard.databases.memory import memory_group
+with memory_group() as group:
+    print(group.directory, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    left = Path(done.stdout.strip())
+    assert left.is_dir()
+    with memory_group() as group:
+        assert isinstance(group, MemoryGroup)
+        assert not left.exists()
+    with pytest.raises(BadInputError, match="no group that was made here"):
+        outputs.remove_group(tmp_path)
+    with pytest.raises(BadInputError, match="no hierarchy of control groups"):
+        outputs.make_group(tmp_path)
 
 
 def test_the_verdict_of_a_run_is_about_what_served_it() -> None:

@@ -56,6 +56,10 @@ def document(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> 
         ("UPDATE interval SET histogram = 'HISTnone' WHERE run = 2 AND start_ns = 0", "histogram"),
         ("UPDATE event SET body = '[' WHERE run = 2", "body"),
         ("UPDATE interval_cost SET knob = '{' WHERE run = 2 AND start_ns = 0", "knob"),
+        # One flipped byte: sound to SQLite's own check, and no UTF-8.
+        ("UPDATE run SET facts = CAST(x'7bff7d' AS TEXT) WHERE id = 2", "facts"),
+        ("UPDATE event SET body = CAST(x'7bff7d' AS TEXT) WHERE run = 2", "body"),
+        ("UPDATE interval SET histogram = CAST(x'7bff7d' AS TEXT) WHERE run = 2 AND start_ns = 0", "histogram"),
     ],
 )
 def test_one_damaged_record_leaves_the_others_as_they_were(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from brickyard import rulers
 from brickyard.analysis.price import Price, costs
 from brickyard.analysis.verdict import Verdict, verdict
+from brickyard.analysis.verdict_words import verdict_rows
 from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.store import Json, Record, Store, default_place
@@ -74,7 +75,8 @@ def test_video_rulers_are_the_table_and_agree_with_its_formula(name: str) -> Non
 
 def test_head_room_of_a_rate(tmp_path: Path) -> None:
     # 200 requests of 1 MiB in a second: 200 MiB/s.
-    record = record_of(tmp_path, cell([MS] * 200, request_bytes=MIB))
+    load = plan(stream(**VIDEO_STREAM))
+    record = record_of(tmp_path, cell([MS] * 200, request_bytes=MIB), plan_=load)
     found = judged(record, "hd-video")
     assert found.passed
     assert found.decided.requirement.name == "1080i 10-bit"
@@ -85,7 +87,8 @@ def test_head_room_of_a_rate(tmp_path: Path) -> None:
 
 
 def test_one_line_of_a_ruler(tmp_path: Path) -> None:
-    record = record_of(tmp_path, cell([MS] * 120, request_bytes=MIB))
+    load = plan(stream(**VIDEO_STREAM))
+    record = record_of(tmp_path, cell([MS] * 120, request_bytes=MIB), plan_=load)
     assert not judged(record, "hd-video").passed
     assert judged(record, "hd-video:1080i-8-bit").passed
     assert not judged(record, "hd-video:1080i 10-bit").passed
@@ -120,6 +123,44 @@ def test_exchange_looks_at_each_stream_by_its_name(tmp_path: Path) -> None:
     slow_log = exchange([10] * 40, 12)
     assert not slow_log.passed
     assert slow_log.decided.requirement.name == "log write, mean"
+
+
+def test_a_fast_stream_does_not_hide_a_slow_one_of_the_same_pattern(tmp_path: Path) -> None:
+    """The scan of the database reads often and fast; users wait for the other stream's reads."""
+    load = plan(stream(name="database-read"), stream(name="database-scan"), stream(name="log-write"))
+    cells = (
+        cell([39 * MS] * 20),
+        cell([MS] * 2000, stream=1),
+        cell([MS] * 20, stream=2, operation="write"),
+    )
+    found = judged(record_of(tmp_path, *cells, plan_=load), "exchange")
+    assert not found.passed
+    mean = found.findings[0]
+    assert mean.value == pytest.approx(39 * MS, rel=0.01)
+    assert mean.stream == "database-read"
+    assert "database-read" in verdict_rows(found)[0][-1]
+    flushes = [cell([ms * MS] * n, operation="flush", stream=s) for s, (ms, n) in enumerate([(20, 100), (1, 20_000)])]
+    etcd = judged(record_of(tmp_path, *flushes, plan_=plan(stream(name="wal"), stream(name="other"))), "etcd")
+    assert (etcd.passed, etcd.decided.stream) == (False, "wal")
+
+
+VIDEO_STREAM = {"address": {"kind": "sequential"}, "request": [{"size": MIB, "share": 100.0}]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"address": {"kind": "random"}}, "stream cell is random"),
+        ({"request": [{"size": 8192, "share": 100.0}]}, "stream cell has requests of 8 KiB"),
+    ],
+)
+def test_a_video_format_needs_the_load_of_video(tmp_path: Path, changes: Json, said: str) -> None:
+    load = plan(stream(**{**VIDEO_STREAM, **changes}))
+    found = judged(record_of(tmp_path, cell([MS] * 900, request_bytes=MIB), plan_=load), "hd-video")
+    assert found.word == "not applicable"
+    assert not found.passed
+    assert said in found.decided.reason
+    assert said in verdict_rows(found)[0][-1]
 
 
 def test_what_was_not_measured_or_failed_does_not_pass(tmp_path: Path) -> None:

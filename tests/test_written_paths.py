@@ -47,6 +47,7 @@ WORDS = {
     "honesty write": ["none", "--recorder", "127.0.0.1:1"],
     "import": ["--command", "diskspd -b8K -d6 x.dat"],
     "load-curve": ["sqlio-random-read-4", "sim:msr-2003-wd"],
+    "pts": ["client"],
     "replay": ["log", "--map", "map", "--to", "postgresql://x@y/z"],
     "run": ["sqlio-random-read-4"],
     "show": ["1"],

@@ -15,6 +15,7 @@ from brickyard import _core
 from brickyard.analysis.batches import noise_within
 from brickyard.analysis.differing import load_hash
 from brickyard.analysis.figures import FIGURES, Figure, figure_of, percentile_of_all
+from brickyard.analysis.independent import Repeat, independent
 from brickyard.analysis.latency import Latency, together
 from brickyard.analysis.samples import CONFIDENCE, Difference, Sample, difference, in_family, sample
 from brickyard.analysis.totals import Totals, totals
@@ -95,6 +96,7 @@ class Comparison:
     only_before: list[Name]
     only_after: list[Name]
     new_errors: list[tuple[Name, int]]
+    repeats: list[Repeat]
 
 
 @dataclass
@@ -111,6 +113,7 @@ def compare(
     names: Sequence[str] = COMPARED,
     confidence: float = CONFIDENCE,
 ) -> Comparison:
+    (before, one_repeats), (after, other_repeats) = independent(before), independent(after)
     one, other = _sides(before), _sides(after)
     if not any(name in other for name in one) and one and other:
         # The same load under another name, such as a job that another program ran.
@@ -138,6 +141,7 @@ def compare(
         only_before=[name for name in one if name not in other],
         only_after=[name for name in other if name not in one],
         new_errors=errors,
+        repeats=[*one_repeats, *other_repeats],
     )
 
 

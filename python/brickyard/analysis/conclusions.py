@@ -230,16 +230,18 @@ def _base(pivot: Pivot, axis: Axis) -> str:
 
 def _cost_words(axis: Axis, level: str, found: list[Difference], bases: set[str], figure: str) -> str:
     base = " or ".join(axis.label(name) for name in sorted(bases))
-    seen = [item.share for item in found if is_seen(item)]
+    seen = sum(is_seen(item) for item in found)
     is_known = all(item.seen is not None for item in found)
     alike = unseen_words([item for item in found if not is_seen(item)], is_known)
     head = f"{axis.label(level)} against {base}, by {figure}:"
     if not seen:
         return _closed(f"{head} {alike}" + ("" if len(found) == 1 else f" in any of {len(found)} cells"), is_known)
-    low, high = min(seen), max(seen)
-    middle = f", in the median {_signed(median(seen))}" if len(seen) > 2 else ""
-    span = _signed(low) if len(seen) == 1 else f"between {_signed(low)} and {_signed(high)}"
-    rest = f"; {alike} in {len(found) - len(seen)} of {len(found)} cells" if len(found) > len(seen) else ""
+    # Every cell counts: a median of those alone that differ would show a larger cost than there is.
+    shares = [item.share for item in found]
+    low, high = min(shares), max(shares)
+    middle = f", in the median {_signed(median(shares))}" if len(shares) > 2 else ""
+    span = _signed(low) if len(shares) == 1 else f"between {_signed(low)} and {_signed(high)}"
+    rest = f"; {alike} in {len(found) - seen} of {len(found)} cells" if len(found) > seen else ""
     return _closed(f"{head} {span}{middle}{rest}", is_known)
 
 

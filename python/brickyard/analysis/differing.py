@@ -50,9 +50,12 @@ def differing_in_study(records: Sequence[Record]) -> list[Differing]:
 
 
 def differing_between(one: Sequence[Record], other: Sequence[Record]) -> list[Differing]:
-    """Between two sides that are compared: everything but what changes from run to run, and the load itself."""
+    """Between two sides that are compared: everything but what changes from run to run, and the load itself.
+
+    Other seeds are another choice among equal loads: shown, and no difference of the load.
+    """
     both = [*one, *other]
-    found = _differing(both, lambda label: label in ("Target", "Condition") or label not in CHANGING)
+    found = _differing(both, lambda label: label in ("Target", "Condition", "Seed") or label not in CHANGING)
     return [item for item in (*found, *_asked_of_replays(both), *_warned(both)) if _parts(item, one)]
 
 

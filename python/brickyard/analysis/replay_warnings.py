@@ -11,6 +11,7 @@ from brickyard.store import Json, Record
 from brickyard.units import format_count, format_ns, format_percent, format_seconds
 
 OUTLIERS_NAMED = 3
+SORT_REMEDY = "Sort the calls with --sort always, or widen --window."
 BLINK_S = 0.1  # a database that was away for less took new connections at once
 LINK_SHARE_MAX = 0.8  # of a link's speed: from here on protocol overhead may fill the rest
 
@@ -72,19 +73,36 @@ def replay_warnings(record: Record, watched: list[Json]) -> list[Json]:
 def distorted(record: Record) -> str:
     """How the calls were sent otherwise than the log has them; nothing where they were not."""
     counts = log_counts(record)
-    if not counts["late"]:
+    if counts["late"]:
+        return (
+            f"{format_count(counts['late'])} calls were sent later than their stamps, up to"
+            f" {format_count(counts['late_burst_calls'])} of them within one second: bursts that the log does not have"
+        )
+    if count := _order(record).get("beyond_window"):
+        # A run that ends early may not have come to them, and then lacked their calls from its first second on.
+        return f"{format_count(count)} requests of the log are further out of order than --window, and were not sorted"
+    return ""
+
+
+def unverified(record: Record) -> str:
+    """Why nobody knows whether the calls were sent in the log's order; empty where it is known."""
+    if _order(record).get("is_verified", True):
         return ""
-    return (
-        f"{format_count(counts['late'])} calls were sent later than their stamps, up to"
-        f" {format_count(counts['late_burst_calls'])} of them within one second: bursts that the log does not have"
-    )
+    return "the order of standard input was not verified, because the run may have ended before its last line"
+
+
+def _order(record: Record) -> Json:
+    found = record.info.plan["replay"].get("order")
+    return found if isinstance(found, dict) else {}
 
 
 def _order_warnings(record: Record) -> list[Json]:
     found: list[Json] = []
     if said := distorted(record):
-        remedy = "Sort the calls with --sort always, or widen --window."
-        found.append({"id": "log_disorder", "severity": "warning", "text": f"{said}.", "remedy": remedy})
+        found.append({"id": "log_disorder", "severity": "warning", "text": f"{said}.", "remedy": SORT_REMEDY})
+    elif said := unverified(record):
+        text = f"{said[0].upper()}{said[1:]}."
+        found.append({"id": "log_unverified", "severity": "note", "text": text, "remedy": SORT_REMEDY})
     if count := log_counts(record)["outliers"]:
         named = "; ".join(outlier_words(record.info.plan["replay"].get("outliers", [])[:OUTLIERS_NAMED]))
         text = f"{format_count(count)} requests were left out, whose stamps are far from all others: {named}."

@@ -5,14 +5,15 @@ Refusal: a figure that was not measured passes nothing, and neither do requests 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from brickyard.analysis.frames import players
 from brickyard.analysis.latency import latency, merge, with_max
-from brickyard.analysis.totals import Totals, phase_plan, totals
+from brickyard.analysis.totals import Totals, phase_plan, stream_plan, totals
 from brickyard.rulers import Requirement, Ruler
 from brickyard.store import CHAINS, METADATA, Json, Record
+from brickyard.units import format_size
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,15 @@ class Finding:
     note: str = ""
     asked: bool = True
     """False where the requirement is one for runs in another condition."""
+    applies: bool = True
+    """False where the requirement is one for another load."""
+    stream: str = ""
+    """Which stream decided, where several were judged one by one."""
 
     @property
     def word(self) -> str:
+        if not self.applies:
+            return "not applicable"
         if not self.asked:
             return "not measured"
         return "pass" if self.passed else "fail"
@@ -41,12 +48,11 @@ class Finding:
     @property
     def reason(self) -> str:
         if self.note:
-            return self.note
+            return f"{self.note} in stream {self.stream}" if self.stream else self.note
         if self.value is None:
             return "not measured"
-        if self.requirement.is_share:
-            return ""
-        return f"{self.errors:,} requests failed" if self.errors else ""
+        failed = f"{self.errors:,} requests failed" if self.errors and not self.requirement.is_share else ""
+        return ", ".join(filter(None, (self.stream and f"stream {self.stream}", failed)))
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,7 @@ class Verdict:
     @property
     def word(self) -> str:
         words = {finding.word for finding in self.findings}
-        return next(word for word in ("fail", "not measured", "pass") if word in words)
+        return next(word for word in ("fail", "not measured", "not applicable", "pass") if word in words)
 
     @property
     def decided(self) -> Finding:
@@ -76,7 +82,12 @@ def verdict(record: Record, ruler: Ruler) -> Verdict:
         if requirement.condition not in (None, record.info.condition):
             note = f"this run was {record.info.condition}, not {requirement.condition}"
             return Finding(requirement, "", None, None, 0, passed=False, note=note, asked=False)
-        return _dropped(record, requirement) if requirement.is_count else _worst_phase(rows, requirement)
+        if requirement.is_count:
+            return _dropped(record, requirement)
+        asked = [row for row in rows if _is_asked(row, requirement)]
+        if note := _other_load(record, asked, requirement):
+            return Finding(requirement, "", None, None, 0, passed=False, note=note, asked=False, applies=False)
+        return _worst(asked, requirement)
 
     return Verdict(ruler, tuple(found(requirement) for requirement in ruler.requirements))
 
@@ -117,11 +128,34 @@ def _dropped(record: Record, requirement: Requirement) -> Finding:
     return Finding(requirement, "", float(dropped), room, 0, passed=passed, note="" if passed else note)
 
 
-def _worst_phase(rows: list[Totals], requirement: Requirement) -> Finding:
-    """A requirement holds for a run when it holds in each of its phases; phases without such requests are none."""
-    asked = [row for row in rows if _is_asked(row, requirement)]
-    phases = sorted({row.phase for row in asked})
-    found = [_finding([row for row in asked if row.phase == phase], requirement) for phase in phases]
+def _other_load(record: Record, rows: list[Totals], requirement: Requirement) -> str:
+    """Why a requirement says nothing of this load; empty where it does. What a plan does not state is not held
+    against it."""
+    for row in rows:
+        stream = stream_plan(record, row.phase, row.stream)
+        address = (stream.get("address") or {}).get("kind")
+        if requirement.address is not None and address not in (None, requirement.address):
+            return f"stream {row.stream_name} is {address}; this is for {requirement.address} streams"
+        sizes = [int(item["size"]) for item in stream.get("request") or []]
+        if requirement.request_bytes_min is not None and sizes and min(sizes) < requirement.request_bytes_min:
+            least = format_size(requirement.request_bytes_min)
+            return f"stream {row.stream_name} has requests of {format_size(min(sizes))}; this is for {least} or more"
+    return ""
+
+
+def _worst(asked: list[Totals], requirement: Requirement) -> Finding:
+    """A requirement holds for a run when it holds in each of its phases; phases without such requests are none.
+
+    Where it names streams, each of them by itself has to keep times and shares: many fast requests of one stream would
+    hide the slow ones of another.
+    """
+    streams_count = requirement.stream is not None and not requirement.is_rate
+    groups: dict[tuple[int, int], list[Totals]] = {}
+    for row in asked:
+        groups.setdefault((row.phase, row.stream if streams_count else 0), []).append(row)
+    found = [_finding(rows, requirement) for _, rows in sorted(groups.items())]
+    if streams_count and len(groups) > 1:
+        found = [replace(f, stream=groups[key][0].stream_name) for key, f in zip(sorted(groups), found, strict=True)]
     if not found:
         return Finding(requirement, "", None, None, 0, passed=False)
     return min(found, key=lambda f: (f.passed, f.head_room if f.head_room is not None else 0.0))
@@ -195,6 +229,7 @@ def verdict_document(found: Verdict) -> Json:
                 "measure": None if f.requirement.is_rate or f.requirement.is_share else f.requirement.measure,
                 "operation": f.requirement.operation,
                 "stream": f.requirement.stream,
+                "decided_by_stream": f.stream or None,
                 "unit": unit(f.requirement),
                 "threshold": f.requirement.threshold,
                 "value": f.value,

@@ -12,6 +12,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from brickyard import _core, profiles
+from brickyard.cli.options import STREAM
 from brickyard.errors import BadInputError, one_line
 from brickyard.formats.fio_file import Job
 from brickyard.formats.fio_job import import_jobs
@@ -23,8 +24,11 @@ NAME = "ad-hoc"
 RUNTIME = "30s"
 
 
+GROUP = "A load in fio's words"
+
+
 def _word(about: str, *names: str) -> Parameter:
-    return Parameter(name=[f"--{name}" for name in names] or None, help=about, group="A load in fio's words")
+    return Parameter(name=[f"--{name}" for name in names] or None, help=about, group=GROUP)
 
 
 @Parameter(name="*")
@@ -56,7 +60,10 @@ class AdHoc:
     percentage_random: Annotated[
         str | None, _word("Share of random offsets, in per cent.", "percentage-random", "percentage_random")
     ] = None
-    save: Annotated[Path | None, _word("Write the profile that these words make to this file.")] = None
+    save: Annotated[
+        Path | None,
+        Parameter(validator=STREAM, help="Write the profile that these words make to this file.", group=GROUP),
+    ] = None
 
     @property
     def is_asked(self) -> bool:

@@ -89,6 +89,9 @@ def compare(
     console.print(f"before: {_runs(before)}; after: {_runs(after)}", markup=False, soft_wrap=True)
     for line in (*_differing_lines(differing), *(f"the load itself differs: {name}" for name in loads)):
         console.print(line, markup=False, soft_wrap=True)
+    for repeat in found.repeats:
+        told = f"{runs_words(repeat.by)} {'repeats' if len(repeat.by) == 1 else 'repeat'} run {repeat.run}"
+        console.print(f"{told} (same seed, modelled target): counted once", markup=False, soft_wrap=True)
     console.print()
     _print(console, found)
     for line in (*bad, *gate_lines(judged, allowed)):
@@ -268,6 +271,7 @@ def _document(
         "after": [record.info.id for record in after],
         "differing": [{"label": item.label, "values": [list(value) for value in item.values]} for item in differing],
         "loads_differ": loads,
+        "repeats": [repeat.document() for repeat in found.repeats],
         "changes": [{**item.change.document(), "verdict": item.finding.value} for item in judged.judged],
         "power": {"lone_share": judged.lone_share, "all_share": judged.all_share, "repetitions": judged.repetitions},
         "distributions": [shift.document() for shift in found.shifts],

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -26,18 +27,18 @@ ENDINGS: dict[str, Form] = {
     ".om": "openmetrics",
     "": "csv",
 }
-PARQUET_NEEDS_A_FILE = "--format parquet is no text; name a file with --output"
 TABLES: tuple[Rows, ...] = ("intervals", "totals", "runs")
 
 
 def export(
     *runs: str,
     format: Annotated[Form | None, Parameter(name=["--format", "-f"], help="Else by the file's ending.")] = None,  # noqa: A002
-    rows: Annotated[
-        Literal["intervals", "totals", "runs", "all"] | None,
-        Parameter(help="Which table, of CSV and Parquet; all writes three files into the folder --output."),
-    ] = None,
+    rows: Annotated[Rows | None, Parameter(help="Which table, of CSV and Parquet; intervals unless set.")] = None,
     output: options.Output = None,
+    tables: Annotated[
+        Path | None,
+        Parameter(validator=options.FOLDER, help="A folder for all three tables, a file of CSV or Parquet each."),
+    ] = None,
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
@@ -48,41 +49,44 @@ def export(
     runs
         Runs (12, 3-7), a study (s2) or latest; without any, the newest study or run.
     """
-    chosen = format or _by_ending(output.suffix if output and rows != "all" else "")
-    if rows is not None and chosen not in ("csv", "parquet"):
-        raise BadInputError(f"--rows {rows}: {chosen} has no tables; choose csv or parquet with --format")
-    if output is None and (chosen == "parquet" or rows == "all"):
-        raise BadInputError("--rows all: name a folder with --output" if rows == "all" else PARQUET_NEEDS_A_FILE)
-    if output is None and json and chosen != "json":
-        raise BadInputError("--json and the rows would both go to stdout; name a file with --output")
+    chosen = format or _by_ending(output.suffix if output else "")
+    _check(chosen, rows, output, tables, as_json=json)
     with open_store(store) as kept:
         records = select(kept, runs).records
-    if output is None:
-        write_export(records, chosen, sys.stdout.buffer, _one(rows))
+    places: dict[Path, Rows] = {} if output is None else {output: rows or "intervals"}
+    if tables is not None:
+        places = {folder(tables) / f"{name}.{chosen}": name for name in TABLES}
+    if not places:
+        write_export(records, chosen, sys.stdout.buffer, rows or "intervals")
         sys.stdout.flush()
         return 0
     written: dict[str, int] = {}
-    places = {output / f"{name}.{chosen}": name for name in TABLES} if rows == "all" else {output: _one(rows)}
-    try:
-        if rows == "all":
-            folder(output)
-        for place, which in places.items():
-            with whole_file(place, stream=rows != "all") as file:
+    for place, which in places.items():
+        try:
+            with whole_file(place, stream=tables is None) as file:
                 written[str(place)] = write_export(records, chosen, file, which)
-    except OSError as error:
-        raise BadInputError(f"{output}: cannot be written: {one_line(error.strerror)}") from error
+        except OSError as error:
+            raise BadInputError(f"{place}: cannot be written: {one_line(error.strerror)}") from error
     if json:
         ids = [record.info.id for record in records]
-        whole: Json = {"output": str(output), "format": chosen, "rows": sum(written.values()), "runs": ids}
-        emit({**whole, "files": list(written)} if rows == "all" else whole)
+        whole: Json = {"output": str(output or tables), "format": chosen, "rows": sum(written.values()), "runs": ids}
+        emit(whole if tables is None else {**whole, "files": list(written)})
     else:
         for path, count in written.items():
             print(f"{path}: {count:,} rows", file=sys.stderr)
     return 0
 
 
-def _one(rows: str | None) -> Rows:
-    return next((name for name in TABLES if name == rows), "intervals")
+def _check(chosen: Form, rows: Rows | None, output: Path | None, tables: Path | None, *, as_json: bool) -> None:
+    """Options that do not go together."""
+    if (rows is not None or tables is not None) and chosen not in ("csv", "parquet"):
+        raise BadInputError(f"{chosen} has no tables; choose csv or parquet with --format, or take --rows away")
+    if tables is not None and (output is not None or rows is not None):
+        raise BadInputError("--tables writes all three tables; leave --output and --rows out")
+    if output is None and tables is None and chosen == "parquet":
+        raise BadInputError("--format parquet is no text; name a file with --output")
+    if output is None and tables is None and as_json and chosen != "json":
+        raise BadInputError("--json and the rows would both go to stdout; name a file with --output")
 
 
 def _by_ending(suffix: str) -> Form:

@@ -204,8 +204,8 @@ def why_failed(records: list[Record], most_errors: float, *, check: bool) -> lis
         if share is not None and share > most_errors:
             limit = f"--max-errors {format_percent(most_errors)}"
             said.append(f"{format_percent(share)} of the calls of run {record.info.id} failed, more than {limit}")
-        if check and (words := replay_warnings.distorted(record)):
-            said.append(f"run {record.info.id}: {words}")
+        if check and (words := replay_warnings.distorted(record) or replay_warnings.unverified(record)):
+            said.append(f"run {record.info.id}: {words}; sort the calls with --sort always")
     return said
 
 

@@ -58,6 +58,8 @@ def _document(ruler: rulers.Ruler) -> Json:
                 "measure": None if r.is_rate or r.is_share else r.measure,
                 "operation": r.operation,
                 "stream": r.stream,
+                "address": r.address,
+                "request_bytes_min": r.request_bytes_min,
             }
             for r in ruler.requirements
         ],

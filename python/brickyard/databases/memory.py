@@ -13,12 +13,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from brickyard import outputs
 from brickyard.errors import BadInputError, one_line
 from brickyard.facts.cgroups import directories, memory_limit
 from brickyard.facts.roots import Roots
 from brickyard.store import Json
 
-PREFIX = "brickyard-memory-"
 EMPTY_S, POLL_S = 5.0, 0.02  # a process that has ended leaves its group within ms
 
 
@@ -103,35 +103,33 @@ class MemoryGroup:
         """Takes memory away at once where more is used; raises BadInputError where that cannot be."""
         names = ("memory.max", "memory.swap.max") if self.version == 2 else ("memory.limit_in_bytes",)
         try:
-            (self.directory / names[0]).write_text(str(limit_bytes), "ascii")
+            outputs.write_knob(str(self.directory / names[0]), str(limit_bytes))
         except OSError as error:
             raise BadInputError(
                 f"the server's memory cannot be limited to {limit_bytes:,} bytes: {one_line(error.strerror)}"
             ) from error
         with suppress(OSError):  # a host without swap has none to limit
             for name in names[1:]:
-                (self.directory / name).write_text("0", "ascii")
+                outputs.write_knob(str(self.directory / name), "0")
 
 
 @contextmanager
 def memory_group() -> Iterator[MemoryGroup | str]:
     """A new group, gone afterwards; or why none can be made."""
-    # Its directory is the kernel's: no file is made there, and none could be.
     made: Path | None = None
     reasons = []
-    _remove_leftovers()
     # In version 2 a group that has processes has no groups with controllers below it: one beside ours, then.
-    for above in [*directories(Roots(), "memory")[:1], *directories(Roots(), "")]:
-        place = Path(above, f"{PREFIX}{os.getpid()}-{time.monotonic_ns()}")
+    for above in map(Path, (*directories(Roots(), "memory")[:1], *directories(Roots(), ""))):
+        outputs.remove_abandoned_groups(above)
         try:
-            place.mkdir()
+            place = outputs.make_group(above)
         except OSError as error:
             reasons.append(f"{above}: {one_line(error.strerror)}")
             continue
         if any((place / name).exists() for name in ("memory.limit_in_bytes", "memory.max")):
             made = place
             break
-        place.rmdir()
+        outputs.remove_group(place)
         reasons.append(f"{above}: its groups have no memory controller")
     if made is None:
         yield reasons[0] if reasons else "this host has no control groups"
@@ -139,29 +137,6 @@ def memory_group() -> Iterator[MemoryGroup | str]:
     try:
         yield MemoryGroup(made)
     finally:
-        _remove(made)
-
-
-def _remove_leftovers() -> None:
-    """Groups of those that were killed; one that holds a process cannot be removed."""
-    for above in [*directories(Roots(), "memory")[:1], *directories(Roots(), "")]:
-        for place in Path(above).glob(PREFIX + "*"):
-            owner = place.name.removeprefix(PREFIX).partition("-")[0]
-            if owner.isdecimal() and not Path("/proc", owner).exists():
-                with suppress(OSError):
-                    place.rmdir()
-
-
-def _remove(place: Path) -> None:
-    until = time.monotonic() + EMPTY_S
-    while True:
-        try:
-            place.rmdir()
-        except FileNotFoundError:
-            return
-        except OSError:
-            if time.monotonic() > until:
-                return  # a process that cannot be ended holds it
+        until = time.monotonic() + EMPTY_S
+        while not outputs.remove_group(made) and time.monotonic() < until:
             time.sleep(POLL_S)
-        else:
-            return

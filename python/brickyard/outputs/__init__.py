@@ -35,6 +35,7 @@ from brickyard.outputs.folders import (
     rename_folder,
     temporary_folder,
 )
+from brickyard.outputs.groups import make_group, remove_abandoned_groups, remove_group
 from brickyard.outputs.nameless import nameless_file, write_knob
 from brickyard.outputs.pages import ReportPlace, check_report, report_place
 from brickyard.outputs.removal import held_folder, remove, remove_folder, remove_ours
@@ -59,12 +60,15 @@ __all__ = [
     "held_folder",
     "in_memory",
     "make_database",
+    "make_group",
     "may_hold_files",
     "nameless_file",
     "open_journal",
     "remove",
+    "remove_abandoned_groups",
     "remove_empty",
     "remove_folder",
+    "remove_group",
     "remove_ours",
     "rename_folder",
     "report_place",

@@ -36,12 +36,19 @@ WIDE_COLUMNS, NARROW_COLUMNS = 120, 60  # heat map cells across; more is finer t
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture in the page. `narrow` is another drawing of the same for phones, where one size does not fit both."""
+    """Pictures in the page. `narrow` is another drawing of the same for phones, where one size does not fit both."""
 
     title: str
     caption: str
     pictures: list[Picture]
+    """All of them are shown in the page."""
     narrow: list[Picture]
+    whole: Picture | None = None
+    """All of `pictures` in one, a file beside the page for slides and papers."""
+
+    @property
+    def files(self) -> list[Picture]:
+        return [*self.pictures, self.whole] if self.whole else self.pictures
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,7 @@ def write_report(
     figures = [*(lead.figures if lead else []), *draw_figures(records)]
     where = report_place(place)
     html = render(records, study, figures, judge, lead, pictures=where.pictures.name)
-    return write_page(where, html, (picture for figure in figures for picture in figure.pictures))
+    return write_page(where, html, (picture for figure in figures for picture in figure.files))
 
 
 def draw_figures(records: list[Record]) -> list[Figure]:
@@ -104,7 +111,7 @@ def _ramps(records: list[Record]) -> list[Figure]:
     return figures
 
 
-def _facets(patterns: words.Patterns, chart: Callable[..., Any], name: str, what: str) -> list[Picture]:
+def _facets(patterns: words.Patterns, chart: Callable[..., Any], name: str, what: str) -> tuple[list[Picture], Picture]:
     """One picture for each pattern, and one of all together for slides and papers."""
     sizes = [item.cell.request_bytes for cells in patterns.values() for item in cells]
     span = min(sizes), max(sizes)
@@ -114,19 +121,23 @@ def _facets(patterns: words.Patterns, chart: Callable[..., Any], name: str, what
         for pattern, drawing in made.items()
     ]
     whole = alt.concat(*made.values(), columns=2, spacing=36)
-    return [*pictures, draw(name, what, whole)]
+    return pictures, draw(name, what, whole)
 
 
 def _graph(patterns: words.Patterns) -> Figure:
-    pictures = _facets(patterns, charts.characterization, "characterization", "IOPS and MiB/s against request size")
+    pictures, whole = _facets(
+        patterns, charts.characterization, "characterization", "IOPS and MiB/s against request size"
+    )
     caption = "Requests a second (left, blue, solid) and throughput (right, red, dashed) against request size."
-    return Figure("Characterization graph", caption, pictures, [])
+    return Figure("Characterization graph", caption, pictures, [], whole)
 
 
 def _latency(patterns: words.Patterns) -> Figure:
-    pictures = _facets(patterns, charts.latency, "latency", "Percentiles of the service time against request size")
+    pictures, whole = _facets(
+        patterns, charts.latency, "latency", "Percentiles of the service time against request size"
+    )
     caption = "Service time from submission to completion. A point is missing where fewer than ten samples lie beyond."
-    return Figure("Latency against request size", caption, pictures, [])
+    return Figure("Latency against request size", caption, pictures, [], whole)
 
 
 def _over_time(records: list[Record], patterns: words.Patterns) -> list[Figure]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from brickyard import _core
 from brickyard.errors import BadInputError, one_line
-from brickyard.reading import parsed_share
+from brickyard.reading import parsed_bytes, parsed_share
 from brickyard.store import CHAINS, METADATA
 
 RATES = ("iops", "throughput")
@@ -24,6 +24,7 @@ SHARES = ("errors",)  # of all requests, those that failed
 COUNTS = ("dropped",)  # frames of video that were missing when their buffer ran out
 MEASURES = ("service", "response")
 OPERATIONS = ("read", "write", "flush", "trim", "append", "put", "get", *sorted(METADATA), *sorted(CHAINS))
+LOAD_KEYS = ("address", "request_at_least")  # which loads a requirement is for
 CONDITIONS = (
     "normal",
     "degraded",
@@ -43,6 +44,8 @@ class Requirement:
     """One threshold. `threshold` is in requests/s, bytes/s or ns; rates must reach it, times must not pass it.
 
     `stream` is a pattern with `*`; `operation` and `stream` choose what is looked at, all of it where they are None.
+    With `stream`, times and shares must hold in each stream that matches; without, in all requests taken together.
+    Rates add up.
     """
 
     name: str
@@ -53,6 +56,9 @@ class Requirement:
     stream: str | None = None
     condition: str | None = None
     """Only runs in this condition are judged; without one, this is not measured."""
+    address: str | None = None
+    request_bytes_min: int | None = None
+    """What the streams must be for the figure to mean anything: their addresses, and their smallest request."""
 
     @property
     def is_count(self) -> bool:
@@ -146,7 +152,9 @@ def parse(name: str, text: str) -> Ruler:
 
 def _requirement(ruler: str, number: int, item: dict[str, Any]) -> Requirement:
     at = f"{ruler}, require {number}"
-    _only(at, item, {"name", "figure", "at_least", "at_most", "measure", "operation", "stream", "condition"})
+    _only(
+        at, item, {"name", "figure", "at_least", "at_most", "measure", "operation", "stream", *LOAD_KEYS, "condition"}
+    )
     figure = _word(at, item, "figure") or ""
     _check_figure(f"ruler {at}", figure)
     key, other = ("at_least", "at_most") if figure in RATES else ("at_most", "at_least")
@@ -166,7 +174,14 @@ def _requirement(ruler: str, number: int, item: dict[str, Any]) -> Requirement:
         operation=operation,
         stream=_word(at, item, "stream"),
         condition=_condition(at, item),
+        address=_word(at, item, "address"),
+        request_bytes_min=_request_bytes(at, item),
     )
+
+
+def _request_bytes(at: str, item: dict[str, Any]) -> int | None:
+    text = _word(at, item, "request_at_least")
+    return None if text is None else parsed_bytes(text, f"ruler {at}: request_at_least")
 
 
 def _condition(at: str, item: dict[str, Any]) -> str | None:

@@ -26,6 +26,7 @@ from brickyard.schema.generated import (
     Fill,
     FramesEnd,
     HangEvent,
+    Imported,
     Interval,
     Knob,
     KnobEvent,
@@ -49,6 +50,7 @@ from brickyard.schema.generated import (
     StreamCounts,
     StreamFacts,
     TargetFacts,
+    Timed,
     VerifiedEvent,
 )
 from brickyard.schema.operations import CHAIN, CHAINS, FRAME, METADATA, READS, WRITES
@@ -80,6 +82,7 @@ __all__ = [
     "Fill",
     "FramesEnd",
     "HangEvent",
+    "Imported",
     "Interval",
     "Knob",
     "KnobEvent",
@@ -103,6 +106,7 @@ __all__ = [
     "StreamCounts",
     "StreamFacts",
     "TargetFacts",
+    "Timed",
     "VerifiedEvent",
     "bound_of",
     "decode",

@@ -82,6 +82,16 @@ class RunOutcome(StrEnum):
     FAILED = "failed"
 
 
+class Timed(StrEnum):
+    """Which time of a request; events have them in this order."""
+
+    DRIVER_LAG = "driver_lag"
+    FIRST_BYTE = "first_byte"
+    LATENESS = "lateness"
+    RESPONSE = "response"
+    SERVICE = "service"
+
+
 class Fill(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="fill"):
     """A target is being filled before the first phase."""
 
@@ -181,6 +191,21 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", ta
     condition: str
     reason: str
     valid: bool
+
+
+class Imported(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="imported"):
+    """Figures of one operation as another program printed them. `has_bins`: it printed a distribution as well."""
+
+    has_bins: bool
+    max_ns: int
+    mean_ns: float
+    measure: Timed
+    min_ns: int
+    operation: Counted
+    percentiles: dict[str, int]
+    """In ns, by name such as `p99.9`."""
+    phase: int
+    stream: int
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="end"):
@@ -423,10 +448,11 @@ class RampStep(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag
 class ReplayDriver(msgspec.Struct, frozen=True, kw_only=True):
     """One driver's part of a replay."""
 
-    any_served_ns: int
+    any_served_ns: int | None = None
     """For how long at least one of them did."""
-    away_ns: list[int]
-    """For how long each database had no connection while calls were issued."""
+    away_ns: list[int] | None = None
+    """For how long each database had no connection while calls were issued; this and the next two were not reported
+    before version 1."""
     bytes: int
     calls: int
     cpu_busy_share: float
@@ -444,7 +470,7 @@ class ReplayDriver(msgspec.Struct, frozen=True, kw_only=True):
     """Calls that were due and waited for a session: the server's queue, not the driver's."""
     reconnects: list[int]
     rows: int
-    served_ns: list[int]
+    served_ns: list[int] | None = None
     """For how long each could be reached and had calls to answer: what its rate counts over."""
     slowest_calls: list[SlowCall]
     starved_share: float
@@ -558,6 +584,7 @@ Event = (
     | Drivers
     | ConditionSample
     | Condition
+    | Imported
     | PhaseEnd
     | End
 )

@@ -6,6 +6,7 @@ Refusal: nothing is repaired; `salvage` copies what can be read into another sto
 from __future__ import annotations
 
 import base64
+import re
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterable
@@ -17,6 +18,9 @@ from brickyard.store.record import RunInfo
 
 DAMAGED = "damaged"
 """The outcome of a run whose record cannot be read."""
+
+NOT_TEXT = "Could not decode to UTF-8"
+"""How Python's sqlite3 begins its complaint of a text that is not UTF-8."""
 
 Row = tuple[Any, ...]
 
@@ -36,7 +40,15 @@ class DamagedRunError(BrickyardError):
 def is_damage(error: sqlite3.Error) -> bool:
     """Whether SQLite complains of the file's contents, not of locks, rights or room."""
     code = getattr(error, "sqlite_errorcode", None)
-    return code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    if code is None:  # Python's own complaint of a text with a damaged byte, which SQLite takes for sound
+        return NOT_TEXT in str(error)
+    return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def cause_of(error: sqlite3.Error) -> str:
+    """One line that begins with the column where that is known; a damaged text itself is not repeated."""
+    named = re.match(rf"{NOT_TEXT} column '(\w+)'", str(error))
+    return f"{named[1]}: a byte of the text is damaged (not UTF-8)" if named else one_line(error)
 
 
 HISTOGRAM_HEAD_BYTES = 8
@@ -112,7 +124,7 @@ def runs_one_by_one(
         except sqlite3.DatabaseError as error:
             if not is_damage(error):
                 raise
-            found.append(damaged(run, one_line(error)))
+            found.append(damaged(run, cause_of(error)))
             continue
         if row is not None:
             found.append(judged(row, made))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from brickyard import outputs
 from brickyard.errors import BadInputError, one_line
-from brickyard.store.damage import check_histogram, is_damage, run_ids
+from brickyard.store.damage import cause_of, check_histogram, is_damage, run_ids
 from brickyard.store.schema import APPEND_ONLY, APPLICATION_ID, migrate
 
 JSON_COLUMNS = frozenset(
@@ -138,7 +138,7 @@ def _rows(db: sqlite3.Connection, table: str) -> Iterator[tuple[dict[str, object
         except sqlite3.DatabaseError as error:
             if not is_damage(error):
                 raise
-            yield {}, Loss(table, key.number, key.run, one_line(error))
+            yield {}, Loss(table, key.number, key.run, cause_of(error))
             continue
         if found is None:
             yield {}, Loss(table, key.number, key.run, "the row is gone")

@@ -25,7 +25,7 @@ from weakref import ref
 from brickyard import outputs, schema
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import damage
-from brickyard.store.damage import DAMAGED, DamagedRunError, check_histogram, is_damage
+from brickyard.store.damage import DAMAGED, DamagedRunError, cause_of, check_histogram, is_damage
 from brickyard.store.histograms import InMemory, OnDisk
 from brickyard.store.lost import StoreFile, StoreLostError, rescue
 from brickyard.store.process import is_alive
@@ -291,7 +291,8 @@ class Store:
         except (sqlite3.DatabaseError, ValueError, TypeError) as error:
             if isinstance(error, sqlite3.DatabaseError) and not is_damage(error):
                 raise
-            raise DamagedRunError(run, self.place, one_line(error)) from error
+            cause = cause_of(error) if isinstance(error, sqlite3.Error) else one_line(error)
+            raise DamagedRunError(run, self.place, cause) from error
 
     def _read(self, info: RunInfo) -> Record:
         run = info.id

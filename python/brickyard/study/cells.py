@@ -26,6 +26,7 @@ from brickyard.study.fit import own_size
 from brickyard.study.holding import SetUp, modelled_redundancy_s
 from brickyard.study.keys import nearest
 from brickyard.study.runner import RunSpec
+from brickyard.study.seeds import seed_of
 
 
 @dataclass(frozen=True)
@@ -291,7 +292,7 @@ class Specs:
         self._bricks: dict[tuple[str, tuple[str, ...]], Json] = {}
 
     def spec(self, cell: StudyCell, repetition: int) -> RunSpec:
-        """The run of one repetition. Each has a seed of its own, or caches would know its addresses already."""
+        """The run of one repetition, with a seed of its own."""
         try:
             return self._spec(cell, repetition)
         except BadInputError as error:
@@ -299,7 +300,7 @@ class Specs:
 
     def _spec(self, cell: StudyCell, repetition: int) -> RunSpec:
         text = self._profile(str(cell.recipe.profile))
-        changes = [f"seed={self._design.seed + repetition - 1}", *cell.recipe.changes]
+        changes = [f"seed={seed_of(self._design.seed, repetition)}", *cell.recipe.changes]
         changes += cell.recipe.modelled_changes if cell.is_modelled else ()
         own = self._wishes.changes
         changes += [change for change in own if not (cell.is_modelled and bricks.is_override(change))]

@@ -10,6 +10,7 @@ from brickyard.store import Json, Store
 from brickyard.study.by_fio import run_fio
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
+from brickyard.study.seeds import with_seed_of
 
 
 def repeat(
@@ -27,6 +28,8 @@ def repeat(
 ) -> list[RunResult]:
     """Runs until all repetitions are done, or one of them is interrupted or fails. More than one make a study.
 
+    Each repetition has a seed of its own, the first one that of the plan.
+
     `holding` brings the array below the targets into the condition, for each repetition anew.
     """
     runner = Runner(store, listener, interrupt)
@@ -42,7 +45,8 @@ def repeat(
     results: list[RunResult] = []
     for repetition in range(1, times + 1):
         labels: Json = {"repetition": repetition} if times > 1 else {}
-        spec = RunSpec(profile, plan, targets, options, condition=condition, labels=labels)
+        own = with_seed_of(plan, repetition)
+        spec = RunSpec(profile, own, targets, options, condition=condition, labels=labels)
         if by == "fio":
             results.append(run_fio(store, listener, interrupt, spec, noted() if times > 1 else None))
         else:

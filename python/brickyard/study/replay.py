@@ -245,15 +245,29 @@ def replay(
         drivers.close()
 
 
+def order_known(spec: ReplaySpec, known: Json) -> Json:
+    """What is known beforehand of the order in which the calls will be sent.
+
+    `beyond_window`: requests that a first look found further out of order than the window, and that nobody sorts.
+    `is_verified`: false where lines come from standard input and the run may end before the last of them.
+    """
+    unsorted = not known["sort"]
+    return {
+        "beyond_window": known["look"]["beyond_window"] if unsorted else 0,
+        "is_verified": not (unsorted and STDIN in spec.logs and spec.duration_ns is not None),
+    }
+
+
 def look_notes(known: Json) -> list[str]:
     """What a first look at the logs found, and what is done about it."""
     look, notes = known["look"], []
     for words in outlier_words(look["outliers"][:OUTLIERS_NAMED]):
         notes.append(f"{words}, a stamp far from all others; left out")
-    if known["sort"] and look["beyond_window"]:
+    if look["beyond_window"]:
         back_s = look["disorder_ns"] / 1e9
+        done = "sorted" if known["sort"] else "not sorted, so their calls come late; sort them with --sort always"
         notes.append(
-            f"{look['beyond_window']:,} requests are out of order by up to {back_s:,.0f} s, more than --window: sorted"
+            f"{look['beyond_window']:,} requests are out of order by up to {back_s:,.0f} s, more than --window: {done}"
         )
     return notes
 
@@ -306,6 +320,7 @@ def replay_plan(spec: ReplaySpec, known: Json) -> Json:
             "in_order": spec.in_order,
             "window_s": spec.window_s,
             "sorted": known["sort"],
+            "order": order_known(spec, known),
             "outliers": known["look"]["outliers"],
             "drop_caches": spec.drop_caches,
             "from": spec.from_time,

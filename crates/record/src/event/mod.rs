@@ -11,6 +11,8 @@ mod ramp;
 mod start;
 mod words;
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -130,6 +132,20 @@ pub enum Event {
         array: Option<serde_json::Map<String, serde_json::Value>>,
         valid: bool,
         reason: String,
+    },
+    /// Figures of one operation as another program printed them. `has_bins`: it printed a distribution as well.
+    #[schemars(title = "Imported")]
+    Imported {
+        phase: usize,
+        stream: usize,
+        operation: Counted,
+        measure: Timed,
+        mean_ns: f64,
+        min_ns: u64,
+        max_ns: u64,
+        /// In ns, by name such as `p99.9`.
+        percentiles: BTreeMap<String, u64>,
+        has_bins: bool,
     },
     PhaseEnd(Box<PhaseEnd>),
     #[schemars(title = "End")]

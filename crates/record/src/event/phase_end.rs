@@ -113,12 +113,16 @@ pub struct ReplayDriver {
     pub diverged: u64,
     pub lost_connections: Vec<u64>,
     pub reconnects: Vec<u64>,
-    /// For how long each database had no connection while calls were issued.
-    pub away_ns: Vec<u64>,
+    /// For how long each database had no connection while calls were issued; this and the next two were not reported
+    /// before version 1.
+    #[serde(default)]
+    pub away_ns: Option<Vec<u64>>,
     /// For how long each could be reached and had calls to answer: what its rate counts over.
-    pub served_ns: Vec<u64>,
+    #[serde(default)]
+    pub served_ns: Option<Vec<u64>>,
     /// For how long at least one of them did.
-    pub any_served_ns: u64,
+    #[serde(default)]
+    pub any_served_ns: Option<u64>,
     /// Calls of each database that were due and not sent.
     pub unsent_by_brick: Vec<u64>,
     /// What the driver itself added between the instant at which a call could go and the one at which it went.

@@ -1,0 +1,51 @@
+"""Duty: which runs of a side are measurements of their own.
+
+A model gives the same figures for the same seed: a second run of it is the first one again, and no evidence.
+
+Refusal: a real target is never taken for deterministic.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from brickyard import bricks
+from brickyard.store import Json, Record
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """A run with those that only repeat it."""
+
+    run: int
+    by: tuple[int, ...]
+
+    def document(self) -> Json:
+        return {"run": self.run, "by": list(self.by)}
+
+
+def independent(records: Sequence[Record]) -> tuple[list[Record], list[Repeat]]:
+    """Runs that count, and what was left out because it repeats one of them."""
+    kept: list[Record] = []
+    first: dict[str, int] = {}
+    repeats: dict[int, list[int]] = {}
+    for record in records:
+        same = _determined_by(record)
+        if same is None or same not in first:
+            kept.append(record)
+            if same is not None:
+                first[same] = record.info.id
+        else:
+            repeats.setdefault(first[same], []).append(record.info.id)
+    return kept, [Repeat(run, tuple(by)) for run, by in repeats.items()]
+
+
+def _determined_by(record: Record) -> str | None:
+    """All that decides the figures of a run on models; None where a target is real."""
+    info = record.info
+    if not info.targets or not all(bricks.is_modelled(target) for target in info.targets):
+        return None
+    what = [info.plan, info.targets, info.condition, info.options, info.software_version, info.labels.get("levels")]
+    return json.dumps(what, sort_keys=True)
