@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from rich.console import Console
 
 from brickyard import outputs
-from brickyard.analysis.comparison import Change, Comparison, default_figures, loads_differ
+from brickyard.analysis.comparison import Change, Comparison, Failures, Lack, default_figures, loads_differ
 from brickyard.analysis.comparison import compare as compared
 from brickyard.analysis.conclusions import sees_words
 from brickyard.analysis.differing import Differing, differing_between, runs_words
@@ -74,7 +74,7 @@ def compare(
     differing = differing_between(before, after)
     loads = loads_differ(before, after)
     pictures = _draw(found, output) if output else []
-    bad = verdict_lines(found, judged)
+    bad = verdict_lines(found, judged, allowed)
     is_judged = judged.lone_share is not None
     if check and not bad and not is_judged:
         raise BadInputError(
@@ -94,7 +94,8 @@ def compare(
         console.print(f"{told} (same seed, modelled target): counted once", markup=False, soft_wrap=True)
     console.print()
     _print(console, found)
-    for line in (*bad, *gate_lines(judged, allowed)):
+    unclear = [f"inconclusive: {_lack_words(item)}" for item in found.lacking if not item.is_lost]
+    for line in (*bad, *gate_lines(judged, allowed), *unclear):
         console.print(line, markup=False, soft_wrap=True)
     for path in pictures:
         console.print(f"picture: {path}", markup=False, soft_wrap=True)
@@ -130,11 +131,28 @@ def parse_share(option: str, text: str) -> float:
     return value
 
 
-def verdict_lines(found: Comparison, judged: Gate) -> list[str]:
+def verdict_lines(found: Comparison, judged: Gate, tolerance: float) -> list[str]:
     """What the gate fails for; nothing that was measured before may be missing."""
     said = [f"worse: {', '.join(c.name)}, {c.figure.title}: {_words(c)}" for c in judged.of(Finding.WORSE)]
-    said += [f"failed requests: {', '.join(name)}: {count:,}, and none before" for name, count in found.new_errors]
+    said += [_failed_words(item) for item in found.failures if item.is_worse(tolerance)]
+    said += [f"not measured: {_lack_words(item)}, and it was before" for item in found.lacking if item.is_lost]
     return said + [f"not measured: {', '.join(name)}, which was before" for name in found.only_before]
+
+
+def _failed_words(item: Failures) -> str:
+    if not item.failed[0]:
+        return f"failed requests: {', '.join(item.name)}: {item.failed[1]:,}, and none before"
+    sides = [
+        f"{failed:,} of {sent:,} ({share * 100:.3g} %)"
+        for failed, sent, share in zip(item.failed, item.sent, item.shares, strict=True)
+    ]
+    return f"failed requests: {', '.join(item.name)}: {' → '.join(sides)}"
+
+
+def _lack_words(item: Lack) -> str:
+    runs = [run for side in item.runs for run in side]
+    lack = "lacks" if len(runs) == 1 else "lack"
+    return f"{', '.join(item.name)}, {item.figure.title}: {runs_words(runs)} {lack} it"
 
 
 def gate_lines(judged: Gate, tolerance: float) -> list[str]:
@@ -271,6 +289,7 @@ def _document(
         "after": [record.info.id for record in after],
         "differing": [{"label": item.label, "values": [list(value) for value in item.values]} for item in differing],
         "loads_differ": loads,
+        "lacking": [lack.document() for lack in found.lacking],
         "repeats": [repeat.document() for repeat in found.repeats],
         "changes": [{**item.change.document(), "verdict": item.finding.value} for item in judged.judged],
         "power": {"lone_share": judged.lone_share, "all_share": judged.all_share, "repetitions": judged.repetitions},
