@@ -9,7 +9,7 @@ import pytest
 
 from brickyard.cli import main
 from brickyard.store import Json, Store
-from support import MS, SECOND, add_run, cell, interval, phase_end
+from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
 
 SIM = ["sim:msr-2003-maxtor", "--set", "duration=2s", "--set", "warmup=0s"]
 
@@ -78,3 +78,16 @@ def test_a_larger_share_of_failed_requests_fails_the_gate(capsys: pytest.Capture
     assert main(["compare", "1-3", "7-9", "--check", "--tolerance", "30%"]) == 1
     told = capsys.readouterr().out
     assert "failed requests: a-load, read: 300 of 3,303 (9.08 %) → 1,200 of 4,203 (28.6 %)" in told
+
+
+def test_another_load_is_not_judged_unless_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    with Store() as store:
+        for depth in (8, 8, 2, 2):
+            changed = plan(stream(depth=depth))
+            add_run(store, [interval(0, SECOND, cell([MS] * 2000)), phase_end()], plan_=changed)
+    capsys.readouterr()
+    assert main(["compare", "1-2", "3-4", "--check"]) == 2
+    assert "the load differs: a-load: phase 1 stream 1 depth: 8 → 2" in capsys.readouterr().err
+    assert main(["compare", "1-2", "3-4"]) == 0
+    assert "the load differs: a-load: phase 1 stream 1 depth: 8 → 2" in capsys.readouterr().out
+    assert main(["compare", "1-2", "3-4", "--check", "--across-loads"]) == 0

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from brickyard import _core
 from brickyard.analysis.batches import noise_within
-from brickyard.analysis.differing import load_hash
+from brickyard.analysis.differing import load_hash, load_words
 from brickyard.analysis.figures import FIGURES, Figure, figure_of, percentile_of_all
 from brickyard.analysis.independent import Repeat, independent
 from brickyard.analysis.latency import Latency, together
@@ -348,11 +348,15 @@ def _merged(side: _Side, measure: str) -> Latency | None:
 
 
 def loads_differ(before: Sequence[Record], after: Sequence[Record]) -> list[str]:
-    """Profiles whose plan is another on the two sides, although they bear one name."""
-    hashes: list[dict[str, set[str]]] = [{}, {}]
+    """Profiles whose plan is another on the two sides, although they bear one name: each with the keys that differ."""
+    sides: list[dict[str, dict[str, Record]]] = [{}, {}]
     for number, records in enumerate((before, after)):
         for record in records:
             labels = record.info.labels.get("levels")
             key = ", ".join(labels.values()) if labels else record.info.profile
-            hashes[number].setdefault(key, set()).add(load_hash(record))
-    return [key for key in hashes[0] if key in hashes[1] and not hashes[0][key] & hashes[1][key]]
+            sides[number].setdefault(key, {}).setdefault(load_hash(record), record)
+    return [
+        f"{key}: {load_words(next(iter(plans.values())), next(iter(sides[1][key].values())))}"
+        for key, plans in sides[0].items()
+        if key in sides[1] and not set(plans) & set(sides[1][key])
+    ]

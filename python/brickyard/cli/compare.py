@@ -43,6 +43,9 @@ def compare(
             "one family; 2 where nothing was measured more than once, so that nothing can be judged.",
         ),
     ] = False,
+    across_loads: Annotated[
+        bool, Parameter(negative="", help="With --check: judge the two sides although their loads differ.")
+    ] = False,
     tolerance: Annotated[str, Parameter(help="How much worse is still good enough, such as 5%.")] = "5%",
     confidence: Annotated[str, Parameter(help="Of the intervals and tests, such as 95%.")] = "95%",
     figure: Annotated[
@@ -73,6 +76,10 @@ def compare(
         raise BadInputError("nothing can be compared: the two sides have no load in common that was measured on both")
     differing = differing_between(before, after)
     loads = loads_differ(before, after)
+    if check and loads and not across_loads:
+        raise BadInputError(
+            f"--check: {_loads_words(loads)}; compare equal loads, or judge them all the same with --across-loads"
+        )
     pictures = _draw(found, output) if output else []
     bad = verdict_lines(found, judged, allowed)
     is_judged = judged.lone_share is not None
@@ -87,7 +94,7 @@ def compare(
         return code
     console = stdout()
     console.print(f"before: {_runs(before)}; after: {_runs(after)}", markup=False, soft_wrap=True)
-    for line in (*_differing_lines(differing), *(f"the load itself differs: {name}" for name in loads)):
+    for line in (*_differing_lines(differing), *(f"the load differs: {words}" for words in loads)):
         console.print(line, markup=False, soft_wrap=True)
     for repeat in found.repeats:
         told = f"{runs_words(repeat.by)} {'repeats' if len(repeat.by) == 1 else 'repeat'} run {repeat.run}"
@@ -137,6 +144,10 @@ def verdict_lines(found: Comparison, judged: Gate, tolerance: float) -> list[str
     said += [_failed_words(item) for item in found.failures if item.is_worse(tolerance)]
     said += [f"not measured: {_lack_words(item)}, and it was before" for item in found.lacking if item.is_lost]
     return said + [f"not measured: {', '.join(name)}, which was before" for name in found.only_before]
+
+
+def _loads_words(loads: list[str]) -> str:
+    return "the load differs: " + "; ".join(loads)
 
 
 def _failed_words(item: Failures) -> str:
