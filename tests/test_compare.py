@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from brickyard.analysis.samples import difference, sample
 from brickyard.cli import main
 from brickyard.store import Json, Store
 from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
@@ -91,3 +92,30 @@ def test_another_load_is_not_judged_unless_that_is_asked_for(capsys: pytest.Capt
     assert main(["compare", "1-2", "3-4"]) == 0
     assert "the load differs: a-load: phase 1 stream 1 depth: 8 → 2" in capsys.readouterr().out
     assert main(["compare", "1-2", "3-4", "--check", "--across-loads"]) == 0
+
+
+def test_one_new_run_against_a_baseline_says_what_it_takes_for_granted(capsys: pytest.CaptureFixture[str]) -> None:
+    kept([cell([MS] * (2000 + k)) for k in range(4)])
+    assert main(["baseline", "save", "good", "1-3"]) == 0
+    assert "within one sitting" in capsys.readouterr().out
+    assert main(["compare", "4", "--baseline", "good"]) == 0
+    assert "assumes that its noise equals the baseline's" in capsys.readouterr().out
+
+
+def test_no_interval_reaches_below_nothing_left() -> None:
+    before, after = sample([90.0, 100.0, 110.0]), sample([100.0, 0.0, 0.0])
+    assert before is not None
+    assert after is not None
+    found = difference(after, before)
+    assert found is not None
+    assert found.low == -1.0
+
+
+def test_a_side_is_not_compared_with_itself_and_what_is_left_out_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with Store() as store:
+        for outcome in ("interrupted", "done", "done"):
+            add_run(store, [interval(0, SECOND, cell([MS] * 2000)), phase_end()], outcome=outcome)
+    assert main(["compare", "2", "1-2"]) == 2
+    told = capsys.readouterr().err
+    assert "AFTER: left out, as it came to no valid end: run 1" in told
+    assert "both sides are run 2" in told

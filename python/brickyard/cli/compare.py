@@ -18,7 +18,7 @@ from brickyard.analysis.differing import Differing, differing_between, runs_word
 from brickyard.analysis.figures import FIGURES
 from brickyard.analysis.gate import Finding, Gate, gate
 from brickyard.cli import options
-from brickyard.cli.output import emit, print_text, stdout, table
+from brickyard.cli.output import emit, print_text, stderr, stdout, table
 from brickyard.cli.selection import open_store, select
 from brickyard.errors import DONE, FAILED, BadInputError
 from brickyard.report.matrix_tables import NOISE_UNKNOWN, NOT_SEEN, UNKNOWN, WITHIN_NOISE, difference_text
@@ -28,6 +28,11 @@ from brickyard.study.keys import nearest
 from brickyard.units import format_ns, format_percent
 
 NAME = re.compile(r"[A-Za-z][\w.-]*")
+ONE_RUN = (
+    "one run against several assumes that its noise equals the baseline's; on a noisier day the gate fails for equal"
+    " things: repeat the new run too"
+)
+SITTING_NS = 3600 * 10**9  # runs that began within an hour share what the host did in it
 INCONCLUSIVE_SHOWN = 5  # lines of what may be worse; the table has all
 COMPARABLE = tuple(name for name, figure in FIGURES.items() if figure.kind in ("rate", "mib", "time"))
 
@@ -104,6 +109,8 @@ def compare(
     unclear = [f"inconclusive: {_lack_words(item)}" for item in found.lacking if not item.is_lost]
     for line in (*bad, *gate_lines(judged, allowed), *unclear):
         console.print(line, markup=False, soft_wrap=True)
+    if is_judged and any(1 in (change.before.n, change.after.n) for change in found.changes):
+        console.print(ONE_RUN, markup=False, soft_wrap=True)
     for path in pictures:
         console.print(f"picture: {path}", markup=False, soft_wrap=True)
     return code
@@ -125,6 +132,15 @@ def _sides(store: Store, words: tuple[str, ...], baseline: str | None) -> tuple[
     for name, side in zip(("BEFORE", "AFTER"), kept, strict=True):
         if not side:
             raise BadInputError(f"{name}: none of its runs came to a valid end, so there is nothing to compare")
+    for name, asked, side in zip(("BEFORE", "AFTER"), (before, after), kept, strict=True):
+        left = [record.info.id for record in asked if record not in side]
+        if left:
+            words = (
+                f"{name}: left out, as {'it' if len(left) == 1 else 'they'} came to no valid end: {runs_words(left)}"
+            )
+            stderr().print(words, markup=False, soft_wrap=True)
+    if {r.info.id for r in kept[0]} == {r.info.id for r in kept[1]}:
+        raise BadInputError(f"both sides are {_runs(kept[0])}; a side says nothing when it is compared with itself")
     return kept[0], kept[1]
 
 
@@ -341,6 +357,12 @@ def save_baseline(name: str, /, *runs: str, store: options.StorePlace = None, js
     else:
         instead = f", instead of {runs_words(replaced[1])}" if replaced else ""
         print_text(f"baseline {name}: {runs_words(good)}{instead}\n")
+        began = [record.info.created_unix_ns for record in records if record.info.id in good]
+        if max(began) - min(began) < SITTING_NS:
+            print_text(
+                "note: these runs were made within one sitting (an hour), so that they do not show how far days differ;"
+                " add runs of other days\n"
+            )
     return 0
 
 
