@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from brickyard.analysis.samples import difference, sample
 from brickyard.cli import main
 from brickyard.store import Json, Store
+from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
 
 SIM = ["sim:msr-2003-maxtor", "--set", "duration=2s", "--set", "warmup=0s"]
 
@@ -44,3 +46,76 @@ def test_runs_of_one_seed_on_a_modelled_target_count_once(capsys: pytest.Capture
     told = capsys.readouterr().out
     assert "runs 2-3 repeat run 1 (same seed, modelled target): counted once" in told
     assert main(["compare", "1-3", "4-6", "--check"]) == 2
+
+
+def kept(runs: list[Json]) -> None:
+    """One run for each cell, and an end of its phase."""
+    with Store() as store:
+        for found in runs:
+            add_run(store, [interval(0, SECOND, found), phase_end()])
+
+
+def test_a_figure_that_the_new_side_lacks_fails_the_gate_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    kept([cell([MS] * (count + k)) for count in (2000, 2000, 200) for k in (0, 1, 2)])
+    assert main(["compare", "1-3", "7-9", "--check", "--figure", "response_mean", "--figure", "response_p99"]) == 1
+    told = capsys.readouterr().out
+    assert "not measured: a-load, read, p99 of the response time: runs 7-9 lack it, and it was before" in told
+    assert main(["compare", "7-9", "1-3", "--check", "--figure", "response_mean", "--figure", "response_p99"]) == 0
+    told = capsys.readouterr().out
+    assert "inconclusive: a-load, read, p99 of the response time: runs 7-9 lack it" in told
+    # A side of which only some runs have the figure says which do not.
+    assert main(["compare", "1-3", "6-8", "--figure", "response_mean", "--figure", "response_p99"]) == 0
+    told = capsys.readouterr().out
+    assert "inconclusive: a-load, read, p99 of the response time: runs 7-8 lack it" in told
+    found = document(capsys, "compare", "1-3", "7-9", "--figure", "response_mean", "--figure", "response_p99")
+    (lack,) = found["lacking"]
+    assert (lack["figure"], lack["runs_before"], lack["runs_after"]) == ("response_p99", [], [7, 8, 9])
+
+
+def test_a_larger_share_of_failed_requests_fails_the_gate(capsys: pytest.CaptureFixture[str]) -> None:
+    kept([cell([MS] * (1000 + k), errors=errors) for errors in (100, 104, 400) for k in (0, 1, 2)])
+    assert main(["compare", "1-3", "4-6", "--check"]) == 0, "4 % more failed, which the tolerance lets pass"
+    capsys.readouterr()
+    assert main(["compare", "1-3", "7-9", "--check", "--tolerance", "30%"]) == 1
+    told = capsys.readouterr().out
+    assert "failed requests: a-load, read: 300 of 3,303 (9.08 %) → 1,200 of 4,203 (28.6 %)" in told
+
+
+def test_another_load_is_not_judged_unless_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    with Store() as store:
+        for depth in (8, 8, 2, 2):
+            changed = plan(stream(depth=depth))
+            add_run(store, [interval(0, SECOND, cell([MS] * 2000)), phase_end()], plan_=changed)
+    capsys.readouterr()
+    assert main(["compare", "1-2", "3-4", "--check"]) == 2
+    assert "the load differs: a-load: phase 1 stream 1 depth: 8 → 2" in capsys.readouterr().err
+    assert main(["compare", "1-2", "3-4"]) == 0
+    assert "the load differs: a-load: phase 1 stream 1 depth: 8 → 2" in capsys.readouterr().out
+    assert main(["compare", "1-2", "3-4", "--check", "--across-loads"]) == 0
+
+
+def test_one_new_run_against_a_baseline_says_what_it_takes_for_granted(capsys: pytest.CaptureFixture[str]) -> None:
+    kept([cell([MS] * (2000 + k)) for k in range(4)])
+    assert main(["baseline", "save", "good", "1-3"]) == 0
+    assert "within one sitting" in capsys.readouterr().out
+    assert main(["compare", "4", "--baseline", "good"]) == 0
+    assert "assumes that its noise equals the baseline's" in capsys.readouterr().out
+
+
+def test_no_interval_reaches_below_nothing_left() -> None:
+    before, after = sample([90.0, 100.0, 110.0]), sample([100.0, 0.0, 0.0])
+    assert before is not None
+    assert after is not None
+    found = difference(after, before)
+    assert found is not None
+    assert found.low == -1.0
+
+
+def test_a_side_is_not_compared_with_itself_and_what_is_left_out_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with Store() as store:
+        for outcome in ("interrupted", "done", "done"):
+            add_run(store, [interval(0, SECOND, cell([MS] * 2000)), phase_end()], outcome=outcome)
+    assert main(["compare", "2", "1-2"]) == 2
+    told = capsys.readouterr().err
+    assert "AFTER: left out, as it came to no valid end: run 1" in told
+    assert "both sides are run 2" in told

@@ -351,7 +351,9 @@ def test_a_label_keeps_measurements_apart_and_they_can_be_compared(capsys: pytes
     }  # fmt: skip
     assert {item["label"] for item in document["differing"]} == {"Test area"}
     assert not document["passed"]
-    assert main(["compare", "mirrors@before", "mirrors@before", "--check"]) == 0
+    assert main(["compare", "mirrors@before", "mirrors@before"]) == 2
+    assert "both sides are runs 1-9" in capsys.readouterr().err
+    assert main(["compare", "mirrors@after", "mirrors@before", "--check"]) == 0
     told = capsys.readouterr().out
     assert "~: not seen beyond noise" in told
     assert "power: at this noise these runs would find a change of one figure by" in told
@@ -360,7 +362,6 @@ def test_a_label_keeps_measurements_apart_and_they_can_be_compared(capsys: pytes
 def test_a_name_that_several_studies_bear_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with Store() as store:
         carried_out(store, SIM.replace("repetitions = 3", "repetitions = 1"))
-        assert main(["compare", "mirrors", "mirrors"]) == 0
         carried_out(store, SIM.replace("repetitions = 3", "repetitions = 1").replace("wd{mirror}", "maxtor{mirror}"))
     capsys.readouterr()
     for arguments in (["compare", "mirrors", "s1"], ["baseline", "save", "m", "mirrors"]):

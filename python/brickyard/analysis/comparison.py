@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from brickyard import _core
 from brickyard.analysis.batches import noise_within
-from brickyard.analysis.differing import load_hash
+from brickyard.analysis.differing import load_hash, load_words
 from brickyard.analysis.figures import FIGURES, Figure, figure_of, percentile_of_all
 from brickyard.analysis.independent import Repeat, independent
 from brickyard.analysis.latency import Latency, together
@@ -90,12 +90,56 @@ class Shift:
 
 
 @dataclass(frozen=True)
+class Lack:
+    """A figure that some runs lack, such as a p99 of too few requests; `runs` of each side are those without it."""
+
+    name: Name
+    figure: Figure
+    runs: tuple[tuple[int, ...], tuple[int, ...]]
+    is_lost: bool
+    """It was measured before, and in no run after."""
+
+    def document(self) -> Json:
+        return {
+            "load": list(self.name),
+            "figure": self.figure.name,
+            "runs_before": list(self.runs[0]),
+            "runs_after": list(self.runs[1]),
+            "lost": self.is_lost,
+        }
+
+
+@dataclass(frozen=True)
+class Failures:
+    """Failed requests of all that were sent, on both sides."""
+
+    name: Name
+    failed: tuple[int, int]
+    sent: tuple[int, int]
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        before, after = (failed / sent if sent else 0.0 for failed, sent in zip(self.failed, self.sent, strict=True))
+        return before, after
+
+    def is_worse(self, tolerance: float) -> bool:
+        """Any failure where there was none; else a share that grew by more than the tolerance and `FAILED_MIN`."""
+        before, after = self.shares
+        return after - before > (max(tolerance * before, FAILED_MIN) if before else 0.0)
+
+
+FAILED_MIN = 1e-5
+"""A growth of the share of failed requests up to one in 100,000 is let pass where some failed before: our choice."""
+
+
+@dataclass(frozen=True)
 class Comparison:
     changes: list[Change]
     shifts: list[Shift]
     only_before: list[Name]
     only_after: list[Name]
-    new_errors: list[tuple[Name, int]]
+    failures: list[Failures]
+    lacking: list[Lack]
     repeats: list[Repeat]
 
 
@@ -120,17 +164,16 @@ def compare(
         one, other = (_sides(side, by_load=True) for side in (before, after))
     both = [name for name in one if name in other]
     changes: list[Change] = []
+    lacking: list[Lack] = []
     for name in both:
         for figure in (FIGURES[n] for n in names):
             asked = figure_of(figure, one[name].found[0][1].operation)
             change = _change(name, asked, one[name], other[name], confidence)
             if change is not None:
                 changes.append(change)
-    errors = [
-        (name, failed)
-        for name in both
-        if (failed := sum(row.errors for _, row in other[name].found)) and not any(r.errors for _, r in one[name].found)
-    ]
+            lack = _lack(name, asked, one[name], other[name])
+            if lack is not None:
+                lacking.append(lack)
     together = in_family([change.difference for change in changes], confidence)
     changes = [
         replace(change, difference=found) for change, found in zip(changes, together, strict=True) if found is not None
@@ -140,7 +183,8 @@ def compare(
         shifts=[shift for name in both if (shift := _shift(name, one[name], other[name])) is not None],
         only_before=[name for name in one if name not in other],
         only_after=[name for name in other if name not in one],
-        new_errors=errors,
+        failures=[_failures(name, one[name], other[name]) for name in both],
+        lacking=lacking,
         repeats=[*one_repeats, *other_repeats],
     )
 
@@ -227,6 +271,25 @@ def _within(one: _Side, other: _Side, figure: Figure, confidence: float) -> floa
     return math.hypot(*shares)
 
 
+def _lack(name: Name, figure: Figure, one: _Side, other: _Side) -> Lack | None:
+    """None where all runs have the figure, or none has."""
+    without = [
+        tuple(record.info.id for record, row in side.found if _value(row, figure) is None) for side in (one, other)
+    ]
+    has = [len(runs) < len(side.found) for runs, side in zip(without, (one, other), strict=True)]
+    if not any(without) or not any(has):
+        return None
+    return Lack(name, figure, (without[0], without[1]), is_lost=has[0] and not has[1])
+
+
+def _failures(name: Name, one: _Side, other: _Side) -> Failures:
+    failed = [sum(row.errors for _, row in side.found) for side in (one, other)]
+    sent = [
+        count + sum(row.requests for _, row in side.found) for count, side in zip(failed, (one, other), strict=True)
+    ]
+    return Failures(name, (failed[0], failed[1]), (sent[0], sent[1]))
+
+
 def _values(side: _Side, figure: Figure) -> list[float]:
     values = (_value(row, figure) for _, row in side.found)
     return [value for value in values if value is not None]
@@ -285,11 +348,15 @@ def _merged(side: _Side, measure: str) -> Latency | None:
 
 
 def loads_differ(before: Sequence[Record], after: Sequence[Record]) -> list[str]:
-    """Profiles whose plan is another on the two sides, although they bear one name."""
-    hashes: list[dict[str, set[str]]] = [{}, {}]
+    """Profiles whose plan is another on the two sides, although they bear one name: each with the keys that differ."""
+    sides: list[dict[str, dict[str, Record]]] = [{}, {}]
     for number, records in enumerate((before, after)):
         for record in records:
             labels = record.info.labels.get("levels")
             key = ", ".join(labels.values()) if labels else record.info.profile
-            hashes[number].setdefault(key, set()).add(load_hash(record))
-    return [key for key in hashes[0] if key in hashes[1] and not hashes[0][key] & hashes[1][key]]
+            sides[number].setdefault(key, {}).setdefault(load_hash(record), record)
+    return [
+        f"{key}: {load_words(next(iter(plans.values())), next(iter(sides[1][key].values())))}"
+        for key, plans in sides[0].items()
+        if key in sides[1] and not set(plans) & set(sides[1][key])
+    ]

@@ -37,6 +37,21 @@ def load_hash(record: Record) -> str:
     return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()[:12]
 
 
+def load_words(one: Record, other: Record) -> str:
+    """The keys of two plans that differ, with both values: `phase 1 stream 1 depth: 8 → 2`."""
+    sides = [dict(_leaves({k: v for k, v in record.info.plan.items() if k != "seed"})) for record in (one, other)]
+    keys = [key for key in dict.fromkeys((*sides[0], *sides[1])) if sides[0].get(key) != sides[1].get(key)]
+    return ", ".join(f"{key}: {sides[0].get(key, 'none')} → {sides[1].get(key, 'none')}" for key in keys)
+
+
+def _leaves(asked: object, place: str = "") -> list[tuple[str, str]]:
+    if isinstance(asked, dict):
+        return [leaf for key, value in asked.items() for leaf in _leaves(value, f"{place} {key}")]
+    if isinstance(asked, list):
+        return [leaf for number, value in enumerate(asked, 1) for leaf in _leaves(value, f"{place} {number}")]
+    return [(place.strip(), str(asked))]
+
+
 def differing_in_study(records: Sequence[Record]) -> list[Differing]:
     """What no level explains: circumstances of the whole, and those that changed while the target was the same."""
     found = _differing(records, lambda label: label in EVERYWHERE)

@@ -160,6 +160,8 @@ def difference(
     if not test.is_log:
         share = test.apart  # of means, where a side's centre may be a geometric one
     low, high = test.interval(confidence)
+    if min(*value.values, *base.values) >= 0:
+        low = max(low, -1.0)  # nothing that is measured from zero up falls by more than all of it
     seen = test.p < 1 - confidence and _agrees(share, test)
     return Difference(share, min(low, share), max(high, share), seen, test, 1 - confidence)
 

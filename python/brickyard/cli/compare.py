@@ -11,14 +11,14 @@ from cyclopts import App, Parameter
 from rich.console import Console
 
 from brickyard import outputs
-from brickyard.analysis.comparison import Change, Comparison, default_figures, loads_differ
+from brickyard.analysis.comparison import Change, Comparison, Failures, Lack, default_figures, loads_differ
 from brickyard.analysis.comparison import compare as compared
 from brickyard.analysis.conclusions import sees_words
 from brickyard.analysis.differing import Differing, differing_between, runs_words
 from brickyard.analysis.figures import FIGURES
 from brickyard.analysis.gate import Finding, Gate, gate
 from brickyard.cli import options
-from brickyard.cli.output import emit, print_text, stdout, table
+from brickyard.cli.output import emit, print_text, stderr, stdout, table
 from brickyard.cli.selection import open_store, select
 from brickyard.errors import DONE, FAILED, BadInputError
 from brickyard.report.matrix_tables import NOISE_UNKNOWN, NOT_SEEN, UNKNOWN, WITHIN_NOISE, difference_text
@@ -28,6 +28,11 @@ from brickyard.study.keys import nearest
 from brickyard.units import format_ns, format_percent
 
 NAME = re.compile(r"[A-Za-z][\w.-]*")
+ONE_RUN = (
+    "one run against several assumes that its noise equals the baseline's; on a noisier day the gate fails for equal"
+    " things: repeat the new run too"
+)
+SITTING_NS = 3600 * 10**9  # runs that began within an hour share what the host did in it
 INCONCLUSIVE_SHOWN = 5  # lines of what may be worse; the table has all
 COMPARABLE = tuple(name for name, figure in FIGURES.items() if figure.kind in ("rate", "mib", "time"))
 
@@ -42,6 +47,9 @@ def compare(
             help="Exit code 1 where something got worse by more than the tolerance beyond noise, all figures judged as "
             "one family; 2 where nothing was measured more than once, so that nothing can be judged.",
         ),
+    ] = False,
+    across_loads: Annotated[
+        bool, Parameter(negative="", help="With --check: judge the two sides although their loads differ.")
     ] = False,
     tolerance: Annotated[str, Parameter(help="How much worse is still good enough, such as 5%.")] = "5%",
     confidence: Annotated[str, Parameter(help="Of the intervals and tests, such as 95%.")] = "95%",
@@ -73,8 +81,12 @@ def compare(
         raise BadInputError("nothing can be compared: the two sides have no load in common that was measured on both")
     differing = differing_between(before, after)
     loads = loads_differ(before, after)
+    if check and loads and not across_loads:
+        raise BadInputError(
+            f"--check: {_loads_words(loads)}; compare equal loads, or judge them all the same with --across-loads"
+        )
     pictures = _draw(found, output) if output else []
-    bad = verdict_lines(found, judged)
+    bad = verdict_lines(found, judged, allowed)
     is_judged = judged.lone_share is not None
     if check and not bad and not is_judged:
         raise BadInputError(
@@ -87,15 +99,18 @@ def compare(
         return code
     console = stdout()
     console.print(f"before: {_runs(before)}; after: {_runs(after)}", markup=False, soft_wrap=True)
-    for line in (*_differing_lines(differing), *(f"the load itself differs: {name}" for name in loads)):
+    for line in (*_differing_lines(differing), *(f"the load differs: {words}" for words in loads)):
         console.print(line, markup=False, soft_wrap=True)
     for repeat in found.repeats:
         told = f"{runs_words(repeat.by)} {'repeats' if len(repeat.by) == 1 else 'repeat'} run {repeat.run}"
         console.print(f"{told} (same seed, modelled target): counted once", markup=False, soft_wrap=True)
     console.print()
     _print(console, found)
-    for line in (*bad, *gate_lines(judged, allowed)):
+    unclear = [f"inconclusive: {_lack_words(item)}" for item in found.lacking if not item.is_lost]
+    for line in (*bad, *gate_lines(judged, allowed), *unclear):
         console.print(line, markup=False, soft_wrap=True)
+    if is_judged and any(1 in (change.before.n, change.after.n) for change in found.changes):
+        console.print(ONE_RUN, markup=False, soft_wrap=True)
     for path in pictures:
         console.print(f"picture: {path}", markup=False, soft_wrap=True)
     return code
@@ -117,6 +132,15 @@ def _sides(store: Store, words: tuple[str, ...], baseline: str | None) -> tuple[
     for name, side in zip(("BEFORE", "AFTER"), kept, strict=True):
         if not side:
             raise BadInputError(f"{name}: none of its runs came to a valid end, so there is nothing to compare")
+    for name, asked, side in zip(("BEFORE", "AFTER"), (before, after), kept, strict=True):
+        left = [record.info.id for record in asked if record not in side]
+        if left:
+            words = (
+                f"{name}: left out, as {'it' if len(left) == 1 else 'they'} came to no valid end: {runs_words(left)}"
+            )
+            stderr().print(words, markup=False, soft_wrap=True)
+    if {r.info.id for r in kept[0]} == {r.info.id for r in kept[1]}:
+        raise BadInputError(f"both sides are {_runs(kept[0])}; a side says nothing when it is compared with itself")
     return kept[0], kept[1]
 
 
@@ -130,11 +154,32 @@ def parse_share(option: str, text: str) -> float:
     return value
 
 
-def verdict_lines(found: Comparison, judged: Gate) -> list[str]:
+def verdict_lines(found: Comparison, judged: Gate, tolerance: float) -> list[str]:
     """What the gate fails for; nothing that was measured before may be missing."""
     said = [f"worse: {', '.join(c.name)}, {c.figure.title}: {_words(c)}" for c in judged.of(Finding.WORSE)]
-    said += [f"failed requests: {', '.join(name)}: {count:,}, and none before" for name, count in found.new_errors]
+    said += [_failed_words(item) for item in found.failures if item.is_worse(tolerance)]
+    said += [f"not measured: {_lack_words(item)}, and it was before" for item in found.lacking if item.is_lost]
     return said + [f"not measured: {', '.join(name)}, which was before" for name in found.only_before]
+
+
+def _loads_words(loads: list[str]) -> str:
+    return "the load differs: " + "; ".join(loads)
+
+
+def _failed_words(item: Failures) -> str:
+    if not item.failed[0]:
+        return f"failed requests: {', '.join(item.name)}: {item.failed[1]:,}, and none before"
+    sides = [
+        f"{failed:,} of {sent:,} ({share * 100:.3g} %)"
+        for failed, sent, share in zip(item.failed, item.sent, item.shares, strict=True)
+    ]
+    return f"failed requests: {', '.join(item.name)}: {' → '.join(sides)}"
+
+
+def _lack_words(item: Lack) -> str:
+    runs = [run for side in item.runs for run in side]
+    lack = "lacks" if len(runs) == 1 else "lack"
+    return f"{', '.join(item.name)}, {item.figure.title}: {runs_words(runs)} {lack} it"
 
 
 def gate_lines(judged: Gate, tolerance: float) -> list[str]:
@@ -271,6 +316,7 @@ def _document(
         "after": [record.info.id for record in after],
         "differing": [{"label": item.label, "values": [list(value) for value in item.values]} for item in differing],
         "loads_differ": loads,
+        "lacking": [lack.document() for lack in found.lacking],
         "repeats": [repeat.document() for repeat in found.repeats],
         "changes": [{**item.change.document(), "verdict": item.finding.value} for item in judged.judged],
         "power": {"lone_share": judged.lone_share, "all_share": judged.all_share, "repetitions": judged.repetitions},
@@ -311,6 +357,12 @@ def save_baseline(name: str, /, *runs: str, store: options.StorePlace = None, js
     else:
         instead = f", instead of {runs_words(replaced[1])}" if replaced else ""
         print_text(f"baseline {name}: {runs_words(good)}{instead}\n")
+        began = [record.info.created_unix_ns for record in records if record.info.id in good]
+        if max(began) - min(began) < SITTING_NS:
+            print_text(
+                "note: these runs were made within one sitting (an hour), so that they do not show how far days differ;"
+                " add runs of other days\n"
+            )
     return 0
 
 
