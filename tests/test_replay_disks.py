@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from brickyard.analysis.replay_disks import COURSE_COLUMNS, target_devices, watched_targets
+from brickyard.analysis.replay_served import served
 from brickyard.cli import main
 from brickyard.databases.ephemeral import ephemeral_postgres
 from brickyard.facts import ServerIo
@@ -94,6 +96,15 @@ def test_others_on_the_servers_disk_are_named_and_the_server_itself_is_not(
         told = next(w["text"] for w in run["warnings"] if w["id"] == "foreign_io")
         assert 380 * MIB < foreign["write"]["foreign_bytes"] < 450 * MIB
         assert "written beside the server's" in told
+        with Store(tmp_path / "beside.db", must_exist=True) as kept:
+            record = kept.record(run["run"])
+        # A verdict counts the server's part of the device's writes, as it does of the reads.
+        found = served([record])
+        assert found.writes_per_call is not None
+        whole = sum(d["delta"]["write_requests"] for d in target_devices(watched_targets(record)))
+        assert found.writes_per_call * found.calls < 0.9 * whole
+        rows = "\n".join(COURSE_COLUMNS)
+        assert "whole device, others included" in rows
 
 
 def replayed_beside(volume: Path, dsn: str, folder: Path) -> tuple[Json, Json]:

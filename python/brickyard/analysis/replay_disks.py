@@ -143,7 +143,10 @@ def disk_cells(disk: Json | None) -> list[str]:
     ]
 
 
-COURSE_COLUMNS = ["second", "calls/s", "mean", "max", "disk reads/s", "errors"]
+WHOLE_DEVICE = "whole device, others included"
+"""Samples second by second are the devices' own counters; the servers' share is known for a whole run alone."""
+WHOLE_READS = f"disk reads/s ({WHOLE_DEVICE})"
+COURSE_COLUMNS = ["second", "calls/s", "mean", "max", WHOLE_READS, "errors"]
 
 
 def cold_rows(record: Record) -> list[list[str]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from brickyard.analysis.replay_disks import COLD_S, Second, course, target_devices, watched_targets
+from brickyard.analysis.replay_disks import COLD_S, WHOLE_DEVICE, Second, course, target_devices, watched_targets
 from brickyard.analysis.replay_runs import service_cells
 from brickyard.store import Json, Record
 from brickyard.units import format_iops, format_size, three_digits
@@ -59,8 +59,8 @@ def served(records: list[Record], watch: list[Json] | None = None) -> Served:
         deltas = [device["delta"] for device in target_devices(told) if device.get("delta")]
         # A replay over several databases of which one is elsewhere has reads that nobody counted.
         is_seen = is_seen and bool(deltas) and len(told) == len(record.info.engine.get("targets", []))
-        reads += sum(int(delta["read_requests"]) for delta in deltas) * _servers_share(told)
-        writes += sum(int(delta["write_requests"]) for delta in deltas)
+        reads += sum(int(delta["read_requests"]) for delta in deltas) * _servers_share(told, "read")
+        writes += sum(int(delta["write_requests"]) for delta in deltas) * _servers_share(told, "write")
         calls += sum(item.requests for item in service_cells(record))
     targets = records[0].info.engine.get("targets", []) if records else []
     memory = [target["memory"] for target in targets if target.get("memory")]
@@ -82,13 +82,14 @@ def _by_run(records: list[Record]) -> tuple[float, ...]:
     return tuple(reads for reads in found if reads is not None)
 
 
-def _servers_share(watch: list[Json]) -> float:
-    """Of the bytes read from the devices, by the kernel's accounts of the servers; all where these are not known."""
-    parts = [(item.get("foreign") or {}).get("read") or {} for item in watch]
+def _servers_share(watch: list[Json], direction: str) -> float:
+    """Of the bytes read from or written to the devices, by the kernel's accounts of the servers; all where these are
+    not known. A file system that writes each byte more than once does so for the server too."""
+    parts = [(item.get("foreign") or {}).get(direction) or {} for item in watch]
     device = sum(int(part.get("device_bytes") or 0) for part in parts)
     if not device or not all((item.get("foreign") or {}).get("known") for item in watch):
         return 1.0
-    return min(1.0, sum(int(part.get("ours_bytes") or 0) for part in parts) / device)
+    return min(1.0, sum(int(part.get("ours_bytes") or 0) * int(part.get("copies") or 1) for part in parts) / device)
 
 
 def per_hundred(per_call: float) -> str:
@@ -130,10 +131,13 @@ def cold_words(record: Record) -> str:
     early, late = reads_per_call(first), reads_per_call(rest)
     if early is None or late is None or early < max(READS_JUDGED, COLD_FACTOR * late):
         return ""
+    own = served([record])
+    if own.reads_per_call is not None and own.reads_per_call * own.calls < READS_JUDGED * sum(s.calls for s in first):
+        return ""  # Even if the server read all of it in the first seconds: it was others that read.
     rates = [sum(s.calls for s in part) / sum(s.length_s for s in part) for part in (first, rest)]
     return (
         f"A cold start: {per_hundred(early)} disk reads per 100 calls and {format_iops(rates[0])} calls/s in the first"
-        f" {COLD_S} s, {per_hundred(late)} and {format_iops(rates[1])} after."
+        f" {COLD_S} s, {per_hundred(late)} and {format_iops(rates[1])} after ({WHOLE_DEVICE})."
     )
 
 

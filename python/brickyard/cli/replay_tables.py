@@ -94,7 +94,13 @@ def _print_rest(console: Console, group: list[Record]) -> None:
     if disk is not None:
         console.print()
         rows = [replay_disks.disk_cells(disk)]
-        console.print(table("The server's disks meanwhile", _columns(replay_disks.DISK_COLUMNS, 0), rows))
+        console.print(
+            table(
+                f"The server's disks meanwhile: {replay_disks.WHOLE_DEVICE}",
+                _columns(replay_disks.DISK_COLUMNS, 0),
+                rows,
+            )
+        )
     slow = replay_pages.slow_rows(group[0])
     if slow:
         console.print()

@@ -231,7 +231,11 @@ def tables(records: list[Record]) -> list[Table]:
         disk = replay_disks.disk_total(group[0])
         if disk is not None:
             made.append(
-                Table(f"{title}: the server's disks", replay_disks.DISK_COLUMNS, [replay_disks.disk_cells(disk)])
+                Table(
+                    f"{title}: the server's disks, {replay_disks.WHOLE_DEVICE}",
+                    replay_disks.DISK_COLUMNS,
+                    [replay_disks.disk_cells(disk)],
+                )
             )
         slow = replay_pages.slow_rows(group[0])
         if slow:
