@@ -320,7 +320,7 @@ def test_an_invalid_run_is_repeated_and_in_no_table(tmp_path: Path, monkeypatch:
         if any(event["event"] == "start" for event in events) and (not spoiled or run == spoiled[0]):
             spoiled.append(run)
             reason = "the rebuild ended 2 s before the run did"
-            add_events(self, run, [{"event": "condition", "valid": False, "reason": reason, "samples": []}])
+            add_events(self, run, [{"event": "condition", "condition": "rebuilding", "valid": False, "reason": reason}])
 
     monkeypatch.setattr(Store, "add_events", spoil)
     with Store(tmp_path / "runs.db") as store:

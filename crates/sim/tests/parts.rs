@@ -127,7 +127,10 @@ fn a_part_takes_changes_of_its_keys_and_says_which_it_has() {
         ("wd2500jd,drive.head_switch=soon", "drive.head_switch=soon: `soon` is not a time span"),
         ("wd2500jd,drive.write_cache=maybe", "drive.write_cache=maybe: true or false is needed"),
         ("wd2500jd,drive.scheduler=fiffo", "drive.scheduler=fiffo: `none`, `fifo`, `sptf` or `c-look` is needed"),
-        ("wd2500jd,drive.kind=tape", "drive.kind=tape: `rotating`, `ssd`, `cloud`, `disk-sheet` or `ssd-sheet` is needed"),
+        (
+            "wd2500jd,drive.kind=tape",
+            "drive.kind=tape: `rotating`, `ssd`, `cloud`, `disk-sheet` or `ssd-sheet` is needed",
+        ),
         ("wd2500jd,controller.ports=4", "controller.ports: this brick has no controller"),
         ("terraserver-2003,controller.cache=4MiB", "controller.cache=4MiB: no such key; did you mean `cache_bytes`?"),
         ("terraserver-2003,memebrs=4", "memebrs=4: `memebrs` is no key of a brick; did you mean `members`?"),

@@ -42,7 +42,7 @@ def write_back(brick: Json) -> Json | None:
     return next((k for k in keepers if k and k["write_back"] and k["cache_bytes"]), None)
 
 
-def write_bytes(brick: Json) -> int:
+def to_write_bytes(brick: Json) -> int:
     """How much the caches that end writes hold: the controller's, and those of all drives."""
     from brickyard import _core
 

@@ -68,9 +68,7 @@ def compare(
         BEFORE and AFTER, each a run (12), several (3-7), a study (s2, NAME or NAME@LABEL) or latest; with --baseline
         only AFTER, without which it is the newest study or run.
     """
-    for name in figure:
-        if name not in COMPARABLE:
-            raise BadInputError(f"--figure {name}: cannot be compared{nearest(name, COMPARABLE)}")
+    _refuse_unknown(figure)
     allowed, sure = parse_share("--tolerance", tolerance), parse_share("--confidence", confidence)
     with open_store(store) as kept:
         before, after = _sides(kept, runs, baseline)
@@ -81,18 +79,11 @@ def compare(
         raise BadInputError("nothing can be compared: the two sides have no load in common that was measured on both")
     differing = differing_between(before, after)
     loads = loads_differ(before, after)
-    if check and loads and not across_loads:
-        raise BadInputError(
-            f"--check: {_loads_words(loads)}; compare equal loads, or judge them all the same with --across-loads"
-        )
-    pictures = _draw(found, output) if output else []
     bad = verdict_lines(found, judged, allowed)
     is_judged = judged.lone_share is not None
-    if check and not bad and not is_judged:
-        raise BadInputError(
-            "--check: every figure was measured once on both sides, so noise between runs is unknown and nothing can be"
-            " judged; measure at least one side with --repeat 5 or more"
-        )
+    if check:
+        _refuse_unjudged([] if across_loads else loads, bad, is_judged=is_judged)
+    pictures = _draw(found, output) if output else []
     code = FAILED if check and bad else DONE
     if json:
         emit(_document(found, judged, before, after, differing, loads, bad, pictures))
@@ -116,6 +107,25 @@ def compare(
     return code
 
 
+def _refuse_unknown(figures: tuple[str, ...]) -> None:
+    for name in figures:
+        if name not in COMPARABLE:
+            raise BadInputError(f"--figure {name}: cannot be compared{nearest(name, COMPARABLE)}")
+
+
+def _refuse_unjudged(loads: list[str], bad: list[str], *, is_judged: bool) -> None:
+    """What no gate can judge: different loads, and figures of which nobody knows the noise between runs."""
+    if loads:
+        raise BadInputError(
+            f"--check: {_loads_words(loads)}; compare equal loads, or judge them all the same with --across-loads"
+        )
+    if not bad and not is_judged:
+        raise BadInputError(
+            "--check: every figure was measured once on both sides, so noise between runs is unknown and nothing can be"
+            " judged; measure at least one side with --repeat 5 or more"
+        )
+
+
 def _sides(store: Store, words: tuple[str, ...], baseline: str | None) -> tuple[list[Record], list[Record]]:
     if baseline is None:
         if len(words) != 2:
@@ -135,10 +145,9 @@ def _sides(store: Store, words: tuple[str, ...], baseline: str | None) -> tuple[
     for name, asked, side in zip(("BEFORE", "AFTER"), (before, after), kept, strict=True):
         left = [record.info.id for record in asked if record not in side]
         if left:
-            words = (
-                f"{name}: left out, as {'it' if len(left) == 1 else 'they'} came to no valid end: {runs_words(left)}"
-            )
-            stderr().print(words, markup=False, soft_wrap=True)
+            they = "it" if len(left) == 1 else "they"
+            said = f"{name}: left out, as {they} came to no valid end: {runs_words(left)}"
+            stderr().print(said, markup=False, soft_wrap=True)
     if {r.info.id for r in kept[0]} == {r.info.id for r in kept[1]}:
         raise BadInputError(f"both sides are {_runs(kept[0])}; a side says nothing when it is compared with itself")
     return kept[0], kept[1]

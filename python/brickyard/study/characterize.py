@@ -103,7 +103,7 @@ CACHE_TIMES = 4
 def cache_bytes(target: str, options: Json) -> int | None:
     """What the caches hold that end writes of a target; None where nobody knows."""
     if target.startswith(bricks.MODELLED):
-        return caches.write_bytes(bricks.resolve(target, options.get("overrides", []))["brick"])
+        return caches.to_write_bytes(bricks.resolve(target, options.get("overrides", []))["brick"])
     return known_cache(target)
 
 
