@@ -14,12 +14,13 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from brickyard import rulers
+from brickyard.analysis.failing import too_much
 from brickyard.analysis.price import Price, price_document
 from brickyard.analysis.verdict import Verdict, all_pass, verdict, verdict_document
 from brickyard.analysis.verdict_words import PRICE_COLUMNS, VERDICT_COLUMNS, price_rows, verdict_rows, verdict_title
 from brickyard.cli.output import table
 from brickyard.errors import FAILED, BadInputError
-from brickyard.reading import parsed_bytes
+from brickyard.reading import parsed_bytes, parsed_share
 from brickyard.store import Json, Record
 
 Rulers = Annotated[
@@ -53,6 +54,9 @@ class Judging:
     rulers: tuple[rulers.Ruler, ...]
     check: bool
     price: Price | None
+    judges_errors: bool = False
+    """Whether a run fails for too many failed requests; `most_errors` is the share that the user allowed."""
+    most_errors: float | None = None
 
     @property
     def is_asked(self) -> bool:
@@ -89,9 +93,22 @@ class Judging:
             console.print(table(title, sides, rows))
 
     def exit_code(self, records: Sequence[Record], otherwise: int) -> int:
-        if otherwise == 0 and self.check and not self.pass_together(records):
+        if otherwise == 0 and (self.failures(records) or (self.check and not self.pass_together(records))):
             return FAILED
         return otherwise
+
+    def failures(self, records: Sequence[Record]) -> list[str]:
+        """Streams that failed too much, a line each."""
+        if not self.judges_errors:
+            return []
+        return [line for record in records for line in too_much(record, self.most_errors)]
+
+
+def most_errors(text: str) -> float:
+    try:
+        return parsed_share(text)
+    except ValueError as error:
+        raise BadInputError(f"--max-errors: {error}") from None
 
 
 def judging(

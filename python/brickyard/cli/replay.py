@@ -22,7 +22,6 @@ from brickyard.cli.replay_tables import print_explained, print_replay
 from brickyard.cli.tables import print_circumstances, print_warnings
 from brickyard.databases.connect import split_dsns
 from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError, one_line
-from brickyard.reading import parsed_share
 from brickyard.store import Json, Record, Store
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.replay import ReplaySpec, why_no_call, with_pace
@@ -116,7 +115,7 @@ def replay(
     logs = tuple(STDIN if log == "/dev/stdin" else log for log in logs)
     databases = split_dsns(*to)
     judge = judges.judging(ruler, check and bool(ruler))
-    most_errors = _most_errors(max_errors)
+    most_errors = judges.most_errors(max_errors)
     if drop_caches and not manage:
         raise BadInputError("--drop-caches: changes what this host has cached, for others too; add --manage")
     spec = ReplaySpec(
@@ -173,13 +172,6 @@ def _runs(spec: ReplaySpec, pace: str, repeat: int) -> list[tuple[ReplaySpec, Js
     known = [checked(specs[0])]
     known += [checked(one, known[0]) for one in specs[1:]]
     return [pair for pair in zip(specs, known, strict=True) for _ in range(repeat)]
-
-
-def _most_errors(text: str) -> float:
-    try:
-        return parsed_share(text)
-    except ValueError as error:
-        raise BadInputError(f"--max-errors: {error}") from None
 
 
 def _show(results: list[RunResult], records: list[Record], limit: Limit | None, judge: judges.Judging) -> None:

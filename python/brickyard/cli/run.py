@@ -61,6 +61,13 @@ def run(
     stop_on_error: Annotated[
         bool, Parameter(negative="", help="End the run at the first failed request instead of counting it.")
     ] = False,
+    max_errors: Annotated[
+        str | None,
+        Parameter(
+            help="Share of a stream's requests that may fail, such as 1%; beyond it the exit code is 1. Without it, a"
+            " run fails where nothing succeeded in more than 90 % of a stream's time."
+        ),
+    ] = None,
     each: Annotated[
         bool, Parameter(negative="", help="Run every stream of the profile on each of the targets, all at once.")
     ] = False,
@@ -93,6 +100,8 @@ def run(
         raise BadInputError(f"--repeat {repeat}: at least 1")
     text, targets = _load(profile, targets, words)
     judge = judges.judging(ruler, check, price, capacity, ports)
+    most_errors = None if max_errors is None else judges.most_errors(max_errors)
+    judge = replace(judge, most_errors=most_errors, judges_errors=True)
     changes = [*overrides, "stop_on_error=true"] if stop_on_error else list(overrides)
     changes += [f"engine={engine}"] if engine not in (None, "fio") else []
     changes += ["each=true"] if each else []
@@ -224,6 +233,8 @@ def _measure(
             print_run(console, record)
             judge.print(console, record)
             console.print()
+    for line in judge.failures(records):
+        stderr().print(line, markup=False, soft_wrap=True)
     return judge.exit_code(records, EXIT_CODES.get(results[-1].outcome, BAD_INPUT))
 
 
