@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import sync_playwright
 
+from brickyard.analysis.differing import load_hash
 from brickyard.store import Record, Store
 
 MIB = 1 << 20
@@ -156,11 +157,14 @@ def test_a_run_by_name_and_its_record_agree(home: Home) -> None:
     assert home.run("show", "latest")["totals"] == document["totals"]
 
 
-def test_repetitions_of_one_seed_are_a_study_of_the_same_plan(home: Home) -> None:
+def test_repetitions_are_a_study_of_one_load_with_a_seed_each(home: Home) -> None:
     short = ("--size", "64MiB", "--set", "requests=500", "--repeat", "3")
     document = home.run("run", "sqlio-random-write-1", *short)
     assert [run["labels"]["repetition"] for run in document["runs"]] == [1, 2, 3]
-    assert len({run["profile_hash"] for run in document["runs"]}) == 1
+    with Store(home.store) as store:
+        records = [store.record(info.id) for info in store.runs()]
+    assert len({load_hash(record) for record in records}) == 1
+    assert len({record.info.seed for record in records}) == 3
     assert len({run["study"] for run in document["runs"]}) == 1
 
 
