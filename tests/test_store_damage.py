@@ -56,6 +56,7 @@ def document(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> 
         ("UPDATE interval SET histogram = 'HISTnone' WHERE run = 2 AND start_ns = 0", "histogram"),
         ("UPDATE event SET body = '[' WHERE run = 2", "body"),
         ("UPDATE interval_cost SET knob = '{' WHERE run = 2 AND start_ns = 0", "knob"),
+        ("UPDATE run_end SET outcome = 'dnne' WHERE run = 2", "outcome"),
         # One flipped byte: sound to SQLite's own check, and no UTF-8.
         ("UPDATE run SET facts = CAST(x'7bff7d' AS TEXT) WHERE id = 2", "facts"),
         ("UPDATE event SET body = CAST(x'7bff7d' AS TEXT) WHERE run = 2", "body"),
@@ -88,7 +89,7 @@ def test_one_damaged_record_leaves_the_others_as_they_were(
     assert document(capsys, "store", "check", "--store", str(new))["damaged_runs"] == []
     assert document(capsys, "show", "1", "--store", str(new)) == before
     kept = {run["run"]: run for run in document(capsys, "runs", "--store", str(new))["runs"]}
-    if 2 in kept and cause != "warnings":
+    if 2 in kept and cause not in ("warnings", "outcome"):  # with its end lost, it is an interrupted run
         assert kept[2]["warnings"][0]["id"] == "salvaged"
     assert main(["store", "salvage", *at, "-o", str(new)]) == 2
 

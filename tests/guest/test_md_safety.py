@@ -92,13 +92,16 @@ def test_an_array_that_dies_is_never_called_well(tmp_path: Path) -> None:
     shell("mdadm", "--assemble", "--force", "--run", "/dev/md0", *DISKS[:3])
     wait_until(lambda: Path(array.at("array_state")).exists(), "the array")
     told = watch.look(4)
-    assert watch.health() in (Health.DEGRADED, Health.REBUILDING), told
-    assert not any("all its members" in line for line in told), told
-    if Md("md0").state().name == "degraded":
-        lacking = next(disk for disk in DISKS[:3] if disk not in {m.name for m in Md("md0").members()})
-        Md("md0").give_back(lacking)
-    wait_for_normal(Md("md0"), print)
-    told = watch.look(4)
+    whole = [number for number, line in enumerate(told) if "all its members" in line]
+    if whole:  # so small an array may have been rebuilt between two looks, and then that was said before
+        assert any("is over" in line for line in told[: whole[0]]), told
+    else:
+        assert watch.health() in (Health.DEGRADED, Health.REBUILDING), told
+        if Md("md0").state().name == "degraded":
+            lacking = next(disk for disk in DISKS[:3] if disk not in {m.name for m in Md("md0").members()})
+            Md("md0").give_back(lacking)
+        wait_for_normal(Md("md0"), print)
+        told += watch.look(4)
     assert sum("all its members" in line for line in told) == 1, told
     assert watch.look(4) == []
 

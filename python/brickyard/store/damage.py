@@ -63,6 +63,15 @@ def check_histogram(text: str) -> None:
         raise ValueError(f"not a histogram: {error}") from error
 
 
+OUTCOMES = ("done", "interrupted", "failed")
+
+
+def check_outcome(value: object) -> None:
+    """Raises ValueError where this is no way for a run or study to end."""
+    if value is not None and value not in OUTCOMES:
+        raise ValueError(f"{value!r} is none of {', '.join(OUTCOMES)}")
+
+
 def judged(row: Row, made: Callable[[Row], RunInfo]) -> RunInfo:
     """The run of a row; one that is marked as damaged where a value of it makes no sense."""
     try:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from brickyard import outputs
 from brickyard.errors import BadInputError, one_line
-from brickyard.store.damage import cause_of, check_histogram, is_damage, run_ids
+from brickyard.store.damage import cause_of, check_histogram, check_outcome, is_damage, run_ids
 from brickyard.store.schema import APPEND_ONLY, APPLICATION_ID, migrate
 
 JSON_COLUMNS = frozenset(
@@ -91,7 +91,13 @@ def _copy(db: sqlite3.Connection, place: Path) -> list[Loss]:
                 if table == "run_end":
                     row["warnings"] = _with_losses(str(row["warnings"]), sum(x.run == found for x in lost))
                 marks = ", ".join("?" * len(row))
-                new.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", list(row.values()))  # noqa: S608
+                columns = ", ".join(row)
+                try:
+                    new.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", list(row.values()))  # noqa: S608
+                except sqlite3.IntegrityError as error:  # readable, and nothing that a store would have taken
+                    lost.append(Loss(table, found, _number(row.get("run")), one_line(error)))
+                    for numbers in [kept[table]] if table in kept else []:
+                        numbers.discard(found)
         new.execute("COMMIT")
     return lost
 
@@ -200,6 +206,8 @@ def _trouble(row: dict[str, object]) -> str:
                 json.loads(str(value))
             elif name == "histogram" and value:
                 check_histogram(str(value))
+            elif name == "outcome":
+                check_outcome(value)
         except ValueError as error:
             return f"{name}: {one_line(error)}"
     return ""

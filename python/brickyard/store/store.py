@@ -25,7 +25,7 @@ from weakref import ref
 from brickyard import outputs, schema
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import damage
-from brickyard.store.damage import DAMAGED, DamagedRunError, cause_of, check_histogram, is_damage
+from brickyard.store.damage import DAMAGED, DamagedRunError, cause_of, check_histogram, check_outcome, is_damage
 from brickyard.store.histograms import InMemory, OnDisk
 from brickyard.store.lost import StoreFile, StoreLostError, rescue
 from brickyard.store.process import is_alive
@@ -481,6 +481,7 @@ def _measures(cell: schema.CellEvent) -> list[tuple[str, schema.Measure]]:
 def _run_info(row: tuple[Any, ...]) -> RunInfo:
     plan, facts = json.loads(row[4]), json.loads(row[10])
     outcome, message = row[17], row[18]
+    check_outcome(outcome)
     if outcome is None and is_alive(facts.get("process")):
         outcome, message = "running", "has not ended yet"
     return RunInfo(
