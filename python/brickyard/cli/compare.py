@@ -75,8 +75,7 @@ def compare(
     names = figure or default_figures(before, after)
     found = compared(before, after, names=names, confidence=sure)
     judged = gate(found.changes, allowed, sure)
-    if not found.changes:
-        raise BadInputError("nothing can be compared: the two sides have no load in common that was measured on both")
+    _refuse_nothing(found)
     differing = differing_between(before, after)
     loads = loads_differ(before, after)
     bad = verdict_lines(found, judged, allowed)
@@ -111,6 +110,13 @@ def _refuse_unknown(figures: tuple[str, ...]) -> None:
     for name in figures:
         if name not in COMPARABLE:
             raise BadInputError(f"--figure {name}: cannot be compared{nearest(name, COMPARABLE)}")
+
+
+def _refuse_nothing(found: Comparison) -> None:
+    if found.changes:
+        return
+    why = "; ".join(map(_lack_words, found.lacking)) or "the two sides have no load in common that was measured on both"
+    raise BadInputError(f"nothing can be compared: {why}")
 
 
 def _refuse_unjudged(loads: list[str], bad: list[str], *, is_judged: bool) -> None:
