@@ -111,6 +111,7 @@ _FIGURES = (
     Figure("time_to_redundancy", "time to redundancy", "", more_is_better=False, kind="span"),
 )
 FIGURES: dict[str, Figure] = {figure.name: figure for figure in _FIGURES}
+COMPARABLE = tuple(name for name, figure in FIGURES.items() if figure.kind in ("rate", "mib", "time"))
 
 
 @dataclass(frozen=True)
@@ -147,11 +148,25 @@ def measured(
     """The figure for each part that `split` tells apart (phase, stream, operation), of what `where` lets through."""
     if figure.kind == "span":
         return [Measured(Part(), _redundancy_s(record))]
-    chosen = [row for row in totals(record) if _is_asked(row, figure, where or {})]
+    return measured_of(record, totals(record), figure, split=split, where=where, limit_ns=limit_ns, usd=usd)
+
+
+def measured_of(
+    record: Record,
+    rows: Iterable[Totals],
+    figure: Figure,
+    *,
+    split: tuple[str, ...] = (),
+    where: dict[str, tuple[str, ...]] | None = None,
+    limit_ns: int | None = None,
+    usd: float | None = None,
+) -> list[Measured]:
+    """As `measured`, of the rows of `totals`, for whoever needs several figures of one record."""
+    chosen = [row for row in rows if _is_asked(row, figure, where or {})]
     groups: dict[Part, list[Totals]] = {}
     for row in chosen:
         groups.setdefault(_part(row, split), []).append(row)
-    return [_one(record, figure, part, rows, limit_ns, usd) for part, rows in groups.items()]
+    return [_one(record, figure, part, same, limit_ns, usd) for part, same in groups.items()]
 
 
 def _is_asked(row: Totals, figure: Figure, where: dict[str, tuple[str, ...]]) -> bool:

@@ -74,7 +74,7 @@ def _report(store: Store, result: StudyResult, records: list[Record], output: Pa
         return None
     from brickyard.report import default_directory, write_report
 
-    study = next(s for s in store.studies() if s.id == result.study)
+    study = store.studies(result.study)[0]
     return write_report(records, study, output or default_directory(records, study))
 
 

@@ -8,16 +8,20 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from brickyard.analysis.figures import FIGURES
+from brickyard.analysis.figures import COMPARABLE, FIGURES
 from brickyard.analysis.history import RUNS_MIN, History, histories
 from brickyard.cli import options
-from brickyard.cli.compare import COMPARABLE, parse_share, write_pictures
-from brickyard.cli.output import emit, stdout, table
+from brickyard.cli.compare import parse_share, write_pictures
+from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.cli.runs import since_unix_ns
-from brickyard.cli.selection import open_store, readable
+from brickyard.cli.selection import leave_out, open_store
 from brickyard.errors import BadInputError
 from brickyard.store import Json
 from brickyard.study.keys import nearest
+from brickyard.study.summaries import figures_of_runs
+from brickyard.units import format_count
+
+NOTED_FROM = 100  # runs, which take some seconds
 
 
 def history(
@@ -44,17 +48,19 @@ def history(
     since_ns = since_unix_ns(since) if since else 0
     sure = parse_share("--confidence", confidence)
     with open_store(store) as kept:
-        runs = kept.runs()
+        runs = kept.heads()
         chosen = [
-            run.id
+            run
             for run in runs
             if target in run.targets and run.created_unix_ns >= since_ns and profile in (None, run.profile)
         ]
         if not chosen:
             known = sorted({path for run in runs for path in run.targets})
             raise BadInputError(f"{target}: no run on it in {kept.place}{nearest(target, known)}")
-        records = readable(kept, chosen)
-    found = histories(records, figure, confidence=sure)
+        good = {run.id: run for run in chosen if run.outcome == "done" and not run.invalid}
+        figures = figures_of_runs(kept, list(good), leave_out, _note)
+        known_runs = [(good[run], found) for run, found in figures.items()]
+        found = histories(known_runs, figure, kept.record, confidence=sure)
     pictures = _draw(found, output) if output else []
     if json:
         emit(
@@ -69,6 +75,12 @@ def history(
         return 0
     _print(found, pictures, sure)
     return 0
+
+
+def _note(count: int) -> None:
+    if count > NOTED_FROM:
+        words = f"computing the figures of {format_count(count)} runs; they are kept in the store for the next time"
+        stderr().print(words, markup=False, soft_wrap=True)
 
 
 def unit_of(figure: str) -> str:

@@ -153,7 +153,7 @@ def _draw(
     from brickyard.report.tables import Table
 
     stderr().print("writing the report", markup=False)
-    study = next(s for s in store.studies() if s.id == result.study)
+    study = store.studies(result.study)[0]
     picture = drawn(result.points, knee(result.points).point, limit)
     rows = [_row(point, result.maximum_per_s) for point in result.points]
     caption = "; ".join([*_found_lines(result, limit), *_notes(rows)]) + "."

@@ -71,33 +71,39 @@ class IntervalCost:
     """Nothing was issued any more: what completed then is in latencies and counts, in no rate."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunInfo:
-    """A run without its measurements: its circumstances and how it ended."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunHead:
+    """What lists and selections need of a run."""
 
     id: int
     created_unix_ns: int
     profile: str
+    targets: list[str]
+    study: int | None
+    labels: Json
+    start_unix_ns: int | None
+    outcome: str
+    invalid: str = ""
+    """Why the run was not what it was meant to be: the condition did not last. Such a run is in no table of a study."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInfo(RunHead):
+    """A run without its measurements: its circumstances and how it ended."""
+
     profile_hash: str
     plan: Json
     seed: int
     condition: str
-    targets: list[str]
     options: Json
     software_version: str
     facts: Json
-    study: int | None
-    labels: Json
-    start_unix_ns: int | None
     engine: Json
     ended_unix_ns: int | None
     end_ns: int | None
-    outcome: str
     message: str
     watch: Json
     warnings: list[Json]
-    invalid: str = ""
-    """Why the run was not what it was meant to be: the condition did not last. Such a run is in no table of a study."""
 
     @property
     def start(self) -> Start | None:

@@ -37,7 +37,7 @@ def view_of(design: Design, found: Results, notes: Sequence[str]) -> StudyView:
 
 
 def results(store: Store, design: Design, identities: Sequence[str]) -> Results:
-    runs = finished(store.runs(), identities)
+    runs = finished(store.heads(), identities)
     chosen = [good[-1].id for identity in identities if (good := [r for r in runs.get(identity, []) if is_good(r)])]
     counted = [record for record in map(store.record, sorted(chosen)) if is_counted(record)]
     invalid = [store.record(run.id) for group in runs.values() for run in group if run.invalid]

@@ -21,7 +21,7 @@ from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.store import Json, Store
 from brickyard.store.lost import StoreLostError
 from brickyard.store.process import own_process
-from brickyard.study import circumstances
+from brickyard.study import circumstances, summaries
 from brickyard.study.interrupt import Interrupt
 
 EVENT_WAIT_MS = 50
@@ -166,6 +166,8 @@ class Runner:
         self.store.end_run(run, end, {"targets": watched}, warnings)
         ended = replace(record, info=replace(record.info, outcome=end["outcome"]))
         rates = tuple(phase_rates(ended))
+        if end["outcome"] == "done":
+            summaries.keep(self.store, ended)
         reason = invalid[0]["reason"] if invalid else ""
         result = RunResult(run, end["outcome"], end.get("message", ""), start, rates, reason)
         self.listener.run_ended(result)
