@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from cyclopts import App
 
-from brickyard.cli.bricks import list_bricks, show_brick
-from brickyard.cli.profiles import list_profiles, show_profile
-from brickyard.cli.rulers import list_rulers, show_ruler
-
 
 def _version() -> str:
     from brickyard import _core
@@ -47,24 +43,12 @@ for _verb, _place, _help, _group in (
     ("export", "export:export", "Runs as CSV, Parquet, JSON, HdrHistogram log, Prometheus text.", LOOK),
     ("store", "store:store", "Check the store of runs, and save what a damaged one still holds.", LOOK),
     ("array", "array:app", "Arrays: states, members, rebuilds, and what is done to them.", HOST),
+    ("profiles", "profiles:app", "The loads there are.", MEASURE),
+    ("rulers", "rulers:app", "The requirements that a run can be held against.", LOOK),
+    ("bricks", "bricks:app", "The modelled bricks there are.", MEASURE),
     ("doctor", "doctor:doctor", "What this host can and cannot measure, and why.", HOST),
 ):
     app.command(f"brickyard.cli.{_place}", name=_verb, help=_help, group=_group)
-
-profiles_app = App(name="profiles", help="The loads there are.", group=MEASURE)
-profiles_app.default(list_profiles)
-profiles_app.command(show_profile, name="show", help="The text of one profile.")
-app.command(profiles_app)
-
-rulers_app = App(name="rulers", help="The requirements that a run can be held against.", group=LOOK)
-rulers_app.default(list_rulers)
-rulers_app.command(show_ruler, name="show", help="What one ruler requires.")
-app.command(rulers_app)
-
-bricks_app = App(name="bricks", help="The modelled bricks there are.", group=MEASURE)
-bricks_app.default(list_bricks)
-bricks_app.command(show_brick, name="show", help="What one modelled brick is made of.")
-app.command(bricks_app)
 
 advise_app = App(name="advise", help="Which brick to buy, and what load it carries.", group=MEASURE)
 advise_app.command("brickyard.cli.advise:buy", name="buy", help="The cheapest or fastest brick that meets the rulers.")
