@@ -29,7 +29,7 @@ def test_each_repetition_has_a_seed_of_its_own_and_the_first_has_the_profile_s(
     with Store() as store:
         runs = [store.record(run.id) for run in store.runs()]
     assert [run.info.seed for run in runs] == [20, 21, 22]
-    assert [run.info.plan["seed"] for run in runs] == [20, 21, 22]
+    assert [run.info.plan.seed for run in runs] == [20, 21, 22]
     totals = [sum(item.requests for item in run.intervals) for run in runs]
     assert len(set(totals)) > 1, "other addresses take other times"
 

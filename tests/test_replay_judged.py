@@ -236,7 +236,7 @@ def test_sessions_are_counted_a_driver(
 
 
 def _stream(record: Record, number: int) -> str:
-    return str(record.info.plan["phase"][0]["stream"][number]["name"])
+    return record.info.plan.phase[0].stream[number].name
 
 
 def test_what_a_dead_brick_is_waited_for_is_in_no_rate(shop: str, tmp_path: Path) -> None:

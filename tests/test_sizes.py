@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import pytest
@@ -30,7 +29,7 @@ PROFILE = "title = 't'\n[[phase]]\n[[phase.stream]]\nrequest = '512'\n"
 
 def of_a_profile(text: str) -> int:
     told = profiles.validate(profiles.ProfileText("t", PROFILE, "here"), [f"bytes={text}"])
-    return int(json.loads(told)["phase"][0]["bytes"])
+    return int(told.phase[0].bytes or 0)
 
 
 def of_a_brick(text: str) -> int:

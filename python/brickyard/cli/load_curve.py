@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 import math
 import re
 from contextlib import nullcontext
@@ -81,12 +80,12 @@ def load_curve(
     """
     text = profiles.read(profile)
     changes, brick_changes = split_overrides(targets, list(overrides))
-    plan: Json = jsonlib.loads(profiles.validate(text, changes))
+    plan = profiles.validate(text, changes)
     refuse_programs(text.name, plan, "load-curve")
     if max_rate is not None and not max_rate > 0:
         raise BadInputError(f"--max-rate {max_rate:g}: above 0 a second")
     only, asked, each_ns, shares = one_phase(plan, phase), parse_limit(limit), _each_ns(each), parse_levels(levels)
-    if not targets and any(stream["target"] for stream in only["stream"]):
+    if not targets and any(stream.target for stream in only.stream):
         raise BadInputError(f"{text.name}: speaks of several targets; name them")
     with (
         Store(store) as kept,

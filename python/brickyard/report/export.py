@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Literal
 from brickyard.analysis.latency import PERCENTILES, percentile_name
 from brickyard.analysis.steady import headline_from_ns
 from brickyard.analysis.summary import run_document
-from brickyard.analysis.totals import phase_name, stream_name, stream_plan, totals
+from brickyard.analysis.totals import asked_stream, phase_name, stream_name, totals
 from brickyard.errors import BadInputError
 from brickyard.printable import csv_cell, json_text
 from brickyard.report.hdr_log import histogram_log
@@ -131,14 +131,14 @@ def _interval_rows(record: Record) -> Iterator[dict[str, Any]]:
 def _total_rows(record: Record) -> Iterator[dict[str, Any]]:
     """Warm-up left out. Where every request failed there is no measure, and the counts stand alone."""
     for row in totals(record):
-        plan = stream_plan(record, row.phase, row.stream)
+        asked = asked_stream(record, row.phase, row.stream)
         common = {
             **of_run(record.info),
             "phase": row.phase_name,
             "stream": row.stream_name,
             "operation": row.operation,
-            "workers": plan.get("workers"),
-            "depth": plan.get("depth"),
+            "workers": asked.workers if asked else None,
+            "depth": asked.depth if asked else None,
             "requests": row.requests,
             "bytes": row.bytes,
             "errors": row.errors,
@@ -177,7 +177,7 @@ def _run_rows(record: Record) -> Iterator[dict[str, Any]]:
         "kernel": host.get("kernel"),
         "labels": json.dumps(info.labels, ensure_ascii=False, sort_keys=True),
         "warnings": ",".join(warning["id"] for warning in info.warnings),
-        "plan": json.dumps(info.plan, ensure_ascii=False),
+        "plan": json.dumps(info.plan_document, ensure_ascii=False),
     }
 
 

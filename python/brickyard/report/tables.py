@@ -83,7 +83,7 @@ def totals_tables(records: list[Record]) -> list[Table]:
     chains = [(record, row) for record, row in every if row.operation in CHAINS]
     found = [(record, row) for record, row in every if row.operation not in CHAINS | METADATA]
     many_runs = len(records) > 1
-    many_phases = any(len(record.info.plan.get("phase", [])) > 1 for record in records)
+    many_phases = any(len(record.info.plan.phase) > 1 for record in records)
     shares = _shares(found)
     names = [*(["run", "profile"] if many_runs else []), *(["phase"] if many_phases else []), "stream", "operation"]
 
