@@ -16,9 +16,9 @@ import pytest
 from brickyard import _core
 from brickyard.cli import main
 from brickyard.cli.runs import since_unix_ns
-from brickyard.cli.target import aim
 from brickyard.errors import BadInputError
 from brickyard.store import Store, default_place
+from brickyard.study.aim import aim
 from brickyard.study.sizes import size_of
 from support import MS, SECOND, add_characterization, add_run, cell, interval, phase_end
 

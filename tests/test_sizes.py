@@ -9,8 +9,8 @@ import pytest
 from brickyard import _core, bricks, profiles, rulers
 from brickyard.cli.conditioning import parse_rate
 from brickyard.cli.judging import sold_capacity
-from brickyard.cli.target import parse_size
 from brickyard.errors import BadInputError
+from brickyard.study.aim import parse_size
 
 POWERS = {letter: number for number, letter in enumerate("KMGTPE", 1)}
 MEANT = {

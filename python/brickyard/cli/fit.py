@@ -22,11 +22,11 @@ from brickyard.cli.fit_words import Outcome, array_words, untold
 from brickyard.cli.output import emit, stderr
 from brickyard.cli.progress import Terminal
 from brickyard.cli.selection import open_store, select
-from brickyard.cli.target import Aim, aim
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.outputs import check_file, check_place, folder, write_whole
 from brickyard.schema.plan import Plan
 from brickyard.store import Record, Store
+from brickyard.study.aim import Aim, aim
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Runner, RunSpec
 

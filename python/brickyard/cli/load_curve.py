@@ -30,9 +30,10 @@ from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_circumstances, print_warnings
-from brickyard.cli.target import aim_at, aim_modelled, split_overrides
+from brickyard.cli.target import aim_at, split_overrides
 from brickyard.errors import BAD_INPUT, BadInputError, one_line
 from brickyard.store import Json, Record, Store
+from brickyard.study.aim import aim_modelled
 from brickyard.study.fit import refuse_programs
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.load_curve import LEVELS_PERCENT, CurveResult, LoadCurve, one_phase

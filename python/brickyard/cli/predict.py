@@ -17,11 +17,12 @@ from brickyard.advise.simulate import Brick, dearest, filled, rates, simulate, u
 from brickyard.cli import conditioning, options
 from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.cli.progress import Terminal
-from brickyard.cli.target import aim, split_overrides
+from brickyard.cli.target import split_overrides
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.rulers import Ruler
 from brickyard.schema.plan import Plan
 from brickyard.store import Json, Record, Store
+from brickyard.study.aim import aim
 from brickyard.study.fit import refuse_programs
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Runner, RunSpec

@@ -21,21 +21,13 @@ from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stderr, stdout
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_run
-from brickyard.cli.target import (
-    Aim,
-    aim_at,
-    aim_directories,
-    aim_modelled,
-    check_unnamed,
-    missing_targets,
-    parse_size,
-    split_overrides,
-)
+from brickyard.cli.target import aim_at, aim_directories, check_unnamed, split_overrides
 from brickyard.errors import BAD_INPUT, BadInputError, one_line
 from brickyard.formats.fio_export import export_fio
 from brickyard.schema import plan_document, plan_text, read_plan
 from brickyard.schema.plan import Plan
 from brickyard.store import Store, check_place
+from brickyard.study.aim import Aim, aim_modelled, missing_targets, parse_size
 from brickyard.study.check import check_run
 from brickyard.study.fit import check_room, has_programs, own_size, sized
 from brickyard.study.forecast import forecast, forecast_lines

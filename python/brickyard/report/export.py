@@ -217,12 +217,19 @@ def _write_csv(table: list[dict[str, Any]], columns: dict[str, type], file: Bina
     file.write(text.getvalue().encode())
 
 
-def _write_parquet(table: list[dict[str, Any]], columns: dict[str, type], file: BinaryIO) -> None:
+def arrow_table(table: list[dict[str, Any]], columns: dict[str, type]) -> Any:
+    """A pyarrow.Table of rows and the types of their columns."""
     try:
         import pyarrow as pa
-        import pyarrow.parquet as pq
     except ImportError as error:
-        raise BadInputError("Parquet needs pyarrow; install brickyard[parquet], or choose --format csv") from error
+        raise BadInputError("Arrow and Parquet need pyarrow; install brickyard[parquet], or choose CSV") from error
     kinds = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
     schema = pa.schema([(name, kinds[kind]) for name, kind in columns.items()])
-    pq.write_table(pa.Table.from_pylist(table, schema=schema), file)
+    return pa.Table.from_pylist(table, schema=schema)
+
+
+def _write_parquet(table: list[dict[str, Any]], columns: dict[str, type], file: BinaryIO) -> None:
+    made = arrow_table(table, columns)
+    import pyarrow.parquet as pq
+
+    pq.write_table(made, file)
