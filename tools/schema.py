@@ -232,7 +232,7 @@ MODULES = (
 
 def _may_lack(node: Node, kind: str) -> bool:
     """Whether a plan of an earlier version may be without it."""
-    return "default" in node or kind.endswith("None") or kind.startswith(("list[", "dict["))
+    return "default" in node or kind == "bool" or kind.endswith("None") or kind.startswith(("list[", "dict["))
 
 
 def _tag_of(node: Node) -> str:

@@ -155,7 +155,7 @@ class Unit(StrEnum):
 class SequentialAddress(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="sequential"):
     """One cursor for all lanes of the stream; with `apart`, each lane has its own part of the region."""
 
-    apart: bool
+    apart: bool = False
 
 
 class RandomAddress(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="random"):
