@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import resource
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,11 +12,13 @@ from typing import Any
 import altair as alt
 import vl_convert
 
+from brickyard.errors import BrickyardError
 from brickyard.outputs import check_file, write_whole
 from brickyard.printable import printable
 from brickyard.report.theme import dressed
 
 PNG_SCALE = 2.0  # twice the nominal size stays sharp on paper and on phones
+DESCRIPTORS_MIN = 24  # drawing took 17 at once
 VEGALITE_VERSION = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
 
 
@@ -79,7 +83,19 @@ def _printable(part: Any) -> Any:
     return printable(part, lines=True) if isinstance(part, str) else part
 
 
+def refuse_few_descriptors() -> None:
+    """The library that draws stops the process where it can open no more files."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    opened = len(os.listdir("/proc/self/fd"))
+    if limit != resource.RLIM_INFINITY and limit - opened < DESCRIPTORS_MIN:
+        raise BrickyardError(
+            f"pictures need {DESCRIPTORS_MIN} more open files, and {max(0, limit - opened)} are left of {limit};"
+            " raise the limit, such as with `ulimit -n 1024`"
+        )
+
+
 def draw(name: str, alt_text: str, chart: Any, *, width: int | None = None) -> Picture:
+    refuse_few_descriptors()
     dressed_chart = _printable(dressed(chart, width=width).to_dict())
     svg = vl_convert.vegalite_to_svg(dressed_chart, VEGALITE_VERSION, allowed_base_urls=[])
     return Picture(name, alt_text, svg)

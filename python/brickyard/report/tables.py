@@ -109,6 +109,7 @@ def totals_tables(records: list[Record]) -> list[Table]:
             *([format_percent(share)] if best else []),
             cells.mib_per_s(row),
             cells.variation(row.variation),
+            format_count(row.depth_max),
             format_count(row.errors),
         ]
         for record, row, share, words in [*shown, *whole]
@@ -131,7 +132,7 @@ def totals_tables(records: list[Record]) -> list[Table]:
         )
         if rows
     ]
-    columns = [*names, *over, "requests", "IOPS", *best, "MiB/s", "variation", "errors"]
+    columns = [*names, *over, "requests", "IOPS", *best, "MiB/s", "variation", "depth", "errors"]
     return [
         *tool_tables(records),
         *(

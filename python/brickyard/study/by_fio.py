@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from brickyard import _core, outputs
-from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.errors import BadInputError, BrickyardError, core_refusals, one_line
 from brickyard.formats.fio_export import export_fio
 from brickyard.formats.fio_result import read_result, store_result
 from brickyard.store import Json, Store
@@ -110,10 +110,8 @@ def prepare(plan: Json, spec: RunSpec, interrupt: Interrupt) -> Json:
     short = copy.deepcopy(plan)
     for phase in short["phase"]:
         phase.update(requests=1, warmup="0ns")
-    try:
+    with core_refusals():
         handle = _core.start(json.dumps(short), spec.targets, json.dumps(spec.options))
-    except ValueError as error:
-        raise BadInputError(one_line(error)) from error
     interrupt.attach(handle)
     opened: Json = {}
     try:

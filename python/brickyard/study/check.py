@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from brickyard import _core
-from brickyard.errors import BadInputError, one_line
+from brickyard.errors import BadInputError, core_refusals
 from brickyard.formats.fio_export import export_fio
 from brickyard.store import Json
 from brickyard.study.by_fio import fio_place
@@ -19,10 +19,8 @@ def check_run(plan: str, targets: list[str], options: Json, *, by_fio: bool = Fa
     if by_fio:
         fio_place()
         export_fio(json.loads(plan), targets)
-    try:
+    with core_refusals():
         _core.check(plan, targets, json.dumps(options))
-    except ValueError as error:
-        raise BadInputError(one_line(error)) from error
 
 
 def nearest_folder(path: Path) -> Path:
