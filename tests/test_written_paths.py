@@ -157,13 +157,12 @@ def hostile(tmp_path_factory: pytest.TempPathFactory, disks: dict[str, tuple[Pat
     server.bind(str(listening))
     link.symlink_to(disks["ext4"][0])
     dangling.symlink_to("/dev/brickyard-none")
-    (home / "nothing").symlink_to(home / "gone")
     (home / "root").symlink_to("/proc/self/root/dev")
     nowhere = ("/dev/brickyard-none", "/proc/none", "/sys/none", "/proc/self/root/sys/none")
     yield [
         *(device for device, _ in disks.values()),
         *(Path(name) for name in ("/dev/null", "/dev/tty", *nowhere)),
-        *(fifo, listening, link, dangling, home / "nothing", home / "root" / "none"),
+        *(fifo, listening, link, dangling, home / "root" / "none"),
     ]
     server.close()
 
