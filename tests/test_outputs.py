@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from brickyard import outputs
 from brickyard.cli import main
+from brickyard.errors import BadInputError
 
 RUN = ["run", "sqlio-random-read-1", "sim:msr-2003-wd", "--set", "duration=5s"]
 STUDY = ["study", "sata-2003-disks", "--only", "disks=1"]
