@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard import profiles
+from brickyard.analysis.curve_words import Curve, limit_line
 from brickyard.analysis.load_curve import (
     Bend,
     CurvePoint,
@@ -29,11 +30,11 @@ from brickyard.analysis.load_curve import (
     weakest_search,
 )
 from brickyard.cli import main
-from brickyard.cli.load_curve import _limit_line, parse_levels, parse_limit
+from brickyard.cli.load_curve import parse_levels, parse_limit
 from brickyard.errors import BadInputError
 from brickyard.report.load_curve import load_curve as picture_of
 from brickyard.store import Json, Store
-from brickyard.study.load_curve import CurveResult, closed_plan, one_phase, open_plan, search_plan, step_ns
+from brickyard.study.load_curve import closed_plan, one_phase, open_plan, search_plan, step_ns
 from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
 
 
@@ -361,7 +362,7 @@ def test_a_step_of_a_search_is_long_enough_for_the_percentile_or_it_is_told() ->
     step = replace(point(100, MS), requests=200, judged={"within": True, "overloaded": False})
     assert weakest_search([step], limit) == 200
     assert weakest_search([replace(step, requests=1000)], limit) is None
-    line = _limit_line(CurveResult(1, points=[step], maximum_per_s=200.0), limit)
+    line = limit_line(Curve(200.0, [step]), limit)
     assert "the p99 rests on 200 requests a step, of at least 1,000" in line
 
 

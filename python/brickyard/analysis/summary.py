@@ -17,6 +17,7 @@ from brickyard.analysis.further import further_document
 from brickyard.analysis.latency import Latency
 from brickyard.analysis.tools import tool_document
 from brickyard.analysis.totals import Totals, totals, whole_intervals
+from brickyard.analysis.workload import workload_words
 from brickyard.bricks import caches
 from brickyard.store import CHAINS, Json, Record, RunInfo
 from brickyard.units import format_count, format_ns, format_percent, format_size
@@ -178,6 +179,7 @@ def circumstance_lines(record: Record) -> list[tuple[str, str]]:
         ("Target", ", ".join(info.targets)),
         *_target_lines(record),
         ("Condition", condition_words(record)),
+        ("Workload", workload_words([record])),
         ("Started", when(info)),
         ("Profile", f"{info.plan.get('title', info.profile)} ({info.profile}, {info.profile_hash[:12]})"),
         ("Seed", str(info.seed)),
@@ -341,7 +343,7 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
 def _reap(count: int | None) -> str:
     if count is None:
         return ""
-    return "a reap waits for one completion" if count == 1 else f"reap = {count}"
+    return "completions are reaped one at a time (reap = 1)" if count == 1 else f"reap = {count}"
 
 
 def _host_lines(host: Json) -> list[tuple[str, str]]:
@@ -435,6 +437,7 @@ def circumstances(records: list[Record]) -> list[tuple[str, str]]:
     targets = list(dict.fromkeys(path for record in records for path in record.info.targets))
     changed = {
         "Target": ", ".join(targets),
+        "Workload": workload_words(records),
         "Profile": ", ".join(f"{count} × {name}" for name, count in profiles.items()),
         "Started": f"{when(records[0].info)}, the last run {when(records[-1].info)}",
         "Generator": _generator_range(records),

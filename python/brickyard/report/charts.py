@@ -76,11 +76,11 @@ def latency(
 ) -> Any:
     """Percentiles of the service time against request size; a point is missing where too few samples lie beyond."""
     rows: list[dict[str, Any]] = [
-        {"request_bytes": item.cell.request_bytes, "figure": name, "time_ns": value}
-        for item in cells
-        if item.cell.service
-        for name, value in item.cell.service.percentiles.items()
-        if name in SHOWN_PERCENTILES and value
+        {"request_bytes": item.cell.request_bytes, "figure": name, "time_ns": value, "segment": segment}
+        for name in SHOWN_PERCENTILES
+        for item, value, segment in theme.unbroken(
+            cells, [item.cell.service.percentiles[name] if item.cell.service else None for item in cells]
+        )
     ]
     low = min((row["time_ns"] for row in rows), default=1)
     high = max((row["time_ns"] for row in rows), default=10)
@@ -94,6 +94,7 @@ def latency(
         .mark_line(strokeWidth=2, point={"size": 46, "filled": True})
         .encode(
             x=theme.size_axis(*sizes),
+            detail="segment:N",
             y=alt.Y(
                 "time_ns:Q",
                 title="service time",
@@ -135,7 +136,7 @@ def throughput(points: list[Point], series_of: dict[int, str], *, log: bool, wid
         row = {"rate": max(rate, floor) if log else rate, "series": name, "line": f"{point.run} {name}"}
         rows += [{**row, "time_s": round(point.start_s, 4)}, {**row, "time_s": round(point.end_s, 4)}]
     names = list(dict.fromkeys(row["series"] for row in rows))
-    colours = [theme.PATTERN_COLOURS.get(n, theme.LINE_COLOURS[i % 7]) for i, n in enumerate(names)]
+    colours = theme.line_colours(names)
     end_s = max((row["time_s"] for row in rows), default=1)
     return (
         alt.Chart(_data(rows))

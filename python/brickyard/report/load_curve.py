@@ -24,13 +24,21 @@ def load_curve(
     name: str = "load-curve",
     against: str = "offered rate",
     unit: str = " in 1/s",
+    note: str = "",
 ) -> Picture:
     """Response time on a log axis against the offered rate; overloaded rates are hollow, the knee is a line."""
     rows: list[dict[str, Any]] = [
-        {"rate": point.offered_per_s, "figure": name, "time_ns": value, "overloaded": point.overloaded}
-        for point in points
-        for name, value in (("mean", point.mean_ns), *((n, point.percentiles.get(n)) for n in FIGURES[1:]))
-        if value
+        {
+            "rate": point.offered_per_s,
+            "figure": figure,
+            "time_ns": value,
+            "overloaded": point.overloaded,
+            "segment": segment,
+        }
+        for figure in FIGURES
+        for point, value, segment in theme.unbroken(
+            points, [point.mean_ns if figure == "mean" else point.percentiles.get(figure) for point in points]
+        )
     ]
     times = [row["time_ns"] for row in rows] + ([limit.above_ns] if limit else [])
     low, high = min(times, default=1) * 0.8, max(times, default=10) * 1.25
@@ -59,7 +67,7 @@ def load_curve(
         scale=alt.Scale(domain=present, range=[SHAPES[n] for n in present]),
         legend=alt.Legend(columns=3),
     )
-    base = alt.Chart(alt.InlineData(values=rows)).encode(x=x, y=y, color=colour)
+    base = alt.Chart(alt.InlineData(values=rows)).encode(x=x, y=y, color=colour, detail="segment:N")
     layers: list[Any] = [base.mark_line(strokeWidth=2)]
     for overloaded in (False, True):
         only = [row for row in rows if row["overloaded"] is overloaded]
@@ -74,7 +82,7 @@ def load_curve(
     is_open = knee is None and against == "offered rate" and not hollow
     title = f"Response time against {against}{hollow}{' (not saturated)' if is_open else ''}"
     chart = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=title)
-    return draw(name, _alt_text(points, knee, against), chart, width=WIDTH)
+    return draw(name, _alt_text(points, knee, against), chart, width=WIDTH, note=note)
 
 
 def _lines(knee: CurvePoint | None, limit: Limit | None, x_scale: Any, y_scale: Any, high: float) -> list[Any]:

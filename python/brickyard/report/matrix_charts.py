@@ -22,7 +22,7 @@ LETTER = 6.5  # width of a letter of a label, in pixels
 TIME_LABEL = f"datum.value == 0 ? '0' : {theme.TIME_LABEL}"
 
 
-def matrix_picture(pivot: Pivot) -> Picture | None:
+def matrix_picture(pivot: Pivot, workload: str = "") -> Picture | None:
     """Colours are the column factor, groups the innermost row factor, multiples what is left."""
     if not pivot.entries:
         return None
@@ -61,7 +61,9 @@ def matrix_picture(pivot: Pivot) -> Picture | None:
         # Groups have other numbers of bars in each multiple, so that neither places nor offsets may be shared.
         whole = whole.resolve_scale(x="independent", xOffset="independent", y="independent")
     name = f"table-{pivot.spec.name}".lower().replace(" ", "-")
-    return draw(name, f"{pivot.spec.title}: {pivot.figure.heading} as grouped bars", whole)
+    return draw(
+        name, f"{pivot.spec.title}: {pivot.figure.heading} as grouped bars", whole, width=WHOLE_WIDTH, note=workload
+    )
 
 
 def _top(pivot: Pivot, key: Key) -> float:
@@ -146,7 +148,7 @@ def _bars(
     )
 
 
-def trade_picture(x: Pivot, y: Pivot, title: str) -> Picture | None:
+def trade_picture(x: Pivot, y: Pivot, title: str, workload: str = "") -> Picture | None:
     """Two figures of the same cells against each other, each point with its level."""
     rows: list[dict[str, Any]] = [
         {
@@ -186,5 +188,9 @@ def trade_picture(x: Pivot, y: Pivot, title: str) -> Picture | None:
         ),
     ).properties(width=640, height=320)
     return draw(
-        f"trade-{y.spec.name}-{x.spec.name}", f"{title}: {y.figure.title} against {x.figure.title}", chart, width=640
+        f"trade-{y.spec.name}-{x.spec.name}",
+        f"{title}: {y.figure.title} against {x.figure.title}",
+        chart,
+        width=640,
+        note=workload,
     )
