@@ -130,4 +130,5 @@ def change_words(found: Sequence[Difference]) -> str:
 def share_words(share: float) -> str:
     if share > TIMES_FROM:
         return f"{1 + share:,.1f} ×" if share < 99 else f"{1 + share:,.0f} ×"
-    return f"{share * 100:+.1f} %" if abs(share) < 0.1 else f"{share * 100:+.0f} %"
+    text = f"{share * 100:+.1f} %" if abs(share) < 0.1 else f"{share * 100:+.0f} %"
+    return "0 %" if text in ("+0.0 %", "-0.0 %") else text

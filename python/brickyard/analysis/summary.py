@@ -398,19 +398,36 @@ SCALE = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "µs": 10**3, "
 
 
 def distinct_warnings(records: list[Record]) -> list[Json]:
-    """Warnings of several runs, each once: figures as their range, and the number of runs where not all have it."""
-    found: dict[tuple[str, str], list[tuple[int, Json]]] = {}
+    """Warnings of several runs, each once: figures as their range, targets as a list, and the number of runs where not
+    all have it."""
+    found: dict[tuple[str, str], list[tuple[Record, str, Json]]] = {}
     for record in records:
         for warning in record.info.warnings:
-            key = str(warning.get("id")), FIGURE.sub("#", str(warning.get("text", "")))
-            found.setdefault(key, []).append((record.info.id, warning))
+            text = _without_target(record, str(warning.get("text", "")))
+            found.setdefault((str(warning.get("id")), FIGURE.sub("#", text)), []).append((record, text, warning))
     merged = []
     for same in found.values():
         # Where runs differ in severity, the graver one speaks.
-        first = min((warning for _, warning in same), key=lambda item: item.get("severity") != "warning")
-        text, count = _ranged([str(warning.get("text", "")) for _, warning in same]), len({run for run, _ in same})
+        first = min((warning for _, _, warning in same), key=lambda item: item.get("severity") != "warning")
+        targets = list(dict.fromkeys(path for record, _, _ in same for path in record.info.targets))
+        text = _ranged([text for _, text, _ in same]).replace(TARGET, _listed(targets))
+        count = len({record.info.id for record, _, _ in same})
         merged.append({**first, "text": text if count == len(records) else f"{text} ({count} of {len(records)} runs)"})
     return sorted(merged, key=lambda item: item.get("severity") != "warning")
+
+
+TARGET = "{target}"
+LISTED_MAX = 2  # targets of one warning; of more, the number is told
+
+
+def _without_target(record: Record, text: str) -> str:
+    """Of a run with one target, whose name tells no warning apart."""
+    return text.replace(record.info.targets[0], TARGET) if len(record.info.targets) == 1 else text
+
+
+def _listed(targets: list[str]) -> str:
+    more = f" and {len(targets) - LISTED_MAX} more" if len(targets) > LISTED_MAX else ""
+    return (", " if more else " and ").join(targets[:LISTED_MAX]) + more
 
 
 def _ranged(texts: list[str]) -> str:

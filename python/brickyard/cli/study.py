@@ -14,7 +14,7 @@ from brickyard.analysis.observe import Observed
 from brickyard.cli import options
 from brickyard.cli.output import emit, print_line, print_text, stderr, stdout, table
 from brickyard.cli.progress import Terminal
-from brickyard.cli.tables import print_answer, print_warnings, titled
+from brickyard.cli.tables import print_answer, print_warnings
 from brickyard.cli.target import parse_size
 from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError, one_line
 from brickyard.report.matrix_tables import footnotes
@@ -174,9 +174,11 @@ def print_table(console: Console, made: Table) -> None:
     heads = [head for head, span in made.groups for _ in range(span)] or [""] * len(made.columns)
     told = list(dict.fromkeys(head for head in heads if head))
     many = len(told) > 1
-    title = titled(made.title if many or not told else f"{made.title} ({told[0]})", made.note)
+    title = made.title if many or not told else f"{made.title} ({told[0]})"
     sides = ["left"] * made.text_columns + ["right"] * (len(made.columns) - made.text_columns)
-    console.print(title, markup=False, soft_wrap=True, style="bold")
+    print_line(console, title, "bold")
+    if made.note:
+        print_line(console, made.note, "dim")
     console.print(table("", list(zip(made.columns, sides, strict=True)), made.rows, heads=heads if many else ()))
 
 

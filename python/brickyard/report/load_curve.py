@@ -13,7 +13,8 @@ from brickyard.report.pictures import Picture, draw
 FIGURES = ("mean", "p50", "p99")
 COLOURS = {"mean": theme.BLACK, "p50": theme.BLUE, "p99": theme.VERMILLION}
 SHAPES = {"mean": "circle", "p50": "square", "p99": "triangle-up"}
-WIDTH, HEIGHT = 640, 340
+WIDTH, NARROW_WIDTH, HEIGHT = 640, 330, 340
+DRAWN_NARROW = 255  # the plot in a narrow picture: what its axis leaves
 
 
 def load_curve(
@@ -25,6 +26,7 @@ def load_curve(
     against: str = "offered rate",
     unit: str = " in 1/s",
     note: str = "",
+    narrow: bool = False,
 ) -> Picture:
     """Response time on a log axis against the offered rate; overloaded rates are hollow, the knee is a line."""
     rows: list[dict[str, Any]] = [
@@ -80,9 +82,13 @@ def load_curve(
     hollow = " (hollow: overloaded)" if any(point.overloaded for point in points) else ""
     # Of a ramp's knob nobody asks for saturation; of a rate a reader would take the last point for it.
     is_open = knee is None and against == "offered rate" and not hollow
-    title = f"Response time against {against}{hollow}{' (not saturated)' if is_open else ''}"
-    chart = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=title)
-    return draw(name, _alt_text(points, knee, against), chart, width=WIDTH, note=note)
+    ends = [text for text in (hollow.strip(), "(not saturated)" if is_open else "") if text]
+    head = f"Response time against {against}"
+    title = [head, *ends] if narrow else " ".join([head, *ends])
+    chart = alt.layer(*layers).properties(width=DRAWN_NARROW if narrow else WIDTH, height=HEIGHT, title=title)
+    width = NARROW_WIDTH if narrow else WIDTH
+    suffix = "-narrow" if narrow else ""
+    return draw(name + suffix, _alt_text(points, knee, against), chart, width=width, note=note)
 
 
 def _lines(knee: CurvePoint | None, limit: Limit | None, x_scale: Any, y_scale: Any, high: float) -> list[Any]:

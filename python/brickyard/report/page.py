@@ -99,14 +99,17 @@ def _lead(records: list[Record], study: StudyInfo | None) -> Lead | None:
     if curve is None:
         return None
     workload = workload_words(records)
-    picture = load_curve(curve.points, knee(curve.points).point, curve.limit, note=workload)
+    bent = knee(curve.points).point
+    wide, narrow = (
+        load_curve(curve.points, bent, curve.limit, note=workload, narrow=is_narrow) for is_narrow in (False, True)
+    )
     rows = [curve_row(point, curve.maximum_per_s) for point in curve.points]
     caption = "; ".join([*found_lines(curve)[1:], *curve_notes(rows)]) + "."
     groups = (("", 3), ("response time", len(RESPONSE)), ("", len(NAMES) - 2 - len(RESPONSE)))
     title = "Response time against offered rate"
     return Lead(
         curve_answer(curve, records),
-        [Figure(title, caption, [picture], [])],
+        [Figure(title, caption, [wide], [narrow])],
         [Table(title, [*NAMES, ""], rows, groups=groups, note=workload)],
     )
 
@@ -137,18 +140,14 @@ def _ramps(records: list[Record]) -> list[Figure]:
             knob = found[0].knob
             limit = ramp.limit_of(record, found[0].phase)
             name = f"ramp-{record.info.id}-{number}"
-            picture = load_curve(
-                points,
-                None,
-                limit,
-                name=name,
-                against=knob,
-                unit=" in 1/s" if knob == "rate" else "",
-                note=workload_words([record]),
+            unit, note = " in 1/s" if knob == "rate" else "", workload_words([record])
+            wide, narrow = (
+                load_curve(points, None, limit, name=name, against=knob, unit=unit, note=note, narrow=is_narrow)
+                for is_narrow in (False, True)
             )
             caption = " ".join(ramp.found_words(record)) or "Each point is a step of the ramp."
             run = f", run {record.info.id}" if len(records) > 1 else ""
-            figures.append(Figure(f"Ramp of {phase}{run}", caption, [picture], []))
+            figures.append(Figure(f"Ramp of {phase}{run}", caption, [wide], [narrow]))
     return figures
 
 

@@ -64,9 +64,10 @@ def _curve(records: list[Record]) -> list[Drawn]:
     points = replay_head_room.offered_points(records)
     if len(points) < 2:
         return []
-    picture = load_curve(points, knee(points).point, None)
+    bent = knee(points).point
+    drawn, small = (load_curve(points, bent, None, narrow=is_narrow) for is_narrow in (False, True))
     caption = "Response time counts from the due instant; rates that were not reached are hollow."
-    return [("Response time against offered rate", caption, picture, picture)]
+    return [("Response time against offered rate", caption, drawn, small)]
 
 
 def _panels(record: Record) -> list[Panel]:

@@ -26,7 +26,6 @@ from brickyard.report.matrix_charts import matrix_picture, trade_picture
 from brickyard.report.matrix_documents import pivot_document
 from brickyard.report.matrix_tables import footnotes, matrix_table
 from brickyard.report.page import Figure
-from brickyard.report.pictures import Picture
 from brickyard.report.tables import Table
 from brickyard.report.written import Beside, templates, write_page
 from brickyard.store import Json, Record
@@ -107,7 +106,8 @@ def _figures(view: StudyView) -> list[Figure]:
         if "value" in pivot.spec.show:
             picture = matrix_picture(pivot, _workload(view, pivot))
             caption = INTERVALS if pivot.repetitions > 1 else "Each cell was measured once: noise is unknown."
-            found.append(Figure(pivot.spec.title, caption, [picture], []) if picture else None)
+            narrow = matrix_picture(pivot, _workload(view, pivot), narrow=True)
+            found.append(Figure(pivot.spec.title, caption, [picture], [narrow]) if picture and narrow else None)
     return [figure for figure in found if figure is not None]
 
 
@@ -124,12 +124,13 @@ def _workload(view: StudyView, pivot: Pivot) -> str:
 
 def _trade(view: StudyView, x: str, y: str, title: str) -> Figure | None:
     by_name = {pivot.spec.name: pivot for pivot in view.observed.pivots}
-    picture: Picture | None = (
-        trade_picture(by_name[x], by_name[y], title, _workload(view, by_name[y]))
-        if x in by_name and y in by_name
-        else None
+    if x not in by_name or y not in by_name:
+        return None
+    workload = _workload(view, by_name[y])
+    wide, narrow = (
+        trade_picture(by_name[x], by_name[y], title, workload, narrow=is_narrow) for is_narrow in (False, True)
     )
-    return Figure(title, "Each point is a level of the study.", [picture], []) if picture else None
+    return Figure(title, "Each point is a level of the study.", [wide], [narrow]) if wide and narrow else None
 
 
 def _render(view: StudyView, figures: list[Figure], pictures: str) -> str:
