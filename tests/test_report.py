@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Error, Request, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Error, Request
 
 from brickyard.analysis.answers import answer
 from brickyard.errors import BadInputError
@@ -54,16 +52,6 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         records = [store.record(run.id) for run in store.runs()]
         study = store.studies()[0]
     return write_report(records, study, place / "out")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    chromium = shutil.which("chromium")
-    assert chromium, "tests/install-programs installs Chromium"
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 def test_sections_stand_in_order_with_the_answer_first(page: Path) -> None:
