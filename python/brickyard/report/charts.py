@@ -14,6 +14,7 @@ from brickyard.units import MIB
 PATTERN = tuple[str, str]
 SHOWN_PERCENTILES = ("p50", "p90", "p99", "p99.9", "p99.99")
 BAND_LINE = 14  # line height of the names above a picture, in pixels
+LINES_NAMED = 16  # a legend of more lines is larger than its picture: they are named by operation
 ZERO_SHARE = 0.5  # on a log axis, an interval without completions is drawn at this share of the smallest rate
 
 
@@ -128,14 +129,20 @@ def throughput(points: list[Point], series_of: dict[int, str], *, log: bool, wid
     loads = {(p.run, p.stream, p.operation) for p in points}
     many_operations = len(loads) > len({run for run, _, _ in loads})
     rows: list[dict[str, Any]] = []
+    operation_of: dict[str, str] = {}
     for point in points:
         rate = point.bytes_per_s / MIB
         name = series_of.get(point.run, "")
         if many_operations or not name:
             name = " ".join(part for part in (name, point.stream, point.operation) if part)
-        row = {"rate": max(rate, floor) if log else rate, "series": name, "line": f"{point.run} {name}"}
+        line = f"{point.run} {name}"
+        operation_of[line] = point.operation
+        row = {"rate": max(rate, floor) if log else rate, "series": name, "line": line}
         rows += [{**row, "time_s": round(point.start_s, 4)}, {**row, "time_s": round(point.end_s, 4)}]
     names = list(dict.fromkeys(row["series"] for row in rows))
+    if len(names) > LINES_NAMED:
+        rows = [{**row, "series": operation_of[row["line"]]} for row in rows]
+        names = list(dict.fromkeys(row["series"] for row in rows))
     colours = theme.line_colours(names)
     end_s = max((row["time_s"] for row in rows), default=1)
     return (

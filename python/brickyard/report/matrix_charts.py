@@ -18,7 +18,7 @@ CUT_AT = 2.0  # times the largest figure
 ACROSS = 3  # multiples side by side: what a page's column holds
 WHOLE_WIDTH, NARROW_WIDTH, HEIGHT = 780, 330, 210
 LABEL_LIMIT = 120
-LETTER = 6.5  # width of a letter of a label, in pixels
+LETTER = 7.5  # width of a letter of a label, in pixels
 TIME_LABEL = f"datum.value == 0 ? '0' : {theme.TIME_LABEL}"
 
 
