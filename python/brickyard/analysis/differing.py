@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from brickyard.analysis.summary import FIGURE, circumstance_lines
+from brickyard.analysis.summary import FIGURE, MODEL_SET, circumstance_lines
 from brickyard.store import Json, Record
 
 EVERYWHERE = ("Engine", "Host", "Kernel", "Governor", "Brickyard")
@@ -59,7 +59,7 @@ def differing_in_study(records: Sequence[Record]) -> list[Differing]:
     for record in records:
         by_target.setdefault(tuple(record.info.targets), []).append(record)
     for targets, same in by_target.items():
-        changed = _differing(same, lambda label: label not in (*EVERYWHERE, *CHANGING))
+        changed = _differing(same, lambda label: label not in (*EVERYWHERE, *CHANGING, MODEL_SET))
         found += [Differing(f"{', '.join(targets)}: {item.label}", item.values) for item in changed]
     return found
 

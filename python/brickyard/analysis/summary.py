@@ -172,6 +172,10 @@ def when(info: RunInfo) -> str:
     return moment.strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
+MODEL_SET = "Model, set"
+"""What `--set` changed of a modelled target."""
+
+
 def circumstance_lines(record: Record) -> list[tuple[str, str]]:
     """What a figure is worth depends on these: label and text, the most telling first."""
     info = record.info
@@ -212,7 +216,8 @@ def _with_reason(text: str, reason: str | None) -> str:
 
 
 def _target_lines(record: Record) -> list[tuple[str, str]]:
-    lines = []
+    overrides = record.info.options.get("overrides")
+    lines = [(MODEL_SET, ", ".join(overrides))] if overrides else []
     modelled = bricks.resolved_of(record.info.targets, record.info.options)
     for number, opened in enumerate(record.info.engine.get("targets", [])):
         facts = dig(record.info.facts, "targets", number) or {}
