@@ -12,6 +12,10 @@
     if (!known.has(families)) known.set(families, families.split(',').some(f => isThere(f.trim())));
     return known.get(families);
   };
+  const slantOf = text => {
+    const turned = /rotate\((-?[\d.]+)/.exec(text.getAttribute('transform') || '');
+    return turned && Number(turned[1]) % 90 ? Number(turned[1]) * Math.PI / 180 : 0;
+  };
   const name = svg => svg.getAttribute('aria-label') || 'a picture';
   const figures = [...document.querySelectorAll('figure')].filter(f => f.getBoundingClientRect().width);
   for (const figure of figures) {
@@ -21,7 +25,8 @@
     const drawn = [...svg.querySelectorAll('.role-mark path, .role-mark line, .role-mark rect')]
       .filter(mark => { const b = mark.getBoundingClientRect(); return b.width || b.height; });
     if (!drawn.length || box.height < 60) found.push(`${name(svg)}: empty`);
-    if (box.left < outer.left || box.right > outer.right + 1 || box.bottom > outer.bottom + 1)
+    const scrolls = getComputedStyle(figure).overflowX === 'auto';
+    if (box.left < outer.left || (box.right > outer.right + 1 && !scrolls) || box.bottom > outer.bottom + 1)
       found.push(`${name(svg)}: outside its box`);
     const texts = [...svg.querySelectorAll('text')].filter(t => t.textContent.trim()
       && t.style.opacity !== '0' && t.getAttribute('opacity') !== '0').map(t => [t, t.getBoundingClientRect()]);
@@ -34,7 +39,13 @@
       if (Math.min(p.height, p.width || p.height) > 0 && Math.max(p.height, 0) < 7 && Math.max(p.width, 0) < 200
           && p.height <= p.width) found.push(`${name(svg)}: too small (${p.height.toFixed(1)} px): ${said}`);
       texts.slice(i + 1).forEach(([other, q]) => {
-        if (p.left < q.right - 1 && q.left < p.right - 1 && p.top < q.bottom - 2 && q.top < p.bottom - 2)
+        const slant = slantOf(text);
+        if (slant && slant === slantOf(other)) {
+          // Slanted labels end at the upper right corners of their boxes: what counts is how far their lines are apart.
+          const apart = Math.abs((q.right - p.right) * Math.sin(slant) - (q.top - p.top) * Math.cos(slant));
+          const size = parseFloat(getComputedStyle(text).fontSize) * box.width / svg.viewBox.baseVal.width;
+          if (apart < 0.9 * size) found.push(`${name(svg)}: overlap: ${said} / ${other.textContent}`);
+        } else if (p.left < q.right - 1 && q.left < p.right - 1 && p.top < q.bottom - 2 && q.top < p.bottom - 2)
           found.push(`${name(svg)}: overlap: ${said} / ${other.textContent}`);
       });
     });
