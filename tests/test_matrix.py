@@ -285,7 +285,9 @@ def test_a_study_becomes_a_page_with_pictures_and_all_its_cells(tmp_path: Path) 
     with Store(tmp_path / "runs.db") as store:
         view, _ = carried_out(store)
     page = write_study_report(view, tmp_path / "report").read_text("utf-8")
-    assert page.index("What differed between the runs") < page.index("Summary") < page.index("All figures")
+    assert (
+        page.index("<h2>Summary") < page.index("<svg") < page.index("<h2>All figures") < page.index("<h2>Circumstances")
+    )
     assert "Cheapest by USD per IOPS" in page
     assert "<script" not in page
     names = {path.name for path in (tmp_path / "report" / "pictures").iterdir()}

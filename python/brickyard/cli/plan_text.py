@@ -13,7 +13,7 @@ def plan_lines(plan: Json) -> list[str]:
     lines += [f"  {key}: {plan[key]}" for key in ("source", "about") if plan.get(key)]
     lines.append(
         f"  seed {plan['seed']}, engine {plan['engine']}, {plan['io']} I/O, interval {_time(plan['interval'])}"
-        + (", a reap waits for one completion" if plan["reap"] == 1 else f", reap = {plan['reap']}")
+        + (", completions are reaped one at a time (reap = 1)" if plan["reap"] == 1 else f", reap = {plan['reap']}")
         + (", ends at the first error" if plan.get("stop_on_error") else "")
     )
     for number, phase in enumerate(plan["phase"], 1):
