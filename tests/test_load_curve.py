@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard import profiles
+from brickyard.analysis.curve_words import Curve, limit_line
 from brickyard.analysis.load_curve import (
     Bend,
     CurvePoint,
@@ -29,13 +30,13 @@ from brickyard.analysis.load_curve import (
     weakest_search,
 )
 from brickyard.cli import main
-from brickyard.cli.load_curve import _limit_line, parse_levels, parse_limit
+from brickyard.cli.load_curve import parse_levels, parse_limit
 from brickyard.errors import BadInputError
 from brickyard.report.load_curve import load_curve as picture_of
 from brickyard.schema import Duration
 from brickyard.schema.plan import Arrivals, ClosedPace, OpenPace, Plan
 from brickyard.store import Json, Store
-from brickyard.study.load_curve import CurveResult, closed_plan, one_phase, open_plan, search_plan, step_ns
+from brickyard.study.load_curve import closed_plan, one_phase, open_plan, search_plan, step_ns
 from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
 
 
@@ -95,7 +96,7 @@ def test_a_curve_that_is_bent_from_its_first_rate_has_its_knee_below() -> None:
 
 @pytest.mark.parametrize(
     ("further", "bend", "said"),
-    [((), "not reached", "the search ended before saturation, at "), (("--max-rate", "5000"), "seen", "knee: 7")],
+    [((), "not reached", "the search ended before saturation, at "), (("--max-rate", "5000"), "seen", "Knee: 7")],
 )
 def test_a_search_that_ends_before_saturation_says_where_to_go_on(
     further: tuple[str, ...], bend: str, said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
@@ -112,7 +113,7 @@ def test_a_search_that_ends_before_saturation_says_where_to_go_on(
     shown = capsys.readouterr().out
     assert said in shown
     assert ("go on with --max-rate" in shown) == (not further)
-    assert "it is not the capacity" in " ".join(shown.split())
+    assert "which is not the capacity" in " ".join(shown.split())
 
 
 @given(st.lists(st.tuples(st.integers(1, 10**6), st.integers(1, 10**9)), min_size=3, max_size=20))
@@ -302,7 +303,7 @@ def test_the_page_of_a_curve_shows_its_pictures(tmp_path: Path, capsys: pytest.C
         assert ids, name
         for identifier in ids:
             shown = card(page, identifier)
-            assert shown.count("<svg") == 1, identifier
+            assert shown.count("<svg") == 2, f"{identifier}: one for desks, one for phones"
             assert "mark-symbol" in shown, f"{identifier}: no points"
 
 
@@ -362,7 +363,7 @@ def test_a_step_of_a_search_is_long_enough_for_the_percentile_or_it_is_told() ->
     step = replace(point(100, MS), requests=200, judged={"within": True, "overloaded": False})
     assert weakest_search([step], limit) == 200
     assert weakest_search([replace(step, requests=1000)], limit) is None
-    line = _limit_line(CurveResult(1, points=[step], maximum_per_s=200.0), limit)
+    line = limit_line(Curve(200.0, [step]), limit)
     assert "the p99 rests on 200 requests a step, of at least 1,000" in line
 
 

@@ -17,7 +17,7 @@ from brickyard.store import Json, Record
 
 EVERYWHERE = ("Engine", "Host", "Kernel", "Governor", "Brickyard")
 """Alike for all runs of a study, whatever its targets are."""
-CHANGING = ("Started", "Generator", "Seed", "Verified", "Clock", "Profile", "Condition", "Target")
+CHANGING = ("Started", "Generator", "Seed", "Verified", "Clock", "Profile", "Condition", "Target", "Workload")
 """Different in every run, or told otherwise."""
 
 

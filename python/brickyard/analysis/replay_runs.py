@@ -14,7 +14,17 @@ from brickyard.schema.plan import OtherKind, OtherPlan, OtherStream, PaceKind, R
 from brickyard.store import Interval, Json, Record
 from brickyard.units import three_digits
 
-COUNTED = ("lines", "requests", "calls", "bad_lines", "unmatched", "late", "outliers")  # of what was in the logs
+COUNTED = (
+    "lines",
+    "requests",
+    "calls",
+    "bad_lines",
+    "unmatched",
+    "late",
+    "outliers",
+    "read_on",
+    "missed",
+)  # of what was in the logs
 
 
 def is_replay(record: Record) -> bool:
@@ -155,8 +165,10 @@ def log_counts(record: Record) -> Json:
         for item in told.get("unmatched_paths", []):
             paths[unmapped_words(item)] += item["requests"]
     share = total["calls"] / total["requests"] if total["requests"] else None
+    told = [logs for end in ends(record) if (logs := end.get("logs"))]
     return {
         **{key: total[key] for key in (*COUNTED, "unusable")},
+        "at_end": bool(told) and all(logs.get("at_end", False) for logs in told),
         "late_burst_calls": burst,
         "covered_share": share,
         "unmatched_paths": paths.most_common(5),

@@ -79,6 +79,11 @@ def distorted(record: Record) -> str:
             f"{format_count(counts['late'])} calls were sent later than their stamps, up to"
             f" {format_count(counts['late_burst_calls'])} of them within one second: bursts that the log does not have"
         )
+    if counts["missed"]:
+        return (
+            f"{format_count(counts['missed'])} requests that belong into the run stood in standard input behind its"
+            " end, further out of order than --window: the replay lacked their calls"
+        )
     if count := _order(record).beyond_window:
         # A run that ends early may not have come to them, and then lacked their calls from its first second on.
         return f"{format_count(count)} requests of the log are further out of order than --window, and were not sorted"
@@ -87,9 +92,13 @@ def distorted(record: Record) -> str:
 
 def unverified(record: Record) -> str:
     """Why nobody knows whether the calls were sent in the log's order; empty where it is known."""
-    if _order(record).is_verified:
+    counts = log_counts(record)
+    if _order(record).is_verified or counts["at_end"]:
         return ""
-    return "the order of standard input was not verified, because the run may have ended before its last line"
+    return (
+        "the order of standard input was verified only in part: after the run"
+        f" {format_count(counts['read_on'])} more requests were read, all in order, and not its end"
+    )
 
 
 def _order(record: Record) -> OrderKnown:

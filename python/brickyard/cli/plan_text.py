@@ -18,7 +18,7 @@ def plan_lines(plan: Plan) -> list[str]:
     lines += [f"  {key}: {said}" for key, said in (("source", plan.source), ("about", plan.about)) if said]
     lines.append(
         f"  seed {plan.seed}, engine {plan.engine}, {plan.io} I/O, interval {_time(plan.interval)}"
-        + (", a reap waits for one completion" if plan.reap == 1 else f", reap = {plan.reap}")
+        + (", completions are reaped one at a time (reap = 1)" if plan.reap == 1 else f", reap = {plan.reap}")
         + (", ends at the first error" if plan.stop_on_error else "")
     )
     for number, phase in enumerate(plan.phase, 1):

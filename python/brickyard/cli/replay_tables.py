@@ -16,7 +16,9 @@ from brickyard.analysis import (
     terraserver,
 )
 from brickyard.analysis.load_curve import Limit
+from brickyard.analysis.replay_answer import replay_answer
 from brickyard.cli.output import print_line, table
+from brickyard.cli.tables import print_answer
 from brickyard.schema.plan import Outlier
 from brickyard.store import Json, Record
 from brickyard.units import format_count, format_iops, format_seconds
@@ -30,7 +32,8 @@ def _columns(names: list[str], text_columns: int = 1) -> list[tuple[str, str]]:
 
 
 def print_replay(console: Console, records: list[Record], limit: Limit | None = None) -> None:
-    """The runs of one command: calls/s by driver, figures by page, and the verdict."""
+    """The runs of one command: the answer, calls/s by driver, figures by page."""
+    print_answer(console, replay_answer(records, limit))
     columns, rows = replay_pages.throughput_rows(records)
     console.print(table("Calls a second", _columns(columns), rows))
     _print_curve(console, records)
@@ -53,7 +56,6 @@ def print_replay(console: Console, records: list[Record], limit: Limit | None = 
             console.print()
             console.print(table("By database", _columns(columns), bricks))
         _print_rest(console, group)
-    _print_verdict(console, records, limit)
 
 
 def _study_columns(names: list[str]) -> list[tuple[str, str]]:
@@ -113,14 +115,6 @@ def _print_rest(console: Console, group: list[Record]) -> None:
     said = replay_warnings.coverage_words(group[0])
     if said:
         print_line(console, f"Coverage: {said}")
-
-
-def _print_verdict(console: Console, records: list[Record], limit: Limit | None) -> None:
-    lines = replay_head_room.verdict_lines(records, limit)
-    if lines:
-        console.print()
-    for line in lines:
-        print_line(console, line, "bold")
 
 
 def print_explained(console: Console, told: Json, look: Json, *, is_sorted: bool) -> None:

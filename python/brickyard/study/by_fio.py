@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from msgspec import structs
 
 from brickyard import _core, outputs
-from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.errors import BadInputError, BrickyardError, core_refusals, one_line
 from brickyard.formats.fio_export import export_fio
 from brickyard.formats.fio_result import read_result, store_result
 from brickyard.schema import Duration, plan_text
@@ -112,10 +112,8 @@ def _paths(files: list[int]) -> list[str]:
 def prepare(plan: Plan, spec: RunSpec, interrupt: Interrupt) -> Json:
     """One request of each phase through the core, with all its checks; gives back what it says about the targets."""
     phases = [structs.replace(phase, requests=1, warmup=Duration(0)) for phase in plan.phase]
-    try:
+    with core_refusals():
         handle = _core.start(plan_text(structs.replace(plan, phase=phases)), spec.targets, json.dumps(spec.options))
-    except ValueError as error:
-        raise BadInputError(one_line(error)) from error
     interrupt.attach(handle)
     opened: Json = {}
     try:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from brickyard import _core
-from brickyard.errors import BadInputError, one_line
+from brickyard.errors import BadInputError, core_refusals
 from brickyard.formats.fio_export import export_fio
 from brickyard.schema import plan_text
 from brickyard.schema.plan import Plan
@@ -21,10 +21,8 @@ def check_run(plan: Plan, targets: list[str], options: Json, *, by_fio: bool = F
     if by_fio:
         fio_place()
         export_fio(plan, targets)
-    try:
+    with core_refusals():
         _core.check(plan_text(plan), targets, json.dumps(options))
-    except ValueError as error:
-        raise BadInputError(one_line(error)) from error
 
 
 def nearest_folder(path: Path) -> Path:

@@ -149,7 +149,7 @@ class LoadCurve:
         max_rate_per_s: float | None = None,
     ) -> CurveResult:
         """With `max_rate_per_s` the levels go on beyond their last until one is overloaded or this rate is reached."""
-        self._about = name, targets, options, condition
+        self._about, self._limit = (name, targets, options, condition), limit
         self.listener.expect(1 + len(levels) + (1 if limit else 0))
         last, record = self._one(closed_plan(plan, phase, self.each_ns), {"loop": "closed"})
         rates = stream_rates(record)
@@ -205,5 +205,7 @@ class LoadCurve:
     def _noted(self) -> int:
         if self._study is None:
             name, targets, _, _ = self._about
-            self._study = self.store.add_study(f"load curve of {name}", {"profile": name, "targets": targets})
+            curve: Json = {"limit": f"{self._limit.figure}:{self._limit.above_ns}ns" if self._limit else None}
+            about: Json = {"profile": name, "targets": targets, "curve": curve}
+            self._study = self.store.add_study(f"load curve of {name}", about)
         return self._study

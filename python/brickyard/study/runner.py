@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from brickyard.analysis import PhaseRate, phase_rates
 from brickyard.conditions import Held
 from brickyard.conditions.verdict import sample_document
-from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.errors import BadInputError, BrickyardError, core_refusals, one_line
 from brickyard.schema import plan_text
 from brickyard.schema.plan import OtherPlan, Plan
 from brickyard.store import Json, Store
@@ -240,7 +240,5 @@ class Runner:
 def _start(spec: RunSpec) -> Any:
     from brickyard import _core
 
-    try:
+    with core_refusals():
         return _core.start(spec.plan_text, spec.targets, json.dumps(spec.options))
-    except ValueError as error:
-        raise BadInputError(one_line(error)) from error
