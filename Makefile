@@ -41,11 +41,10 @@ bench-smoke: $(VENV)/.built
 	$(BIN)/python benches/large_log.py --smoke
 	$(BIN)/python benches/bonnie.py /dev/shm --smoke
 
-# Python's types of events and plans, out of those in crates/record and crates/plan.
+# Python's types of events, out of those in crates/record.
 schema: $(VENV)/.locked
 	cargo run -q -p brickyard-record --example schema >target/events.schema.json
-	cargo run -q -p brickyard-record --example schema plan >target/plan.schema.json
-	mv target/events.schema.json target/plan.schema.json python/brickyard/schema/
+	mv target/events.schema.json python/brickyard/schema/events.schema.json
 	$(BIN)/python tools/schema.py
 
 # The static worker, for guests, containers and hosts without Python.

@@ -283,10 +283,17 @@ def _words_first(text: str) -> tuple[bool, str]:
     return "(StrEnum)" not in text, ""
 
 
+def _printed_by_rust(what: str) -> str:
+    command = ["cargo", "run", "-q", "-p", "brickyard-record", "--example", "schema", what]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; fail where a module is stale")
     is_check, stale = parser.parse_args().check, 0
+    if not is_check:
+        (ROOM / "plan.schema.json").write_text(_printed_by_rust("plan"))
     for module in MODULES:
         text = module.text()
         if not is_check:
