@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
-import random
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
-import ruptures
 
-from brickyard.analysis.history import best_partition
 from brickyard.analysis.run_figures import FORMULA, RunFigures, run_figures
 from brickyard.cli import main
 from brickyard.store import Json, Store
@@ -169,19 +164,6 @@ def test_lists_read_indexes_and_not_the_tables(place: Path) -> None:
         ):
             plan = " ".join(str(row[3]) for row in db.execute(f"EXPLAIN QUERY PLAN {statement}"))
             assert "INDEX run_" in plan or "INDEX event_condition" in plan, plan
-
-
-def test_changes_are_those_that_pelt_finds() -> None:
-    dice = random.Random(3)
-    for count in (6, 7, 12, 40, 80) * 10:
-        values, level = [], 0.0
-        for _ in range(count):
-            level += dice.choice([-1, 1]) * dice.random() * 0.2 if dice.random() < 0.08 else 0.0
-            values.append(level + dice.gauss(0, 0.02))
-        penalty = 0.0012 * math.log(count) * dice.choice([0.3, 1, 3])
-        signal = np.array(values).reshape(-1, 1)
-        pelt = ruptures.Pelt(model="l2", min_size=2, jump=1).fit(signal).predict(pen=penalty)
-        assert best_partition(values, penalty) == pelt[:-1]
 
 
 OF_RUN_2 = {

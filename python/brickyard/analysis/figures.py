@@ -111,6 +111,8 @@ _FIGURES = (
     Figure("time_to_redundancy", "time to redundancy", "", more_is_better=False, kind="span"),
 )
 FIGURES: dict[str, Figure] = {figure.name: figure for figure in _FIGURES}
+PARTS = ("phase", "stream", "operation")
+"""Every way to split a run's figures."""
 COMPARABLE = tuple(name for name, figure in FIGURES.items() if figure.kind in ("rate", "mib", "time"))
 
 

@@ -1,10 +1,9 @@
 """Duty: a figure of one load over all its runs in time, and where it changed for good.
 
-Change points are those of optimal partitioning (Jackson and others 2005; PELT gives the same) on the logarithm of the
-figure with the cost of a shifted mean. The penalty is that of Schwarz's criterion with the noise that differences of
-neighbours show, so that neither a trend nor the change itself passes for noise. A change is reported only where Welch's
-test agrees, at a level that is divided among all places. `docs/statistics.md` has the rate of false changes and what is
-found.
+Change points are those of PELT (Killick, Fearnhead, Eckley 2012) on the logarithm of the figure with the cost of a
+shifted mean. The penalty is that of Schwarz's criterion with the noise that differences of neighbours show, so that
+neither a trend nor the change itself passes for noise. A change is reported only where Welch's test agrees, at a level
+that is divided among all places. `docs/statistics.md` has the rate of false changes and what is found.
 
 Refusal: fewer than six runs have no history, and no cause is named, only what else changed at that moment.
 """
@@ -109,39 +108,15 @@ def change_points(values: Sequence[float], *, confidence: float = CONFIDENCE) ->
     """Places at which a new level begins."""
     if len(values) < RUNS_MIN or min(values) <= 0:
         return []
+    import numpy as np
+    import ruptures  # half a second, which short histories need not pay
+
     logs = [math.log(value) for value in values]
     sigma = _noise(logs)
     penalty = PARAMETERS * max(sigma * sigma, 1e-12) * math.log(len(logs))
-    return _sure(best_partition(logs, penalty), values, confidence)
-
-
-def best_partition(values: Sequence[float], penalty: float) -> list[int]:
-    """Places of the changes that make squared distances from the levels' means, and `penalty` a level, the least.
-
-    Jackson and others' optimal partitioning (2005), whose answer is PELT's: each prefix is cut best at its last change.
-    """
-    import numpy as np
-
-    data = np.array(values) - fmean(values)
-    count = len(data)
-    sums = np.concatenate(([0.0], np.cumsum(data)))
-    squares = np.concatenate(([0.0], np.cumsum(data * data)))
-    best = np.full(count + 1, np.inf)
-    best[0] = 0.0
-    cut = [0] * (count + 1)
-    ends = np.arange(count + 1)
-    for end in range(SEGMENT_MIN, count + 1):
-        upto = end - SEGMENT_MIN + 1
-        inside = sums[end] - sums[:upto]
-        costs = best[:upto] + squares[end] - squares[:upto] - inside * inside / (end - ends[:upto]) + penalty
-        cut[end] = int(costs.argmin())
-        best[end] = costs[cut[end]]
-    places = []
-    place = cut[count]
-    while place:
-        places.append(place)
-        place = cut[place]
-    return places[::-1]
+    signal = np.array(logs).reshape(-1, 1)
+    found = ruptures.Pelt(model="l2", min_size=SEGMENT_MIN, jump=1).fit(signal).predict(pen=penalty)
+    return _sure([int(place) for place in found[:-1]], values, confidence)
 
 
 def _noise(logs: Sequence[float]) -> float:

@@ -12,7 +12,7 @@ import msgspec
 
 from brickyard.analysis.comparison import record_name
 from brickyard.analysis.differing import load_hash
-from brickyard.analysis.figures import COMPARABLE, FIGURES, Part, measured_of
+from brickyard.analysis.figures import COMPARABLE, FIGURES, PARTS, Part, measured_of
 from brickyard.analysis.totals import totals
 from brickyard.store import Record
 
@@ -40,7 +40,7 @@ def run_figures(record: Record) -> RunFigures:
     rows = totals(record)
     parts: dict[Part, dict[str, float]] = {}
     for name in COMPARABLE:
-        for item in measured_of(record, rows, FIGURES[name], split=("phase", "stream", "operation")):
+        for item in measured_of(record, rows, FIGURES[name], split=PARTS):
             if item.value is not None:
                 parts.setdefault(item.part, {})[name] = item.value
     return RunFigures(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from brickyard.analysis.differing import runs_words
 from brickyard.analysis.figures import COMPARABLE, FIGURES
 from brickyard.analysis.history import RUNS_MIN, History, histories
 from brickyard.cli import options
@@ -16,7 +19,8 @@ from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.cli.runs import since_unix_ns
 from brickyard.cli.selection import leave_out, open_store
 from brickyard.errors import BadInputError
-from brickyard.store import Json
+from brickyard.facts.target import NO_PATH
+from brickyard.store import Json, RunHead
 from brickyard.study.keys import nearest
 from brickyard.study.summaries import figures_of_runs
 from brickyard.units import format_count
@@ -41,7 +45,7 @@ def history(
     Parameters
     ----------
     target
-        A path or sim:NAME, as the runs were given it.
+        A path or sim:NAME. A relative path is looked up in this directory first.
     """
     if figure not in COMPARABLE:
         raise BadInputError(f"--figure {figure}: has no history{nearest(figure, COMPARABLE)}")
@@ -49,11 +53,8 @@ def history(
     sure = parse_share("--confidence", confidence)
     with open_store(store) as kept:
         runs = kept.heads()
-        chosen = [
-            run
-            for run in runs
-            if target in run.targets and run.created_unix_ns >= since_ns and profile in (None, run.profile)
-        ]
+        asked = [run for run in runs if run.created_unix_ns >= since_ns and profile in (None, run.profile)]
+        chosen = _meant(target, asked) or _by_name(target, asked)
         if not chosen:
             known = sorted({path for run in runs for path in run.targets})
             raise BadInputError(f"{target}: no run on it in {kept.place}{nearest(target, known)}")
@@ -81,6 +82,37 @@ def _note(count: int) -> None:
     if count > NOTED_FROM:
         words = f"computing the figures of {format_count(count)} runs; they are kept in the store for the next time"
         stderr().print(words, markup=False, soft_wrap=True)
+
+
+def _meant(target: str, runs: list[RunHead]) -> list[RunHead]:
+    """A relative name stands for another file in each directory: it is the file that counts."""
+    if NO_PATH.match(target):
+        return [run for run in runs if target in run.targets]
+    names, file = (target, os.path.abspath(target)), os.path.realpath(target)
+    return [
+        run
+        for run in runs
+        if any(name in names if os.path.isabs(name) else place == file for name, place in places(run))
+    ]
+
+
+def _by_name(target: str, runs: list[RunHead]) -> list[RunHead]:
+    """Runs that were given this name in some other directory, if all of them were on one file."""
+    found: dict[str, list[RunHead]] = {}
+    for run in runs:
+        for name, place in places(run):
+            if name == target:
+                found.setdefault(place, []).append(run)
+    if len(found) > 1:
+        several = "; ".join(f"{place} ({runs_words([run.id for run in same])})" for place, same in found.items())
+        raise BadInputError(f"{target}: is the name of several files: {several}; name one of them by its whole path")
+    return next(iter(found.values()), [])
+
+
+def places(run: RunHead) -> list[tuple[str, str]]:
+    """Each target as it was named, and the file that it was."""
+    known = run.real_paths[: len(run.targets)]
+    return [(name, real or name) for name, real in zip_longest(run.targets, known)]
 
 
 def unit_of(figure: str) -> str:

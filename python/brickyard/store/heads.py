@@ -11,7 +11,8 @@ from typing import Any
 
 from brickyard.store.damage import check_outcome
 from brickyard.store.process import is_alive
-from brickyard.store.record import RunHead
+from brickyard.store.record import Json, RunHead
+from brickyard.store.schema import has_derived
 
 INTERRUPTED = "interrupted"
 RUNNING = "running"
@@ -36,6 +37,7 @@ def read_heads(db: sqlite3.Connection, first: int, last: int) -> list[RunHead]:
             "SELECT run, body FROM event WHERE kind = 'condition' AND run BETWEEN ? AND ? ORDER BY run, id"
         )
     }
+    paths = dict(rows("SELECT run, real_paths FROM run_place WHERE run BETWEEN ? AND ?")) if has_derived(db) else {}
     found = []
     listed = rows("SELECT id, created_unix_ns, profile, targets FROM run WHERE id BETWEEN ? AND ? ORDER BY id")
     for run, created, profile, targets in listed:
@@ -46,6 +48,7 @@ def read_heads(db: sqlite3.Connection, first: int, last: int) -> list[RunHead]:
                 created_unix_ns=created,
                 profile=profile,
                 targets=json.loads(targets),
+                real_paths=json.loads(paths[run]) if run in paths else real_paths_of(_facts(db, run)),
                 study=study,
                 labels=labels,
                 start_unix_ns=starts.get(run),
@@ -60,8 +63,18 @@ def _outcome(db: sqlite3.Connection, run: int, told: Any) -> str:
     check_outcome(told)
     if told is not None:
         return str(told)
-    [(facts,)] = db.execute("SELECT facts FROM run WHERE id = ?", (run,))
-    return RUNNING if is_alive(json.loads(facts).get("process")) else INTERRUPTED
+    return RUNNING if is_alive(_facts(db, run).get("process")) else INTERRUPTED
+
+
+def _facts(db: sqlite3.Connection, run: int) -> Json:
+    [(text,)] = db.execute("SELECT facts FROM run WHERE id = ?", (run,))
+    facts: Json = json.loads(text)
+    return facts
+
+
+def real_paths_of(facts: Json) -> list[str | None]:
+    """As the trigger `run_place_noted` has it."""
+    return [target.get("real_path") for target in facts.get("targets") or []]
 
 
 def invalid_reason(condition: str | None) -> str:

@@ -6,12 +6,14 @@ Refusal: no arithmetic. Totals, percentiles and shares are the business of `bric
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from brickyard.errors import BadInputError
-from brickyard.schema import Start, tag_of, typed
+from brickyard.schema import Start, plan_of, tag_of, typed
+from brickyard.schema.plan import OtherPlan, Plan
 
 Json = dict[str, Any]
 E = TypeVar("E", bound=msgspec.Struct)
@@ -79,6 +81,8 @@ class RunHead:
     created_unix_ns: int
     profile: str
     targets: list[str]
+    real_paths: list[str | None] = field(default_factory=list)
+    """Of each target the file that it was, without links; None where nobody looked, as of a model."""
     study: int | None
     labels: Json
     start_unix_ns: int | None
@@ -87,12 +91,12 @@ class RunHead:
     """Why the run was not what it was meant to be: the condition did not last. Such a run is in no table of a study."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RunInfo(RunHead):
     """A run without its measurements: its circumstances and how it ended."""
 
     profile_hash: str
-    plan: Json
+    plan_document: Json
     seed: int
     condition: str
     options: Json
@@ -104,6 +108,14 @@ class RunInfo(RunHead):
     message: str
     watch: Json
     warnings: list[Json]
+
+    @cached_property
+    def plan(self) -> Plan | OtherPlan:
+        """What was asked for. Raises BadInputError where the record of it is damaged."""
+        try:
+            return plan_of(self.plan_document)
+        except (msgspec.ValidationError, ValueError) as error:
+            raise BadInputError(f"run {self.id}: its plan is damaged: {error}") from error
 
     @property
     def start(self) -> Start | None:

@@ -165,6 +165,19 @@ CREATE INDEX run_start_listed ON run_start (run, start_unix_ns);
 CREATE INDEX run_end_listed ON run_end (run, outcome);
 CREATE INDEX study_run_listed ON study_run (run);
 CREATE INDEX event_condition ON event (run, id) WHERE kind = 'condition';
+-- Which file each target of a run was; derived from its facts, however the run comes into the store.
+CREATE TABLE run_place (
+    run              INTEGER PRIMARY KEY REFERENCES run (id),
+    real_paths       TEXT NOT NULL
+) STRICT;
+CREATE TRIGGER run_place_noted AFTER INSERT ON run BEGIN
+    INSERT INTO run_place SELECT NEW.id, json_group_array(json_extract(NEW.facts, fullkey || '.real_path'))
+        FROM json_each(NEW.facts, '$.targets');
+END;
+INSERT INTO run_place
+    SELECT id, (
+        SELECT json_group_array(json_extract(facts, fullkey || '.real_path')) FROM json_each(facts, '$.targets')
+    ) FROM run WHERE json_valid(facts);
 -- Derived from the other tables, so it may be replaced. `check_sum` is zlib's CRC-32 of run, formula and body.
 CREATE TABLE run_summary (
     run              INTEGER PRIMARY KEY REFERENCES run (id),
@@ -218,7 +231,8 @@ def check_readable(connection: sqlite3.Connection, place: str) -> None:
         raise BadInputError(f"{place}: written by an older Brickyard; open it once where it can be written")
 
 
-def has_summaries(connection: sqlite3.Connection) -> bool:
+def has_derived(connection: sqlite3.Connection) -> bool:
+    """Whether the tables are there that are derived from others: not in a store of version 2 that stays as it is."""
     found = connection.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'run_summary'")
     return found.fetchone() is not None
 

@@ -24,6 +24,7 @@ from weakref import ref
 
 from brickyard import outputs, schema
 from brickyard.errors import BadInputError, one_line
+from brickyard.schema.plan import OtherPlan, Plan
 from brickyard.store import damage
 from brickyard.store.damage import (
     DAMAGED,
@@ -34,7 +35,7 @@ from brickyard.store.damage import (
     is_damage,
     run_ids,
 )
-from brickyard.store.heads import invalid_reason, read_heads
+from brickyard.store.heads import invalid_reason, read_heads, real_paths_of
 from brickyard.store.histograms import InMemory, OnDisk
 from brickyard.store.lost import StoreFile, StoreLostError, rescue
 from brickyard.store.process import is_alive
@@ -45,7 +46,7 @@ from brickyard.store.schema import (
     check_columns,
     check_readable,
     check_version,
-    has_summaries,
+    has_derived,
     migrate,
     migrate_if_whole,
 )
@@ -185,7 +186,7 @@ class Store:
         *,
         profile: str,
         profile_hash: str,
-        plan: Json,
+        plan: Plan | OtherPlan | Json,
         condition: str,
         targets: list[str],
         options: Json,
@@ -195,6 +196,7 @@ class Store:
         labels: Json | None = None,
     ) -> int:
         """Notes that a run is about to begin; from here on it is on record, whatever becomes of it."""
+        asked = plan if isinstance(plan, dict) else schema.plan_document(plan)
         with self._transaction() as db:
             cursor = db.execute(
                 "INSERT INTO run (created_unix_ns, profile, profile_hash, plan, seed, condition, targets, options,"
@@ -203,9 +205,9 @@ class Store:
                     time.time_ns(),
                     profile,
                     profile_hash,
-                    _text(plan),
+                    _text(asked),
                     # SQLite's integers are signed; the plan keeps the seed as it was written.
-                    _signed(int(plan.get("seed", 0))),
+                    _signed(int(asked.get("seed") or 0)),
                     condition,
                     _text(targets),
                     _text(options),
@@ -300,7 +302,7 @@ class Store:
 
     def summaries(self, formula: int, runs: Iterable[int]) -> dict[int, str]:
         """What `keep_summaries` kept by this formula; a damaged one is left out."""
-        return read_summaries(self._db, formula, runs) if has_summaries(self._db) else {}
+        return read_summaries(self._db, formula, runs) if has_derived(self._db) else {}
 
     def studies(self, number: int | None = None) -> list[StudyInfo]:
         """All, or the one of a number."""
@@ -534,10 +536,11 @@ def _run_info(row: tuple[Any, ...]) -> RunInfo:
         created_unix_ns=row[1],
         profile=row[2],
         profile_hash=row[3],
-        plan=plan,
+        plan_document=plan,
         seed=int(plan.get("seed", row[5])),
         condition=row[6],
         targets=json.loads(row[7]),
+        real_paths=real_paths_of(facts),
         options=json.loads(row[8]),
         software_version=row[9],
         facts=facts,
