@@ -90,9 +90,7 @@ def _refuse_folders(place: Path) -> None:
 class Store:
     """An open store; safe to use beside other processes that have it open."""
 
-    def __init__(
-        self, place: Path | str | None = None, *, must_exist: bool = False, may_be_cut: bool = False
-    ) -> None:
+    def __init__(self, place: Path | str | None = None, *, must_exist: bool = False, may_be_cut: bool = False) -> None:
         """`may_be_cut` opens a file that has lost its end as well, to save what is left of it."""
         self.place = Path(place) if place is not None else default_place()
         try:
