@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from brickyard.analysis.run_figures import FORMULA, RunFigures, run_figures
 from brickyard.cli import main
 from brickyard.store import Json, Store
 from brickyard.store.damage import DamagedRunError
+from brickyard.store.heads import read_heads
+from brickyard.store.store import LAST_ID
 from brickyard.study import summaries
 from support import MS, SECOND, add_run, cell, interval, phase_end
 
@@ -65,7 +68,11 @@ def change(place: Path, *statements: str) -> None:
         db.commit()
 
 
-def test_summaries_of_every_kind_of_run_are_what_the_records_say(old: Path) -> None:
+def test_summaries_of_every_kind_of_run_are_what_the_records_say(old: Path, tmp_path: Path) -> None:
+    result = tmp_path / "fio.json"
+    job = ["--name=shop", f"--filename={tmp_path / 'data'}", "--ioengine=psync", "--rw=randread", "--size=1m"]
+    subprocess.run(["fio", "--output-format=json+", f"--output={result}", *job], check=True, cwd=tmp_path)
+    assert main(["import", str(result), "--store", str(old)]) == 0
     with Store(old) as store:
         runs = [head.id for head in store.heads()]
         of_records = {run: run_figures(store.record(run)) for run in runs}
@@ -143,15 +150,19 @@ def test_an_old_store_with_a_damaged_page_opens_as_it_is(old: Path, capsys: pyte
 
 
 def test_heads_say_of_runs_what_their_records_say(old: Path) -> None:
+    places = json.dumps([{"real_path": "/data/a file"}, {"kind": "sim"}])
+    change(old, f"UPDATE run SET facts = json_set(facts, '$.targets', json('{places}')) WHERE id = 2")
+    with closing(sqlite3.connect(old)) as db:
+        as_it_is = read_heads(db, 1, LAST_ID)
     with Store(old) as store:
-        for head, info in zip(store.heads(), store.runs(), strict=True):
+        heads = store.heads()
+        for head, info in zip(heads, store.runs(), strict=True):
             assert {name: getattr(info, name) for name in head.__slots__} == {
                 name: getattr(head, name) for name in head.__slots__
             }
-        newest = store.newest()
-        assert newest is not None
-        assert store.heads(2, 3) == store.heads()[1:3]
-        assert newest == store.heads()[-1]
+        assert heads == as_it_is, "also where a store of version 2 cannot be written"
+        assert heads[1].real_paths == ["/data/a file", None]
+        assert (store.heads(2, 3), store.newest()) == (heads[1:3], heads[-1])
 
 
 def test_lists_read_indexes_and_not_the_tables(place: Path) -> None:
@@ -159,11 +170,12 @@ def test_lists_read_indexes_and_not_the_tables(place: Path) -> None:
         for statement in (
             "SELECT id, created_unix_ns, profile, targets FROM run WHERE id BETWEEN 1 AND 9 ORDER BY id",
             "SELECT run, outcome FROM run_end WHERE run BETWEEN 1 AND 9",
+            "SELECT run, real_paths FROM run_place WHERE run BETWEEN 1 AND 9",
             "SELECT run, start_unix_ns FROM run_start WHERE run BETWEEN 1 AND 9",
             "SELECT run, body FROM event WHERE kind = 'condition' AND run BETWEEN 1 AND 9 ORDER BY run, id",
         ):
             plan = " ".join(str(row[3]) for row in db.execute(f"EXPLAIN QUERY PLAN {statement}"))
-            assert "INDEX run_" in plan or "INDEX event_condition" in plan, plan
+            assert "INDEX run_" in plan or "INDEX event_condition" in plan or "SEARCH run_place" in plan, plan
 
 
 OF_RUN_2 = {
