@@ -32,6 +32,7 @@ bench: $(VENV)/.built
 	$(BIN)/python benches/compare.py
 	$(BIN)/python benches/replay.py
 	$(BIN)/python benches/large_log.py
+	$(BIN)/python benches/store.py
 	$(BIN)/python benches/bonnie.py /dev/shm --mib 1024
 
 # Each bench once, too short for a figure: shows that it still starts.
@@ -40,6 +41,7 @@ bench-smoke: $(VENV)/.built
 	$(BIN)/python benches/compare.py --smoke
 	$(BIN)/python benches/replay.py --smoke
 	$(BIN)/python benches/large_log.py --smoke
+	$(BIN)/python benches/store.py --smoke
 	$(BIN)/python benches/bonnie.py /dev/shm --smoke
 
 # Python's types of events, out of those in crates/record.

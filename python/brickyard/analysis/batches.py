@@ -48,7 +48,7 @@ class Batches:
     def noise_within(self, figure: Figure, row: Totals, sure: float) -> Within | None:
         """Of one stream and operation; `sure` is the confidence. None where the run cannot tell."""
         named = (("phase", row.phase_name), ("stream", row.stream_name), ("operation", row.operation))
-        where = {key: (name,) for key, name in named}
+        where: dict[str, tuple[str, ...]] = {key: (name,) for key, name in named}
 
         def values(count: int) -> list[float]:
             return [
