@@ -48,6 +48,8 @@ def cell_of(record: Record) -> Cell | None:
     if "operations" not in stream:
         return None  # a page of a replay
     operations = [name for name, share in stream["operations"].items() if share > 0]
+    if "address" not in stream:
+        return None  # calls of a database go to no address
     address = stream["address"]["kind"]
     rows = totals(record)
     if (

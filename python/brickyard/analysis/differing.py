@@ -71,19 +71,24 @@ def differing_between(one: Sequence[Record], other: Sequence[Record]) -> list[Di
     """
     both = [*one, *other]
     found = _differing(both, lambda label: label in ("Target", "Condition", "Seed") or label not in CHANGING)
-    return [item for item in (*found, *_asked_of_replays(both), *_warned(both)) if _parts(item, one)]
+    return [item for item in (*found, *_asked_of_databases(both), *_warned(both)) if _parts(item, one)]
 
 
-def _asked_of_replays(records: Sequence[Record]) -> list[Differing]:
-    """What replays were asked for: pace, logs, sessions; other loads are held against each other by their hash."""
-    told = [(record.info.id, _flat(record.info.plan["replay"])) for record in records if "replay" in record.info.plan]
+def _asked_of_databases(records: Sequence[Record]) -> list[Differing]:
+    """What replays and runs of pgbench were asked for; other loads are held against each other by their hash."""
+    told = [
+        (record.info.id, {f"{title} {key}": text for key, text in _flat(record.info.plan[kind]).items()})
+        for record in records
+        for kind, title in (("replay", "Replay"), ("pgbench", "pgbench"))
+        if kind in record.info.plan
+    ]
     found = []
     for key in dict.fromkeys(key for _, asked in told for key in asked):
         values: dict[str, list[int]] = {}
         for run, asked in told:
             values.setdefault(asked.get(key, "none"), []).append(run)
         if len(values) > 1:
-            found.append(Differing(f"Replay {key}", tuple((text, tuple(runs)) for text, runs in values.items())))
+            found.append(Differing(key, tuple((text, tuple(runs)) for text, runs in values.items())))
     return found
 
 

@@ -93,15 +93,19 @@ def run(
         fio's words, such as --rw randread --bs 4k --iodepth 32.
     targets
         Files or block devices, or modelled bricks such as sim:terraserver-2003 (`brickyard bricks` lists them); for
-        programs over files (postmark, bonnie, mdtest) directories, in which they work in one of their own. Without a
-        target, a scratch file or directory is made, and removed at the end.
+        programs over files (postmark, bonnie, mdtest) directories, in which they work in one of their own; for pgbench
+        a directory, in which a server is made, or the DSN of a running one. Without a target, a scratch file or
+        directory is made, and removed at the end.
     """
-    if repeat < 1:
-        raise BadInputError(f"--repeat {repeat}: at least 1")
+    _check_times(repeat)
+    if profile == "pgbench" and not words.is_asked:
+        from brickyard.cli.pgbench import refuse_options, run_pgbench
+
+        refuse_options(condition=condition, engine=engine, each=each, stop_on_error=stop_on_error, size=placing.size)
+        judge = _judge(ruler, check, price, capacity, ports, max_errors)
+        return run_pgbench(targets, tuple(overrides), repeat, judge, store, dry_run=dry_run, as_json=json)
     text, targets = _load(profile, targets, words)
-    judge = judges.judging(ruler, check, price, capacity, ports)
-    most_errors = None if max_errors is None else judges.most_errors(max_errors)
-    judge = replace(judge, most_errors=most_errors, judges_errors=True)
+    judge = _judge(ruler, check, price, capacity, ports, max_errors)
     changes = [*overrides, "stop_on_error=true"] if stop_on_error else list(overrides)
     changes += [f"engine={engine}"] if engine not in (None, "fio") else []
     changes += ["each=true"] if each else []
@@ -144,6 +148,24 @@ def run(
         _announce(stderr(), plan, aimed)
         by = "fio" if engine == "fio" else "brickyard"
         return _measure(kept, text.name, plan, aimed, repeat, judge, by, wish, as_json=json)
+
+
+def _check_times(times: int) -> None:
+    if times < 1:
+        raise BadInputError(f"--repeat {times}: at least 1")
+
+
+def _judge(
+    ruler: judges.Rulers,
+    check: judges.Check,
+    price: judges.Usd,
+    capacity: judges.Capacity,
+    ports: judges.Ports,
+    max_errors: str | None,
+) -> judges.Judging:
+    judge = judges.judging(ruler, check, price, capacity, ports)
+    most_errors = None if max_errors is None else judges.most_errors(max_errors)
+    return replace(judge, most_errors=most_errors, judges_errors=True)
 
 
 def _load(profile: str | None, targets: tuple[str, ...], words: AdHoc) -> tuple[profiles.ProfileText, tuple[str, ...]]:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from brickyard import analysis
-from brickyard.analysis import cells, summary
+from brickyard.analysis import cells, pgbench, summary
 from brickyard.analysis.characterization import RankedCell
 from brickyard.analysis.conditions import condition_spans
 from brickyard.analysis.further import further_tables, further_words
@@ -295,9 +295,22 @@ def print_run(console: Console, record: Record) -> None:
 
         print_replay(console, [record])
         return
+    if pgbench.is_pgbench(record):
+        _print_pgbench(console, record)
+        print_errors(console, record)
+        return
     print_tool_table(console, record)
     print_totals(console, record)
     print_further(console, record)
     print_conditions(console, record)
     print_errors(console, record)
     print_slowest(console, record)
+
+
+def _print_pgbench(console: Console, record: Record) -> None:
+    for title, names, rows in pgbench.tables(record):
+        sides = [LEFT if name == "" else RIGHT for name in names]
+        console.print(table(title, list(zip(names, sides, strict=True)), rows))
+        console.print()
+    for line in pgbench.words(record):
+        print_line(console, line)

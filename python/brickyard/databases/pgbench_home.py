@@ -139,7 +139,7 @@ class OwnDatabase(Home):
 class Homes:
     """The database of the set of runs under way: runs that agree in everything but their clients share one."""
 
-    def __init__(self, say: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._key: object = None
         self._home: Home | None = None
@@ -175,7 +175,9 @@ def _new(spec: PgbenchSpec) -> Home:
         raise BadInputError(f"{place}: no such directory; name one on the volume to measure, or a DSN")
     programs = find_programs(_directory(spec.server))
     if not os.access(programs.path("pgbench"), os.X_OK):
-        raise BadInputError(f"{programs.directory}: no pgbench here; apt-get install postgresql-contrib or name another")
+        raise BadInputError(
+            f"{programs.directory}: no pgbench here; apt-get install postgresql-contrib or name another"
+        )
     check_room(spec, place)
     return OwnServer(spec)
 

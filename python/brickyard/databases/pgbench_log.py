@@ -49,7 +49,7 @@ class _Pipe:
             fcntl.fcntl(handle, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
     def lines(self) -> bytes:
-        """Whole lines that have come since the last look; a writer that has not opened yet looks like one that ended."""
+        """Whole lines that have come since the last look."""
         got = []
         while True:
             try:

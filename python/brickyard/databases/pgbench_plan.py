@@ -15,7 +15,7 @@ from brickyard import _core
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json
 from brickyard.study.keys import nearest
-from brickyard.units import format_size
+from brickyard.units import format_size, postgresql_bytes
 
 KIND = "pgbench"
 INTERVAL_NS = 1_000_000_000
@@ -33,8 +33,8 @@ KIRKWOOD = {
     "checkpoint_completion_target": "0",
     "autovacuum": "off",
 }
-"""5000 and 100 pages of 8 KiB; three times 10 segments of 16 MiB; checkpoints that are not spread, and no autovacuum, as
-in the PostgreSQL of 2003."""
+"""5000 and 100 pages of 8 KiB; three times 10 segments of 16 MiB; checkpoints that are not spread, and no autovacuum,
+as in the PostgreSQL of 2003."""
 PRESETS: dict[str, dict[str, str]] = {"default": {}, "kirkwood-2003": KIRKWOOD}
 
 
@@ -76,7 +76,7 @@ class PgbenchSpec:
         """Runs that agree in this use one database, one after the other."""
         return self.target, self.scale, self.server, self.checksums, tuple(sorted(self.own.items()))
 
-    def plan(self, shown_target: str) -> Json:
+    def plan(self) -> Json:
         stream: Json = {
             "name": Path(self.script).name,
             "target": 0,
@@ -95,7 +95,7 @@ class PgbenchSpec:
             "source": "PostgreSQL's own pgbench",
             "seed": self.seed,
             "interval": f"{INTERVAL_NS}ns",
-            "pgbench": {**told, "threads": self.threads_used, "settings": self.own, "target": shown_target},
+            "pgbench": {**told, "threads": self.threads_used, "settings": self.own},
             "phase": [phase],
         }
 
@@ -103,8 +103,13 @@ class PgbenchSpec:
         """What the database and its log may take: refused beforehand where there is less."""
         wal = WAL_BYTES
         if "max_wal_size" in self.own:
-            wal = _pg_bytes("max_wal_size", self.own["max_wal_size"])
+            wal = _setting_bytes("max_wal_size", self.own["max_wal_size"])
         return self.scale * SCALE_BYTES + wal + SERVER_BYTES
+
+
+def spec_of(plan: Json, target: str) -> PgbenchSpec:
+    """The run that a plan asks for."""
+    return PgbenchSpec(target=target, seed=int(plan["seed"]), **plan[KIND])
 
 
 def read_changes(target: str, changes: Iterable[str], seed: int = 1) -> PgbenchSpec:
@@ -181,19 +186,11 @@ def _check(spec: PgbenchSpec) -> None:
         raise BadInputError("--set checksums: a running server has them or not; leave checksums out")
 
 
-def _pg_bytes(name: str, value: str) -> int:
-    """A size as PostgreSQL reads it: powers of 1024, MB where no unit is given."""
-    units = {"kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40, "B": 1}
-    number = value.strip()
-    scale = 1 << 20
-    for unit, factor in units.items():
-        if number.endswith(unit):
-            number, scale = number.removesuffix(unit).strip(), factor
-            break
+def _setting_bytes(name: str, value: str) -> int:
     try:
-        return int(float(number) * scale)
-    except ValueError:
-        raise BadInputError(f"--set pg.{name}={value}: a size such as 480MB") from None
+        return postgresql_bytes(value)
+    except (ValueError, KeyError):
+        raise BadInputError(f"--set pg.{name}={value}: a size with its unit, such as 480MB") from None
 
 
 def check_room(spec: PgbenchSpec, place: Path) -> None:

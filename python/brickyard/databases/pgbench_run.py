@@ -144,7 +144,8 @@ class PgbenchRun:
         self._told.put(Fill(target=0, done_bytes=0, total_bytes=whole))
         said: list[str] = []
         self._process = self._spawn(["-i", "-q", "-s", str(self._spec.scale)])
-        assert self._process.stderr is not None and self._process.stdin is not None  # both are pipes
+        assert self._process.stderr is not None
+        assert self._process.stdin is not None
         self._process.stdin.write(b"go\n")
         self._process.stdin.close()
         with self._process.stderr as lines:
@@ -198,11 +199,12 @@ class PgbenchRun:
             is_local=is_local,
             settings=settings(connection),
         )
+        whose = one_line(said).replace("pgbench (PostgreSQL)", "of PostgreSQL")
         return Start(
             schema=SCHEMA,
             start_unix_ns=time.time_ns(),
             engine="pgbench",
-            engine_reason=f"{one_line(said)}, {self._spec.threads_used} threads; server: {self._home.origin}",
+            engine_reason=f"{whose}, {self._spec.threads_used} threads; server: {self._home.origin}",
             io="",
             io_reason="",
             clock=ClockFacts(source="pgbench's own, in microseconds", read_cost_ns=0.0),
@@ -226,7 +228,9 @@ class PgbenchRun:
             connection = ending.enter_context(connected(self._home.dsn))
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             process = self._process = self._spawn(self._arguments(room / "log"))
-            assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+            assert process.stdin is not None
+            assert process.stdout is not None
+            assert process.stderr is not None
             names = [f"log.{process.pid}{f'.{number}' if number else ''}" for number in range(self._spec.threads_used)]
             log = LogReader(
                 [outputs.private_pipe(room / name) for name in names],

@@ -30,7 +30,7 @@ NAMED = (
 """Told whatever they are: what a commit costs depends on them."""
 DIFFERING = """select name, current_setting(name) from pg_settings
  where name = any(%(named)s) or (setting is distinct from boot_val and context <> 'internal'
-   and source not in ('client', 'session') and not name = any(%(left_out)s)
+   and source not in ('default', 'dynamic default', 'override', 'client', 'session') and not name = any(%(left_out)s)
    and name !~ '(password|passphrase|conninfo|_command|_file|_director)')
  order by not name = any(%(named)s), name"""
 LEFT_OUT = (
@@ -41,12 +41,10 @@ LEFT_OUT = (
 LOG_SINCE_18 = """(select coalesce(sum(writes), 0)::bigint from pg_stat_io where object = 'wal'),
  (select coalesce(sum(fsyncs), 0)::bigint from pg_stat_io where object = 'wal')"""
 BLOCKS = ", ".join(
-    f"(select coalesce(sum({what}), 0)::bigint from pg_stat_io where object = 'relation')"
+    f"(select coalesce(sum({what}), 0)::bigint from pg_stat_io where object = 'relation')"  # noqa: S608
     for what in ("reads", "writes", "extends", "fsyncs")
 )
-CHECKPOINTER = (
-    "num_timed, num_requested, write_time, sync_time, buffers_written from pg_stat_wal, pg_stat_checkpointer"
-)
+CHECKPOINTER = "num_timed, num_requested, write_time, sync_time, buffers_written from pg_stat_wal, pg_stat_checkpointer"
 BACKGROUND_WRITER = (
     "checkpoints_timed, checkpoints_req, checkpoint_write_time, checkpoint_sync_time, buffers_checkpoint"
     " from pg_stat_wal, pg_stat_bgwriter"
@@ -58,7 +56,7 @@ def sample_query(version: int) -> str:
     log = LOG_SINCE_18 if version >= 180_000 else "wal_write, wal_sync"
     blocks = BLOCKS if version >= 160_000 else "null, null, null, null"
     rest = CHECKPOINTER if version >= 170_000 else BACKGROUND_WRITER
-    return f"select wal_records, wal_fpi, wal_bytes::bigint, wal_buffers_full, {log}, {blocks}, {rest}"  # noqa: S608
+    return f"select wal_records, wal_fpi, wal_bytes::bigint, wal_buffers_full, {log}, {blocks}, {rest}"
 
 
 def sample(connection: Any, query: str, at_ns: int) -> ServerSample:

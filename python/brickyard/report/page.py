@@ -17,9 +17,10 @@ import altair as alt
 from brickyard import analysis
 from brickyard.analysis import ramp
 from brickyard.analysis import summary as summaries
+from brickyard.analysis.pgbench import is_pgbench
 from brickyard.analysis.replay_runs import is_replay
 from brickyard.outputs import report_place
-from brickyard.report import charts, replay, words
+from brickyard.report import charts, pgbench, replay, words
 from brickyard.report.load_curve import load_curve
 from brickyard.report.pictures import Picture, draw
 from brickyard.report.tables import Table, characterization_tables, failure_table, slowest_table, totals_tables
@@ -84,6 +85,11 @@ def draw_figures(records: list[Record]) -> list[Figure]:
         return [
             Figure(title, caption, [wide], [narrow])
             for title, caption, wide, narrow in replay.figures(records, WIDE, NARROW)
+        ]
+    if all(is_pgbench(record) for record in records):
+        return [
+            Figure(title, caption, [wide], [narrow])
+            for title, caption, wide, narrow in pgbench.figures(records, WIDE, NARROW)
         ]
     patterns = analysis.characterization(records)
     figures = []
@@ -223,6 +229,9 @@ def render(
     tables: list[Table] = characterization_tables(patterns) if graph else totals_tables(records)
     if replayed:
         tables = replay.tables(records)
+    of_pgbench = all(is_pgbench(record) for record in records)
+    if of_pgbench:
+        tables = pgbench.tables(records)
     outcomes = [r for r in records if r.info.outcome != "done"]
     return (
         templates()
@@ -235,7 +244,11 @@ def render(
             notes=study.notes if study else [],
             unfinished=[f"Run {r.info.id} {r.info.outcome}: {r.info.message}" for r in outcomes],
             circumstances=summaries.circumstances(records),
-            summary=replay.summary(records) if replayed else words.summary(records, patterns),
+            summary=replay.summary(records)
+            if replayed
+            else pgbench.summary(records)
+            if of_pgbench
+            else words.summary(records, patterns),
             figures=figures,
             tables=[*(lead.tables if lead else []), *tables],
             verdicts=_verdicts(records, judge),

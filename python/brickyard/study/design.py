@@ -71,6 +71,8 @@ class Level:
     recipe: Recipe
     usd: float | None = None
     needs_target: bool = False
+    is_asked_for: bool = False
+    """It is left out unless --only names it."""
 
 
 @dataclass(frozen=True)
@@ -231,6 +233,7 @@ def _factor(name: str, keys: Keys) -> Factor:
                 group=table.text("group", level_name),
                 usd=table.number("usd", None),
                 needs_target=table.truth("needs_target", False),
+                is_asked_for=table.truth("asked_for", False),
                 recipe=_recipe(table),
             )
         )
