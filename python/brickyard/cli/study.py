@@ -13,8 +13,9 @@ from brickyard.analysis.differing import differing_in_study
 from brickyard.analysis.observe import Observed
 from brickyard.cli import options
 from brickyard.cli.output import emit, print_line, print_text, stderr, stdout, table
-from brickyard.cli.progress import Terminal
+from brickyard.cli.progress import IOPS, TRANSACTIONS, Terminal
 from brickyard.cli.target import parse_size
+from brickyard.databases.pgbench_plan import KIND
 from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError, one_line
 from brickyard.report.matrix_tables import footnotes, matrix_table
 from brickyard.report.study_page import StudyView, study_document, write_study_report
@@ -89,7 +90,7 @@ def study(
     if dry_run:
         return _dry_run(design, layout, planned, store, manage=manage, as_json=json)
     with Store(store) as kept, Interrupt() as interrupt:
-        with Terminal() as terminal:
+        with Terminal(words=TRANSACTIONS if design.base.profile == KIND else IOPS) as terminal:
             for note in layout.notes:
                 terminal.note(note)
             matrix = Matrix(kept, terminal, interrupt, design, wishes, planned)
@@ -123,6 +124,10 @@ def _told(
     console = stdout()
     print_differing(console, found.counted)
     print_matrix(console, found.observed)
+    for title, columns, rows in view.published:
+        sides = ["left", *["right"] * (len(columns) - 1)]
+        console.print(table(title, list(zip(columns, sides, strict=True)), rows))
+        console.print()
     for line in conclusions(found.observed.pivots, found.counted):
         print_line(console, line)
     console.print()

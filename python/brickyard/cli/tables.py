@@ -297,7 +297,6 @@ def print_run(console: Console, record: Record) -> None:
         return
     if pgbench.is_pgbench(record):
         _print_pgbench(console, record)
-        print_errors(console, record)
         return
     print_tool_table(console, record)
     print_totals(console, record)
@@ -314,3 +313,5 @@ def _print_pgbench(console: Console, record: Record) -> None:
         console.print()
     for line in pgbench.words(record):
         print_line(console, line)
+    for error in record.errors[: summary.SLOWEST_SHOWN]:
+        console.print(Text(f"  {error['at_ns'] / 1e9:.3f} s  {error['text']}", style="red"), soft_wrap=True)

@@ -195,7 +195,9 @@ def _directory(server: str) -> Path | None:
 
 
 def _server_facts(connection: Any) -> dict[str, Any]:
-    row = connection.execute("select host(inet_server_addr()), current_setting('data_directory', true)").fetchone()
+    row = connection.execute(
+        "select host(inet_server_addr()), (select setting from pg_settings where name = 'data_directory')"
+    ).fetchone()
     return {"server_address": row[0], "data_directory": row[1]}
 
 

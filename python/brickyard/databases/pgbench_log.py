@@ -106,7 +106,8 @@ class LogReader:
         """Of its interval. The first line that is read tells when pgbench began: its clients all began with it."""
         if self.origin_us is None:
             self.origin_us = end_us - took_us
-        index = max((end_us - self.origin_us) // INTERVAL_US, self.told)
+        # What ends at a boundary belongs to the interval that ends there, as no interval may be empty of time.
+        index = max((end_us - self.origin_us - 1) // INTERVAL_US, self.told)
         found = self._tallies.get(index)
         if found is None:
             found = self._tallies[index] = Tally()

@@ -183,7 +183,7 @@ class PgbenchRun:
     def _start_event(self, connection: Any) -> Start:
         row = connection.execute(
             "select pg_database_size(current_database()), host(inet_server_addr()), current_setting('server_version'),"
-            " current_setting('data_directory', true)"
+            " (select setting from pg_settings where name = 'data_directory')"
         ).fetchone()
         size, address, version, directory = row
         self._query = sample_query(version_number(connection))
@@ -204,7 +204,7 @@ class PgbenchRun:
             schema=SCHEMA,
             start_unix_ns=time.time_ns(),
             engine="pgbench",
-            engine_reason=f"{whose}, {self._spec.threads_used} threads; server: {self._home.origin}",
+            engine_reason=f"{whose}, server: {self._home.origin}",
             io="",
             io_reason="",
             clock=ClockFacts(source="pgbench's own, in microseconds", read_cost_ns=0.0),
@@ -318,7 +318,7 @@ class PgbenchRun:
     def _close(self, log: LogReader, connection: Any, said: dict[str, bytes]) -> None:
         if (seen := self._sampled(connection)) is not None:
             self._told.put(seen)
-        aborted = [line for line in _lines(said["err"]) if "aborted" in line]
+        aborted = [line for line in _lines(said["err"]) if "aborted in" in line]
         for text in aborted[:MOST_ERRORS]:
             self._told.put(
                 ErrorEvent(

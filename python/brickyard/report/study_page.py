@@ -45,6 +45,8 @@ class StudyView:
     observed: Observed
     notes: Sequence[str]
     trades: Sequence[tuple[str, str, str]] = ()
+    published: Sequence[tuple[str, tuple[str, ...], list[list[str]]]] = ()
+    """Tables of others beside which the study stands: title, columns and rows."""
 
 
 def write_study_report(view: StudyView, place: Path) -> Path:
@@ -69,6 +71,9 @@ def study_document(view: StudyView) -> Json:
         ],
         "conclusions": conclusions(view.observed.pivots, view.records),
         "tables": [pivot_document(pivot) for pivot in view.observed.pivots],
+        "published": [
+            {"title": title, "columns": list(columns), "rows": rows} for title, columns, rows in view.published
+        ],
         "invalid": [{"run": record.info.id, "reason": record.info.invalid} for record in view.invalid],
     }
 
@@ -130,7 +135,10 @@ def _render(view: StudyView, figures: list[Figure], pictures: str) -> str:
             about=" ".join(view.about.split()),
             conclusions=conclusions(view.observed.pivots, view.records),
             figures=figures,
-            tables=[matrix_table(pivot) for pivot in view.observed.pivots if pivot.rows],
+            tables=[
+                *(matrix_table(pivot) for pivot in view.observed.pivots if pivot.rows),
+                *(Table(title, list(columns), rows, text_columns=1) for title, columns, rows in view.published),
+            ],
             footnotes=footnotes(view.observed.pivots),
             verdicts=[],
             failures=None,

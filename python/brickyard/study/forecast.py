@@ -88,7 +88,7 @@ def _phase_seconds(phase: Json) -> float | None:
 def _write_share(stream: Json) -> float:
     if requests := [step for step in stream.get("chain", []) if isinstance(step, str)]:
         return requests.count("write") / len(requests)
-    return float(stream["operations"]["write"]) / 100
+    return float(stream["operations"].get("write", 0.0)) / 100  # a call of a database is neither read nor write
 
 
 def _mean_request_bytes(stream: Json) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from brickyard.analysis import kirkwood
 from brickyard.analysis.observe import Observed, is_counted, observe
 from brickyard.report.study_page import StudyView
 from brickyard.store import Record, Store, StudyInfo
@@ -33,6 +34,7 @@ def view_of(design: Design, found: Results, notes: Sequence[str]) -> StudyView:
         observed=found.observed,
         notes=notes,
         trades=design.trades,
+        published=kirkwood.tables(design.name, found.counted),
     )
 
 
