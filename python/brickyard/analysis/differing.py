@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from brickyard.analysis.summary import FIGURE, MODEL_SET, circumstance_lines
+from brickyard.schema import plan_values
 from brickyard.store import Json, Record
 
 EVERYWHERE = ("Engine", "Host", "Kernel", "Governor", "Brickyard")
 """Alike for all runs of a study, whatever its targets are."""
-CHANGING = ("Started", "Generator", "Seed", "Verified", "Clock", "Profile", "Condition", "Target")
+CHANGING = ("Started", "Generator", "Seed", "Verified", "Clock", "Profile", "Condition", "Target", "Workload")
 """Different in every run, or told otherwise."""
 
 
@@ -33,15 +34,19 @@ class Differing:
 
 def load_hash(record: Record) -> str:
     """Of what the run asked for, without the seed, which only chooses among equal loads."""
-    plan = {key: value for key, value in record.info.plan.items() if key != "seed"}
-    return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()[:12]
+    return hashlib.sha256(json.dumps(_load(record), sort_keys=True).encode()).hexdigest()[:12]
 
 
 def load_words(one: Record, other: Record) -> str:
     """The keys of two plans that differ, with both values: `phase 1 stream 1 depth: 8 → 2`."""
-    sides = [dict(_leaves({k: v for k, v in record.info.plan.items() if k != "seed"})) for record in (one, other)]
+    sides = [dict(_leaves(_load(record))) for record in (one, other)]
     keys = [key for key in dict.fromkeys((*sides[0], *sides[1])) if sides[0].get(key) != sides[1].get(key)]
     return ", ".join(f"{key}: {sides[0].get(key, 'none')} → {sides[1].get(key, 'none')}" for key in keys)
+
+
+def _load(record: Record) -> Json:
+    """What was asked for, with the default of each key that its version did not write."""
+    return {key: value for key, value in plan_values(record.info.plan).items() if key != "seed"}
 
 
 def _leaves(asked: object, place: str = "") -> list[tuple[str, str]]:
@@ -77,10 +82,11 @@ def differing_between(one: Sequence[Record], other: Sequence[Record]) -> list[Di
 def _asked_of_databases(records: Sequence[Record]) -> list[Differing]:
     """What replays and runs of pgbench were asked for; other loads are held against each other by their hash."""
     told = [
-        (record.info.id, {f"{title} {key}": text for key, text in _flat(record.info.plan[kind]).items()})
+        (record.info.id, {f"{title} {key}": text for key, text in _flat(values[kind]).items()})
         for record in records
+        for values in [plan_values(record.info.plan)]
         for kind, title in (("replay", "Replay"), ("pgbench", "pgbench"))
-        if kind in record.info.plan
+        if values.get(kind)
     ]
     found = []
     for key in dict.fromkeys(key for _, asked in told for key in asked):
@@ -98,7 +104,7 @@ def _flat(asked: Json, before: str = "") -> dict[str, str]:
         if isinstance(value, dict):
             found |= _flat(value, f"{before}{key} ")
         else:
-            text = str(value)
+            text = "none" if value is None else str(value)
             # A mapping is a whole file.
             short = text if "\n" not in text else hashlib.sha256(text.encode()).hexdigest()[:12]
             found[f"{before}{key}".replace("_", " ")] = short

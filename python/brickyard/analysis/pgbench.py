@@ -12,7 +12,9 @@ from itertools import pairwise
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.replay_disks import disk_cells, disk_total
 from brickyard.analysis.totals import Totals, totals
+from brickyard.errors import BadInputError
 from brickyard.schema import PgbenchEnd, PhaseEnd, ServerSample
+from brickyard.schema.plan import OtherKind, OtherPlan, PgbenchAsked
 from brickyard.store import Json, Record
 from brickyard.units import (
     format_count,
@@ -30,7 +32,15 @@ POINTS = ("p50", "p90", "p99", "p99.9", "p99.99")
 
 
 def is_pgbench(record: Record) -> bool:
-    return record.info.plan.get("kind") == "pgbench"
+    return isinstance(record.info.plan, OtherPlan) and record.info.plan.kind is OtherKind.PGBENCH
+
+
+def asked_of(record: Record) -> PgbenchAsked:
+    """What pgbench was asked; only of a record that `is_pgbench`."""
+    plan = record.info.plan
+    if not isinstance(plan, OtherPlan) or plan.pgbench is None:
+        raise BadInputError(f"run {record.info.id} is no run of pgbench")
+    return plan.pgbench
 
 
 @dataclass(frozen=True)
@@ -123,7 +133,7 @@ def tables(record: Record) -> list[Told]:
 def _tps_cells(record: Record, row: Totals) -> list[str]:
     response = row.measures.get("response")
     points = [format_ns(response.percentiles.get(name)) if response else DASH for name in POINTS]
-    clients = str(record.info.plan["pgbench"]["clients"])
+    clients = str(asked_of(record).clients)
     most = format_ns(response.max_ns) if response else DASH
     return [clients, format_count(row.requests), _rate(row), *points, most, format_count(row.errors)]
 
@@ -213,7 +223,7 @@ def _fitting(record: Record) -> Iterator[Json]:
     except (ValueError, KeyError):
         buffers = 0
     also = f" and even in shared_buffers ({format_size(buffers)})" if buffers > size else ""
-    scale = record.info.plan["pgbench"]["scale"]
+    scale = asked_of(record).scale
     yield {
         "id": "fits_in_memory",
         "severity": "warning",

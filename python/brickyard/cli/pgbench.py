@@ -14,6 +14,7 @@ from brickyard.databases.connect import spoken
 from brickyard.databases.ephemeral import DEFAULT_PLACE
 from brickyard.databases.pgbench_plan import KIND, SCALE_BYTES, read_changes
 from brickyard.errors import BAD_INPUT, BadInputError
+from brickyard.schema import plan_document
 from brickyard.store import Store, check_place
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.pgbench import measure
@@ -38,10 +39,10 @@ def run_pgbench(
     if dry_run:
         shown = spoken(spec.target) if spec.is_dsn else spec.target
         if as_json:
-            emit({"profile": KIND, "plan": spec.plan(), "targets": [shown], "forecast": None})
+            emit({"profile": KIND, "plan": plan_document(spec.plan()), "targets": [shown], "forecast": None})
             return 0
         size = format_size(spec.scale * SCALE_BYTES)
-        stdout().print(f"{spec.plan()['title']} on {shown}: about {size}, and its log", markup=False, soft_wrap=True)
+        stdout().print(f"{spec.plan().title} on {shown}: about {size}, and its log", markup=False, soft_wrap=True)
         stdout().print("nothing was touched (--dry-run)")
         return 0
     with Store(store) as kept:

@@ -8,12 +8,15 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import structs
 
 from brickyard import _core
 from brickyard.errors import BadInputError, one_line
-from brickyard.store import Json
+from brickyard.schema.duration import Duration
+from brickyard.schema.plan import ClosedPace, OtherKind, OtherPhase, OtherPlan, OtherStream, PgbenchAsked
 from brickyard.study.keys import nearest
 from brickyard.units import format_size, postgresql_bytes
 
@@ -76,28 +79,36 @@ class PgbenchSpec:
         """Runs that agree in this use one database, one after the other."""
         return self.target, self.scale, self.server, self.checksums, tuple(sorted(self.own.items()))
 
-    def plan(self) -> Json:
-        stream: Json = {
-            "name": Path(self.script).name,
-            "target": 0,
-            "operations": {"call": 100.0},
-            "workers": self.clients,
-            "depth": 1,
-            "pace": {"loop": "closed"} if self.rate_per_s is None else {"loop": "open", "rate_per_s": self.rate_per_s},
-        }
-        phase: Json = {"name": "transactions", "stream": [stream]}
-        if self.duration_ns:
-            phase["duration"] = f"{self.duration_ns}ns"
-        told = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in ("target", "seed")}
-        return {
-            "kind": KIND,
-            "title": f"pgbench, scale {self.scale}, {self.clients} client{'s' if self.clients > 1 else ''}",
-            "source": "PostgreSQL's own pgbench",
-            "seed": self.seed,
-            "interval": f"{INTERVAL_NS}ns",
-            "pgbench": {**told, "threads": self.threads_used, "settings": self.own},
-            "phase": [phase],
-        }
+    def plan(self) -> OtherPlan:
+        stream = OtherStream(
+            name=Path(self.script).name,
+            workers=self.clients,
+            depth=1,
+            pace=ClosedPace() if self.rate_per_s is None else None,
+        )
+        lasts = Duration(self.duration_ns) if self.duration_ns else None
+        asked = PgbenchAsked(
+            scale=self.scale,
+            clients=self.clients,
+            threads=self.threads_used,
+            transactions=self.transactions,
+            rate_per_s=self.rate_per_s,
+            script=self.script,
+            protocol=self.protocol,
+            server=self.server,
+            checksums=self.checksums,
+            preset=self.preset,
+            settings=self.own,
+        )
+        return OtherPlan(
+            kind=OtherKind.PGBENCH,
+            title=f"pgbench, scale {self.scale}, {self.clients} client{'s' if self.clients > 1 else ''}",
+            source="PostgreSQL's own pgbench",
+            seed=self.seed,
+            interval=Duration(INTERVAL_NS),
+            pgbench=asked,
+            phase=[OtherPhase(name="transactions", duration=lasts, stream=[stream])],
+        )
 
     def needed_bytes(self) -> int:
         """What the database and its log may take: refused beforehand where there is less."""
@@ -107,9 +118,13 @@ class PgbenchSpec:
         return self.scale * SCALE_BYTES + wal + SERVER_BYTES
 
 
-def spec_of(plan: Json, target: str) -> PgbenchSpec:
+def spec_of(plan: OtherPlan, target: str) -> PgbenchSpec:
     """The run that a plan asks for."""
-    return PgbenchSpec(target=target, seed=int(plan["seed"]), **plan[KIND])
+    asked, (phase,) = plan.pgbench, plan.phase
+    if asked is None:
+        raise BadInputError(f"{plan.title}: is no run of pgbench")
+    lasts_ns = phase.duration.ns if phase.duration else None
+    return PgbenchSpec(target=target, seed=plan.seed or 0, duration_ns=lasts_ns, **structs.asdict(asked))
 
 
 def read_changes(target: str, changes: Iterable[str], seed: int = 1) -> PgbenchSpec:

@@ -11,6 +11,7 @@ from typing import Any
 import altair as alt
 
 from brickyard.analysis import pgbench, replay_disks
+from brickyard.analysis.answers import Answer, belief
 from brickyard.report import replay, theme
 from brickyard.report.pictures import draw
 from brickyard.report.replay import HEIGHT, PANEL, SERVICE, Drawn, Panel
@@ -33,7 +34,7 @@ def figures(records: list[Record], wide: int, narrow: int) -> list[Drawn]:
             draw(f"{name}{suffix}", words, replay.stacked([panel(width) for panel in panels]), width=width)
             for suffix, width in (("", wide), ("-narrow", narrow))
         ]
-        title = f"Over time: {record.info.plan['title']}"
+        title = f"Over time: {record.info.plan.title}"
         title += f", run {record.info.id}" if len(records) > 1 else ""
         caption = "Flushes of the log are the server's own count; dashed lines are where a checkpoint had begun."
         made.append((title, caption, pictures[0], pictures[1]))
@@ -93,9 +94,9 @@ def tables(records: list[Record]) -> list[Table]:
     return made
 
 
-def summary(records: list[Record]) -> str:
+def pgbench_answer(records: list[Record]) -> Answer:
     said = []
     for record in records[:RUNS_DRAWN]:
-        name = f"{record.info.plan['title']}: " if len(records) > 1 else ""
+        name = f"{record.info.plan.title}: " if len(records) > 1 else ""
         said += [f"{name}{' '.join(told)}" for told in [pgbench.words(record)] if told]
-    return " ".join(said) or "No transaction was measured."
+    return Answer("", tuple(said), belief(records))

@@ -24,6 +24,7 @@ from weakref import ref
 
 from brickyard import outputs, schema
 from brickyard.errors import BadInputError, one_line
+from brickyard.schema.plan import OtherPlan, Plan
 from brickyard.store import damage
 from brickyard.store.damage import DAMAGED, DamagedRunError, cause_of, check_histogram, check_outcome, is_damage
 from brickyard.store.histograms import InMemory, OnDisk
@@ -89,7 +90,8 @@ def _refuse_folders(place: Path) -> None:
 class Store:
     """An open store; safe to use beside other processes that have it open."""
 
-    def __init__(self, place: Path | str | None = None, *, must_exist: bool = False) -> None:
+    def __init__(self, place: Path | str | None = None, *, must_exist: bool = False, may_be_cut: bool = False) -> None:
+        """`may_be_cut` opens a file that has lost its end as well, to save what is left of it."""
         self.place = Path(place) if place is not None else default_place()
         try:
             if must_exist and not os.path.lexists(self.place):
@@ -102,25 +104,33 @@ class Store:
                 _refuse_folders(self.place)
             if str(self.place) != IN_MEMORY and not outputs.check_database(self.place, APPLICATION_ID):
                 outputs.make_database(self.place, _blank())
-            self._db = self._opened(must_exist=must_exist)
+            self._db = self._opened(must_exist=must_exist, may_be_cut=may_be_cut)
             if str(self.place) != IN_MEMORY:
                 check_columns(self._db, str(self.place))
             self._file = StoreFile(self.place)
             self._reader: ref[OnDisk] | None = None
         except sqlite3.Error as error:
-            raise BadInputError(f"{self.place}: cannot be used as a store: {one_line(error)}") from error
+            remedy = ""
+            if is_damage(error):
+                salvage_it = "`brickyard store salvage -o NEW` copies what can be read"
+                remedy = "; too little of it is left to copy anything" if may_be_cut else f"; {salvage_it}"
+            raise BadInputError(f"{self.place}: cannot be used as a store: {one_line(error)}{remedy}") from error
         except OSError as error:
             raise BadInputError(
                 f"{self.place}: cannot be used as a store: {error.strerror}; name another with --store"
             ) from error
 
-    def _opened(self, *, must_exist: bool) -> sqlite3.Connection:
+    def _opened(self, *, must_exist: bool, may_be_cut: bool) -> sqlite3.Connection:
         """For writing where that is possible; a store that is only to be read may lie where nothing can be written."""
         try:
             return _open_for_writing(self.place)
         except sqlite3.OperationalError:
             if not must_exist:
                 raise
+        except sqlite3.DatabaseError as error:
+            if not (may_be_cut and is_damage(error)):
+                raise
+            return _reading(self.place, immutable=False, is_cut=True)
         return _open_for_reading(self.place)
 
     def __enter__(self) -> Self:
@@ -166,7 +176,7 @@ class Store:
         *,
         profile: str,
         profile_hash: str,
-        plan: Json,
+        plan: Plan | OtherPlan | Json,
         condition: str,
         targets: list[str],
         options: Json,
@@ -176,6 +186,7 @@ class Store:
         labels: Json | None = None,
     ) -> int:
         """Notes that a run is about to begin; from here on it is on record, whatever becomes of it."""
+        asked = plan if isinstance(plan, dict) else schema.plan_document(plan)
         with self._transaction() as db:
             cursor = db.execute(
                 "INSERT INTO run (created_unix_ns, profile, profile_hash, plan, seed, condition, targets, options,"
@@ -184,9 +195,9 @@ class Store:
                     time.time_ns(),
                     profile,
                     profile_hash,
-                    _text(plan),
+                    _text(asked),
                     # SQLite's integers are signed; the plan keeps the seed as it was written.
-                    _signed(int(plan.get("seed", 0))),
+                    _signed(int(asked.get("seed") or 0)),
                     condition,
                     _text(targets),
                     _text(options),
@@ -391,8 +402,8 @@ def _open_for_reading(place: Path) -> sqlite3.Connection:
         return _reading(place, immutable=True)
 
 
-def _reading(place: Path, *, immutable: bool) -> sqlite3.Connection:
-    db = outputs.connect_for_reading(place, APPLICATION_ID, BUSY_TIMEOUT_S, immutable=immutable)
+def _reading(place: Path, *, immutable: bool, is_cut: bool = False) -> sqlite3.Connection:
+    db = outputs.connect_for_reading(place, APPLICATION_ID, BUSY_TIMEOUT_S, immutable=immutable, is_cut=is_cut)
     try:
         migrate(db, str(place))
     except BaseException:
@@ -489,7 +500,7 @@ def _run_info(row: tuple[Any, ...]) -> RunInfo:
         created_unix_ns=row[1],
         profile=row[2],
         profile_hash=row[3],
-        plan=plan,
+        plan_document=plan,
         seed=int(plan.get("seed", row[5])),
         condition=row[6],
         targets=json.loads(row[7]),

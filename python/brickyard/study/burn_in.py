@@ -21,6 +21,8 @@ from typing import Any
 from brickyard import _core, facts, outputs
 from brickyard.errors import BadInputError, one_line
 from brickyard.facts.target import drives
+from brickyard.schema import plan_text
+from brickyard.schema.plan import Plan
 from brickyard.store import Json, Store
 from brickyard.store.process import own_process
 from brickyard.study.interrupt import Interrupt
@@ -56,6 +58,8 @@ class Account:
     before: list[Json] = field(default_factory=list)
     after: list[Json] = field(default_factory=list)
     refused: str = ""
+    data_bytes: int = 0
+    """What of the device is burned in; 0 in accounts from before this was kept."""
     earlier: list[Json] = field(default_factory=list)
     """Accounts of burn-ins of this device that were over or given up when this one began, with their verdicts."""
 
@@ -90,6 +94,11 @@ class Account:
         return "failed before" if self.failed_before else "pass"
 
     @property
+    def read_share(self) -> float | None:
+        """Bytes read ÷ bytes of the device: random reads of all of it once come to 1 and miss a third of its blocks."""
+        return self.counts["read_bytes"] / self.data_bytes if self.data_bytes else None
+
+    @property
     def failed_before(self) -> int:
         """Earlier burn-ins that failed."""
         return sum(one.get("verdict") == "fail" for one in self.earlier)
@@ -102,7 +111,8 @@ class Account:
         return Account(self.device, planned_ns, earlier=[*self.earlier, own])
 
     def document(self) -> Json:
-        return {**self.__dict__, "changed": self.changed, "verdict": self.verdict}
+        judged = {"changed": self.changed, "read_share": self.read_share, "verdict": self.verdict}
+        return {**self.__dict__, **judged}
 
 
 class Log:
@@ -209,7 +219,7 @@ class BurnIn:
             if one.handle is not None:
                 one.handle.abandon()
 
-    def run(self, plan_of: Callable[[int], str], accounts: list[tuple[Account, Log]], options: Json) -> list[Account]:
+    def run(self, plan_of: Callable[[int], Plan], accounts: list[tuple[Account, Log]], options: Json) -> list[Account]:
         """`plan_of` makes the plan for the time that is left."""
         self.burning = [Burning(account, log) for account, log in accounts]
         for one in self.burning:
@@ -230,16 +240,16 @@ class BurnIn:
                 one.log.save(one.account)
         return [one.account for one in self.burning]
 
-    def _begin(self, one: Burning, plan: str, options: Json) -> None:
+    def _begin(self, one: Burning, plan: Plan, options: Json) -> None:
         device = one.account.device
-        one.burned_before_ns = one.account.burned_ns
+        one.burned_before_ns, text = one.account.burned_ns, plan_text(plan)
         if not one.account.before:
             one.account.before = health_of(device)
         anew = not one.account.runs
         try:
             one.log.make_room(anew=anew)
             kept = {**options, "verify_keep": str(one.log.generations)}
-            one.handle = _core.start(plan, [device], json.dumps(kept))
+            one.handle = _core.start(text, [device], json.dumps(kept))
         except (ValueError, RuntimeError, OSError) as error:
             one.account.refused = one_line(error)
             one.log.refused()
@@ -248,8 +258,8 @@ class BurnIn:
         found = facts.collect(device)
         one.run = self.store.add_run(
             profile="burn-in",
-            profile_hash=hashlib.sha256(plan.encode()).hexdigest(),
-            plan=json.loads(plan),
+            profile_hash=hashlib.sha256(text.encode()).hexdigest(),
+            plan=plan,
             condition="normal",
             targets=[device],
             options=options,
@@ -279,6 +289,7 @@ class BurnIn:
         counts, kind = one.account.counts, event["event"]
         if kind == "start":
             one.start_unix_ns = int(event["start_unix_ns"])
+            one.account.data_bytes = int(event["targets"][0].get("data_bytes") or 0)
         elif kind == "phase":
             one.phase_start_ns = int(event["start_ns"])
         elif kind == "interval":

@@ -8,7 +8,6 @@ Refusal: no figure is computed here but the interval that a stop rule asks for.
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections import Counter
@@ -221,13 +220,14 @@ class Matrix:
         return True
 
     def _one(self, step: Step) -> RunResult:
-        plan: Json = json.loads(step.spec.plan)
-        held = self._keeper.keep(step.cell.set_up, forecast(plan, []).duration_s)
+        is_pgbench = step.spec.profile == KIND
+        lasts_s = None if is_pgbench else forecast(step.spec.profile_plan, []).duration_s
+        held = self._keeper.keep(step.cell.set_up, lasts_s)
         spec = step.spec
         if held is not None and step.cell.set_up.changes_something:
             # Which runs were measured in one and the same condition is part of the design.
             spec = replace(spec, labels={**spec.labels, "set_up": self._keeper.set_ups})
-        if plan.get("kind") == KIND:
+        if is_pgbench:
             from brickyard.study.pgbench import at_home
 
             spec = at_home(spec, self._homes)

@@ -5,7 +5,6 @@ Refusal: what is measured is pgbench's and the server's to say.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -13,6 +12,8 @@ from brickyard.databases.connect import spoken
 from brickyard.databases.pgbench_home import Homes
 from brickyard.databases.pgbench_plan import KIND, PgbenchSpec, read_changes, spec_of
 from brickyard.databases.pgbench_run import starter
+from brickyard.errors import BadInputError
+from brickyard.schema.plan import OtherPlan
 from brickyard.store import Json, Store
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
@@ -23,12 +24,14 @@ def run_spec(target: str, changes: Iterable[str]) -> RunSpec:
     """Without its server, which is made when the run begins; no password stands in it."""
     spec = read_changes(target, changes)
     shown = spoken(target) if spec.is_dsn else target
-    return RunSpec(KIND, json.dumps(spec.plan()), [shown])
+    return RunSpec(KIND, spec.plan(), [shown])
 
 
 def at_home(run: RunSpec, homes: Homes, target: str | None = None) -> RunSpec:
     """With the server or database of its set. `target` is the DSN where it has a password."""
-    spec = spec_of(json.loads(run.plan), target or run.targets[0])
+    if not isinstance(run.plan, OtherPlan):
+        raise BadInputError(f"{run.profile}: is no run of pgbench")
+    spec = spec_of(run.plan, target or run.targets[0])
     home = homes.take(spec)
     return replace(run, start=starter(spec, home), places=(home.place,) if home.place else (), targets=[home.shown])
 
@@ -51,7 +54,7 @@ def measure(store: Store, listener: Listener, interrupt: Interrupt, spec: Pgbenc
             own = replace(spec, seed=seed_of(spec.seed, repetition)) if times > 1 else spec
             labels: Json = {"repetition": repetition} if times > 1 else {}
             shown = spoken(spec.target) if spec.is_dsn else spec.target
-            run = RunSpec(KIND, json.dumps(own.plan()), [shown], labels=labels)
+            run = RunSpec(KIND, own.plan(), [shown], labels=labels)
             results.append(runner.run(at_home(run, homes, spec.target), noted if times > 1 else None))
             if results[-1].outcome != "done" or interrupt.requested:
                 break

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from brickyard.analysis import kirkwood
 from brickyard.analysis.observe import Observed, is_counted, observe
+from brickyard.analysis.study_answer import study_answer
 from brickyard.report.study_page import StudyView
 from brickyard.store import Record, Store, StudyInfo
 from brickyard.study.design import Design, read_design
@@ -32,6 +33,7 @@ def view_of(design: Design, found: Results, notes: Sequence[str]) -> StudyView:
         records=found.counted,
         invalid=found.invalid,
         observed=found.observed,
+        answer=study_answer(design.question, design.answer, found.observed.pivots, found.counted, found.invalid),
         notes=notes,
         trades=design.trades,
         published=kirkwood.tables(design.name, found.counted),
