@@ -71,8 +71,9 @@ fn serve(orders: Serve) -> Result<(), String> {
         return Err(format!("the model has {most} bytes, less than {size_bytes}; give a smaller --size"));
     }
     let refuse = |e: io::Error| format!("{}: the content cannot be kept: {e}", orders.medium.display());
-    let file = File::options().read(true).write(true).create(true).truncate(false).open(&orders.medium);
-    let file = file.and_then(|file| file.set_len(size_bytes).map(|()| file)).map_err(refuse)?;
+    let file = File::options().read(true).write(true).create_new(true).open(&orders.medium).map_err(refuse)?;
+    // Without a name it is gone when we are.
+    std::fs::remove_file(&orders.medium).and_then(|()| file.set_len(size_bytes)).map_err(refuse)?;
     let medium = Medium::new(file, orders.cache_bytes);
     let cache = parse_cache(&orders.cache)?;
     let disk = Emulated::new(Parts { medium, size_bytes, cache, timing, log: orders.log })?;

@@ -19,8 +19,9 @@ use crate::fuse::Disk;
 use crate::log::Writer;
 use crate::timing::{Ended, Timing};
 
-/// A completion is late where it is told so long after it was due, by our clock.
+/// A request is late where its end is told so long after it was due, and by more than 5 % of the time that it took.
 const LATE_NS: u64 = 200_000;
+const LATE_SHARE: u64 = 20;
 /// Of what happened to a disk, so much is kept for its status.
 const HISTORY: usize = 100;
 const MISPLACED_BYTES: u64 = 64 << 10;
@@ -48,7 +49,7 @@ pub struct Counts {
     pub writes: u64,
     pub flushes: u64,
     pub failed: u64,
-    /// Requests whose end was told more than 0.2 ms after it was due.
+    /// Requests whose end was told more than 0.2 ms, and 5 % of their time, after it was due.
     pub late: u64,
     pub records: u64,
     pub in_flight: u64,
@@ -74,7 +75,8 @@ struct Inner {
     cache: Cache,
     timing: Timing,
     log: Option<Writer>,
-    pending: HashMap<u32, Pending>,
+    /// With when they came, by our clock.
+    pending: HashMap<u32, (u64, Pending)>,
     next_tag: u32,
     counts: Counts,
     full: bool,
@@ -188,7 +190,7 @@ impl Emulated {
         let now_ns = self.now_ns();
         let tag = inner.next_tag;
         inner.next_tag = inner.next_tag.wrapping_add(1);
-        inner.pending.insert(tag, pending);
+        inner.pending.insert(tag, (now_ns, pending));
         inner.timing.submit(now_ns, tag, kind, at.0, at.1, at.2);
         let before_ns = inner.timing.next();
         if before_ns <= now_ns {
@@ -204,8 +206,9 @@ impl Inner {
         let mut ended: Vec<Ended> = Vec::new();
         self.timing.advance(now_ns, &mut ended);
         for (tag, at, failed) in ended {
-            let Some(pending) = self.pending.remove(&tag) else { continue };
-            if now_ns.saturating_sub(self.timing.real(at)) > LATE_NS {
+            let Some((since_ns, pending)) = self.pending.remove(&tag) else { continue };
+            let late_ns = now_ns.saturating_sub(self.timing.real(at));
+            if late_ns > LATE_NS && late_ns > (now_ns - since_ns) / LATE_SHARE {
                 self.counts.late += 1;
             }
             if failed {
@@ -316,7 +319,7 @@ impl Inner {
     fn power_cut(&mut self, now_ns: u64) -> Result<String, String> {
         let requests = self.pending.len();
         self.power_cuts += 1;
-        for (_, pending) in self.pending.drain() {
+        for (_, (_, pending)) in self.pending.drain() {
             self.counts.failed += 1;
             pending.fail(Errno::EIO);
         }

@@ -1,8 +1,8 @@
 """Duty: a workload or a check that is any command of the user's. Refusal: it is run as it is, without a shell.
 
-A workload is started in the folder of the file system. Each line that it prints acknowledges something durable. A check
-reads on its standard input how many lines were acknowledged at the cut, and says by its exit code what it found: 0 all is
-there, 1 something is lost, 2 something is damaged; any other number judges nothing.
+A workload is started in the folder of the file system. Each line that it prints acknowledges something durable. A
+check reads on its standard input how many lines were acknowledged at the cut, and says by its exit code what it found:
+0 all is there, 1 something is lost, 2 something is damaged; any other number judges nothing.
 """
 
 from __future__ import annotations

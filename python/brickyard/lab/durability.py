@@ -1,5 +1,5 @@
-"""Duty: the experiment of `brickyard lab durability`: configurations of a database and of its disk, each recorded and its
-crash states judged; some must keep every promise, others are controls that must be found out.
+"""Duty: the experiment of `brickyard lab durability`: configurations of a database and of its disk, each recorded and
+its crash states judged; some must keep every promise, others are controls that must be found out.
 
 Refusal: nothing is judged here; `explore` does that.
 """

@@ -1,5 +1,5 @@
-"""Duty: files that are replaced as programs do it safely (write, fsync, rename, fsync of the folder), and whether each is
-whole after a power cut.
+"""Duty: files that are replaced as programs do it safely (write, fsync, rename, fsync of the folder), and whether each
+is whole after a power cut.
 
 Refusal: it judges the file system's promises, not its structures; mounting it replays its journal.
 """

@@ -60,12 +60,12 @@ def unmount(at: Path) -> None:
 
 
 class Loop:
-    """A loop device that is detached when nothing has it open any more."""
+    """A loop device; with `autoclear` it is detached when nothing has it open any more."""
 
-    def __init__(self, backing: Path) -> None:
+    def __init__(self, backing: Path, *, autoclear: bool = True) -> None:
         file = os.open(backing, os.O_RDWR | os.O_CLOEXEC | os.O_DIRECT)
         try:
-            self.path, self.handle = _attached(file, os.fsencode(backing))
+            self.path, self.handle = _attached(file, os.fsencode(backing), autoclear)
         finally:
             os.close(file)
 
@@ -76,17 +76,18 @@ class Loop:
     def close(self) -> None:
         os.close(self.handle)
 
-    def detach_later(self) -> None:
-        """At once where nobody uses it; else when the last user has gone."""
-        fcntl.ioctl(self.handle, LOOP_CLR_FD)
+
+def detach(handle: int) -> None:
+    """At once where nobody else uses it; else when the last user has gone."""
+    fcntl.ioctl(handle, LOOP_CLR_FD)
 
 
-def _attached(file: int, name: bytes) -> tuple[str, int]:
+def _attached(file: int, name: bytes, autoclear: bool) -> tuple[str, int]:
     try:
         control = os.open("/dev/loop-control", os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
         raise BadInputError(f"/dev/loop-control: {error.strerror}; the lab needs loop devices and root") from error
-    flags = LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO
+    flags = LO_FLAGS_DIRECT_IO | (LO_FLAGS_AUTOCLEAR if autoclear else 0)
     info = (0, 0, 0, 0, 0, 0, 0, 0, flags, name[:63], b"", b"", 0, 0)
     config = LOOP_CONFIG.pack(file, 0, *info, *[0] * 8)
     try:

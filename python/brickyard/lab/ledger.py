@@ -9,10 +9,9 @@ import mmap
 import os
 import threading
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Iterator
 
 from brickyard.lab.orders import Promise
 

@@ -29,25 +29,36 @@ from brickyard.lab.checks import Began, Corrupt, Lost, NotJudged, Stage
 from brickyard.lab.ledger import Ledger, Owed
 from brickyard.lab.orders import Recording, Setup, State
 
-ACCOUNTS = 20_000  # 350 pages: more than change between two checkpoints, so that each page is changed seldom
+ACCOUNTS = 20_000  # as in TABLES: 350 pages, so that most are changed for the first time since a checkpoint
 CHECKPOINT_EVERY_S = 1.0
 READY_S, STATEMENT_S, STOP_S, POLL_S = 30.0, 20.0, 10.0, 0.01
 ANYTHING = re.compile(rb"")
 FAULT = re.compile(r"\b(ERROR|FATAL|PANIC):  (.*)")
 QUIET = {"shared_buffers": "32MB", "max_wal_size": "1GB", "autovacuum": "off"}
-TABLES = f"""
+TABLES = """
 create extension amcheck;
 create table account (id int primary key, balance bigint not null, filler text not null);
-insert into account select n, 0, repeat('x', 100) from generate_series(1, {ACCOUNTS}) n;
+insert into account select n, 0, repeat('x', 100) from generate_series(1, 20000) n;
 create table promise (client int, number int, primary key (client, number));
 checkpoint;
 """
 # The state is only read, so that nothing of it has to be durable, and nobody else wants the server.
 READING = {
-    **{"fsync": "off", "full_page_writes": "off", "autovacuum": "off", "listen_addresses": "", "ssl": "off"},
-    **{"shared_buffers": "32MB", "logging_collector": "off", "log_destination": "stderr", "io_method": "sync"},
-    **{"restart_after_crash": "off", "max_parallel_workers": "0", "log_min_messages": "error", "huge_pages": "off"},
-    **{"max_wal_senders": "0", "max_replication_slots": "0", "statement_timeout": f"{STATEMENT_S:.0f}s"},
+    "autovacuum": "off",
+    "fsync": "off",
+    "full_page_writes": "off",
+    "huge_pages": "off",
+    "io_method": "sync",
+    "listen_addresses": "",
+    "log_destination": "stderr",
+    "log_min_messages": "error",
+    "logging_collector": "off",
+    "max_parallel_workers": "0",
+    "max_replication_slots": "0",
+    "max_wal_senders": "0",
+    "restart_after_crash": "off",
+    "shared_buffers": "32MB",
+    "statement_timeout": f"{STATEMENT_S:.0f}s",
 }
 
 
@@ -61,9 +72,7 @@ class PostgresLoad:
             began()
             stop, failed = threading.Event(), Failures()
             names = [(_transfers, n) for n in range(setup.clients)] + [(_checkpoints, 0)]
-            threads = [
-                threading.Thread(target=failed.guard, args=(work, server, ledger, stop, n)) for work, n in names
-            ]
+            threads = [threading.Thread(target=failed.guard, args=(work, server, ledger, stop, n)) for work, n in names]
             for thread in threads:
                 thread.start()
             stop.wait(setup.load_s)
@@ -97,14 +106,14 @@ def _transfers(server: Server, ledger: Ledger, stop: threading.Event, client: in
     with psycopg.connect(server.dsn, autocommit=True) as connection:
         while not stop.is_set():
             number += 1
-            first, second = sorted(draw.sample(range(1, ACCOUNTS + 1), 2))  # in one order, so that none waits for another
+            # In one order, so that no two wait for each other.
+            first, second = sorted(draw.sample(range(1, ACCOUNTS + 1), 2))
             amount = draw.randint(1, 100)
-            with connection.pipeline():
-                with connection.transaction():
-                    change = "update account set balance = balance + %s where id = %s"
-                    connection.execute(change, (-amount, first))
-                    connection.execute(change, (amount, second))
-                    connection.execute("insert into promise values (%s, %s)", (client, number))
+            with connection.pipeline(), connection.transaction():
+                change = "update account set balance = balance + %s where id = %s"
+                connection.execute(change, (-amount, first))
+                connection.execute(change, (amount, second))
+                connection.execute("insert into promise values (%s, %s)", (client, number))
             ledger.acknowledged(client, number)
 
 
@@ -140,9 +149,7 @@ class PostgresCheck:
     def _ask(self, room: Path, owed: dict[int, int]) -> None:
         place = {"host": str(room), "user": USER, "dbname": "postgres"}
         with psycopg.connect(**place, connect_timeout=10, autocommit=True) as connection:
-            rows = connection.execute(
-                "select client, count(*), max(number) from promise group by client"
-            ).fetchall()
+            rows = connection.execute("select client, count(*), max(number) from promise group by client").fetchall()
             damage = connection.execute(
                 "select relation || ': ' || msg from (select 'account' relation, * from verify_heapam('account')"
                 " union all select 'promise', * from verify_heapam('promise')) found"

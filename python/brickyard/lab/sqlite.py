@@ -1,4 +1,7 @@
-"""Duty: SQLite under numbered inserts, and what is left of it after a power cut. Refusal: no other database is opened."""
+"""Duty: SQLite under numbered inserts, and what is left of it after a power cut.
+
+Refusal: no other database is opened.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Duty: a process with mounts of its own that records a workload or checks states, as a line of JSON on its standard input
-says. When it dies, however it dies, its mounts, loop device and disk are gone with it.
+"""Duty: a process with mounts of its own that records a workload or checks states, as a line of JSON on its standard
+input says. When it dies, however it dies, its mounts, loop device and disk are gone with it.
 
 Refusal: it decides nothing about which states there are.
 """
