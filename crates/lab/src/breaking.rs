@@ -15,7 +15,10 @@ pub enum Breaking {
     /// A member of the model fails.
     Fail(u32),
     /// Reads of these bytes fail until they are written.
-    BadSectors { offset_bytes: u64, bytes: u64 },
+    BadSectors {
+        offset_bytes: u64,
+        bytes: u64,
+    },
     Corrupt(Corruption, u64),
     /// Writes fail for want of space, or no longer do.
     Full(bool),

@@ -36,8 +36,10 @@ pub enum Cache {
 /// Where cuts are put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Aim {
-    /// Half just after acknowledgements, a quarter in marked stretches, a quarter anywhere.
-    Promises,
+    /// Half at acknowledgements or a few records later, a quarter in marked stretches, a quarter anywhere.
+    Mixed,
+    /// At acknowledgements: what was acknowledged last has had no time to become durable by chance.
+    Acknowledgements,
     /// In marked stretches alone, where many writes are volatile; where writes are torn, in every state.
     Marks,
 }
@@ -98,7 +100,10 @@ impl<'a> Drawer<'a> {
         story.promises.sort_unstable();
         story.marks.retain(|(from, to)| from < to && *from >= story.begin && *to <= story.end);
         if story.begin >= story.end {
-            return Err(format!("the log has no records to cut between {} and {}; record again", story.begin, story.end));
+            return Err(format!(
+                "the log has no records to cut between {} and {}; record again",
+                story.begin, story.end
+            ));
         }
         if parameters.aim == Aim::Marks && story.marks.is_empty() {
             return Err("the log has no marked stretch, such as a checkpoint; record longer".into());
@@ -156,12 +161,16 @@ impl<'a> Drawer<'a> {
         let mut draws = Draws::new(mixed(self.salt ^ mixed(seed >> VARIANT_BITS)));
         let story = &self.story;
         let within = |draws: &mut Draws, range: Range<u64>| range.start + draws.below(range.end - range.start) + 1;
-        let kind = if self.parameters.aim == Aim::Marks { 2 } else { draws.below(4) };
+        let kind = match self.parameters.aim {
+            Aim::Mixed => draws.below(4),
+            Aim::Acknowledgements => 0,
+            Aim::Marks => 2,
+        };
         let cut = match kind {
             0 | 1 if !story.promises.is_empty() => {
                 let at = story.promises[draws.below(story.promises.len() as u64) as usize];
                 let mut later = 0;
-                while later < 16 && draws.one_in(2) {
+                while self.parameters.aim == Aim::Mixed && later < 16 && draws.one_in(2) {
                     later += 1;
                 }
                 at + later
@@ -178,8 +187,7 @@ impl<'a> Drawer<'a> {
 
     /// Within a stretch, where a flush begins or just after it, when most is volatile.
     fn fullest(&self, range: Range<u64>, draws: &mut Draws) -> u64 {
-        let starts: Vec<u64> =
-            range.clone().filter(|at| self.records[*at as usize].kind == Kind::FlushStart).collect();
+        let starts: Vec<u64> = range.clone().filter(|at| self.records[*at as usize].kind == Kind::FlushStart).collect();
         if starts.is_empty() || draws.one_in(4) {
             return range.start + draws.below(range.end - range.start) + 1;
         }

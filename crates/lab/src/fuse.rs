@@ -91,7 +91,14 @@ impl<D: Disk> Filesystem for OneFile<D> {
     }
 
     fn read(
-        &self, _: &Request, _: INodeNo, _: FileHandle, offset: u64, size: u32, _: OpenFlags, _: Option<LockOwner>,
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
         reply: ReplyData,
     ) {
         let left = self.0.size_bytes().saturating_sub(offset);
@@ -99,8 +106,16 @@ impl<D: Disk> Filesystem for OneFile<D> {
     }
 
     fn write(
-        &self, _: &Request, _: INodeNo, _: FileHandle, offset: u64, data: &[u8], _: WriteFlags, flags: OpenFlags,
-        _: Option<LockOwner>, reply: ReplyWrite,
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        flags: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
     ) {
         match offset.checked_add(data.len() as u64) {
             Some(end) if end <= self.0.size_bytes() => self.0.write(offset, data, flags.0 & libc::O_DSYNC != 0, reply),

@@ -91,7 +91,14 @@ impl Shared {
         file.set_len(8)?;
         // SAFETY: a fresh mapping of a file of 8 bytes, of which nothing else in this process knows.
         let place = unsafe {
-            libc::mmap(std::ptr::null_mut(), 8, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, file.as_raw_fd(), 0)
+            libc::mmap(
+                std::ptr::null_mut(),
+                8,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
         };
         if place == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(Shared(place.cast())) }
     }
@@ -180,7 +187,8 @@ pub struct Log {
 
 impl Log {
     pub fn open(folder: &Path) -> Result<Log, String> {
-        let named = |name: &str, e: io::Error| format!("{}: {e}; name a folder with a log", folder.join(name).display());
+        let named =
+            |name: &str, e: io::Error| format!("{}: {e}; name a folder with a log", folder.join(name).display());
         let mut bytes = Vec::new();
         let read = File::open(folder.join(RECORDS)).and_then(|mut file| file.read_to_end(&mut bytes));
         read.map_err(|e| named(RECORDS, e))?;

@@ -55,14 +55,19 @@ pub struct States {
     pub log: PathBuf,
     pub story: Story,
     pub cache: String,
-    /// Cuts in marked stretches alone.
-    pub marks_only: bool,
+    /// `mixed`, `acknowledgements` or `marks`.
+    pub aim: String,
     pub torn_bytes: u64,
 }
 
 impl States {
     pub fn parameters(&self) -> Result<Parameters, String> {
-        let aim = if self.marks_only { Aim::Marks } else { Aim::Promises };
+        let aim = match self.aim.as_str() {
+            "mixed" => Aim::Mixed,
+            "acknowledgements" => Aim::Acknowledgements,
+            "marks" => Aim::Marks,
+            other => return Err(format!("`{other}` is no aim of cuts; use mixed, acknowledgements or marks")),
+        };
         if !matches!(self.torn_bytes, 0 | 512 | 4096) {
             return Err(format!("torn at {} bytes: use 512 or 4096, or 0 for whole writes", self.torn_bytes));
         }

@@ -306,7 +306,8 @@ impl Inner {
             Breaking::BadSectors { offset_bytes, bytes } => self.bad.push((offset_bytes, offset_bytes + bytes)),
             Breaking::Corrupt(Corruption::Bit, offset) => {
                 let mut byte = [0];
-                let flip = self.medium.read(offset, &mut byte).and_then(|()| self.medium.change(offset, &[byte[0] ^ 1]));
+                let flip =
+                    self.medium.read(offset, &mut byte).and_then(|()| self.medium.change(offset, &[byte[0] ^ 1]));
                 flip.map_err(|e| format!("offset {offset} cannot be changed: {e}"))?;
             }
             Breaking::Corrupt(kind, offset) => self.damage.push((kind, offset)),
@@ -363,7 +364,8 @@ impl Disk for Arc<Emulated> {
         }
         let end = offset_bytes + data.len() as u64;
         inner.bad.retain(|(from, to)| *from >= end || offset_bytes >= *to);
-        let hit = inner.later.iter().find(|(when, _)| matches!(when, When::Write(at) if (offset_bytes..end).contains(at)));
+        let hit =
+            inner.later.iter().find(|(when, _)| matches!(when, When::Write(at) if (offset_bytes..end).contains(at)));
         if let Some(when) = hit.map(|(when, _)| *when) {
             let cuts = inner.power_cuts;
             inner.trigger(when, self.now_ns());

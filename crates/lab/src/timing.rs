@@ -21,7 +21,11 @@ pub type Ended = (u32, u64, bool);
 enum Source {
     AtOnce(BinaryHeap<Reverse<(u64, u32)>>),
     /// `failed`: members that failed, which a power cut does not mend.
-    Model { system: Box<System>, brick: Box<Brick>, failed: Vec<u32> },
+    Model {
+        system: Box<System>,
+        brick: Box<Brick>,
+        failed: Vec<u32>,
+    },
 }
 
 #[derive(Debug)]
@@ -38,7 +42,9 @@ pub struct Timing {
 impl Timing {
     pub fn new(brick: Option<Brick>, speed: f64) -> Result<Timing, String> {
         let source = match brick {
-            Some(brick) => Source::Model { system: Box::new(System::new(&brick)?), brick: Box::new(brick), failed: Vec::new() },
+            Some(brick) => {
+                Source::Model { system: Box::new(System::new(&brick)?), brick: Box::new(brick), failed: Vec::new() }
+            }
             None => Source::AtOnce(BinaryHeap::new()),
         };
         Ok(Timing { source, speed, slowness: 1.0, then_real_ns: 0, then_model_ns: 0, stalled_until_ns: 0 })

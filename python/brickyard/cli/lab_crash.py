@@ -28,7 +28,7 @@ app = App(name="crash", help="Record a workload; look at its crash states.")
 SAY_EVERY_S = 5.0  # as progress of a run
 TORN = {"none": 0, "512": 512, "4096": 4096, "4KiB": 4096}
 
-Command = Annotated[tuple[str, ...], Parameter(allow_leading_hyphen=True, help="After --, a command for `command`.")]
+Command = Annotated[str, Parameter(allow_leading_hyphen=True, help="After --, a command for `command`.")]
 LogPlace = Annotated[Path, Parameter(name="--log", validator=options.READ, help="Folder of a recorded log.")]
 NewLog = Annotated[Path, Parameter(name="--log", validator=options.FOLDER, help="A new folder for the log.")]
 Settings = Annotated[
@@ -122,7 +122,7 @@ def explore_(
         str, Parameter(help="What the disk does with flushes: honest, off, lying:50 or lossy:1/50.")
     ] = "honest",
     torn: Annotated[str, Parameter(help="Surviving writes may be torn at 512 or 4096 bytes, or none.")] = "512",
-    marks_only: Annotated[bool, Parameter(negative="", help="Cut only in checkpoints.")] = False,
+    aim: Annotated[str, Parameter(help="Where cuts lie: mixed, acknowledgements, or marks (checkpoints).")] = "mixed",
     workers: Workers = CORES,
     json: options.Json = False,
 ) -> int:
@@ -139,7 +139,7 @@ def explore_(
         log,
         check or recording.setup.workload,
         cache,
-        marks_only,
+        aim,
         TORN[torn],
         states,
         seed,

@@ -19,6 +19,7 @@ from brickyard.lab.orders import Setup
 
 CONTROL_SHARE = 5  # a control gets a fifth of the states: what it breaks is found within few
 LOSSY = "lossy:1/50"
+ACKNOWLEDGED = "acknowledgements"
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Configuration:
     settings: dict[str, str] = field(default_factory=dict)
     mount_options: str = ""
     cache: str = "honest"
-    marks_only: bool = False
+    aim: str = "mixed"
     torn_bytes: int = 0
     must_fail: bool = True
     whole: bool = False
@@ -45,25 +46,25 @@ POSTGRES = (
     Configuration("no cache", cache="off", must_fail=False),
     Configuration("lying cache", cache="lying:50"),
     Configuration(f"cache loses 1 flush in {LOSSY.rpartition('/')[2]}", cache=LOSSY, whole=True),
-    Configuration("fsync=off", settings={"fsync": "off"}),
-    Configuration("synchronous_commit=off", settings={"synchronous_commit": "off"}),
+    Configuration("fsync=off", settings={"fsync": "off"}, aim=ACKNOWLEDGED),
+    Configuration("synchronous_commit=off", settings={"synchronous_commit": "off"}, aim=ACKNOWLEDGED),
     Configuration("nobarrier", mount_options="nobarrier"),
     Configuration(
-        "full_page_writes=off, torn pages", settings={"full_page_writes": "off"}, marks_only=True, torn_bytes=4096
+        "full_page_writes=off, torn pages", settings={"full_page_writes": "off"}, aim="marks", torn_bytes=4096
     ),
 )
 SQLITE = (
     Configuration("honest cache", torn_bytes=512, must_fail=False, whole=True),
     Configuration("no cache", cache="off", must_fail=False),
     Configuration("lying cache", cache="lying:50"),
-    Configuration("synchronous=off", settings={"synchronous": "OFF"}),
+    Configuration("synchronous=off", settings={"synchronous": "OFF"}, aim=ACKNOWLEDGED),
     Configuration("nobarrier", mount_options="nobarrier"),
 )
 FILES = (
     Configuration("honest cache", torn_bytes=512, must_fail=False, whole=True),
     Configuration("no cache", cache="off", must_fail=False),
     Configuration("lying cache", cache="lying:50"),
-    Configuration("without fsync", settings={"fsync": "off"}),
+    Configuration("without fsync", settings={"fsync": "off"}, aim=ACKNOWLEDGED),
 )
 EXPERIMENTS = {"postgres": POSTGRES, "sqlite": SQLITE, "files": FILES}
 
@@ -130,7 +131,7 @@ def _in(
             log,
             setup.workload,
             configuration.cache,
-            configuration.marks_only,
+            configuration.aim,
             configuration.torn_bytes,
             states if configuration.whole else max(1, states // CONTROL_SHARE),
             seed,

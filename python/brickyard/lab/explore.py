@@ -162,7 +162,7 @@ class Exploration:
     log: Path
     check: str
     cache: str = "honest"
-    marks_only: bool = False
+    aim: str = "mixed"
     torn_bytes: int = 0
     states: int = 1000
     seed: int = 1
@@ -174,7 +174,7 @@ class Exploration:
 def explore(wanted: Exploration, tell: Callable[[int, int], None] = lambda _done, _all: None) -> Outcome:
     """Judges each distinct state once; `tell` hears how many of them are done."""
     recording = read_recording(wanted.log)
-    drawn = States(str(wanted.log.resolve()), recording.story, wanted.cache, wanted.marks_only, wanted.torn_bytes)
+    drawn = States(str(wanted.log.resolve()), recording.story, wanted.cache, wanted.aim, wanted.torn_bytes)
     facts, states = plan(Plan(drawn, wanted.states, wanted.seed, list(wanted.only)))
     distinct: dict[tuple[str, int], State] = {}
     for state in states:

@@ -70,7 +70,7 @@ class States(msgspec.Struct):
     log: str
     story: Story
     cache: str = "honest"
-    marks_only: bool = False
+    aim: str = "mixed"
     torn_bytes: int = 0
 
 

@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psycopg
+from psycopg.conninfo import make_conninfo
 
 from brickyard import outputs
 from brickyard.databases.ephemeral import USER, Server, ephemeral_postgres
@@ -147,8 +148,8 @@ class PostgresCheck:
                 raise Corrupt(one_line(found.group()))
 
     def _ask(self, room: Path, owed: dict[int, int]) -> None:
-        place = {"host": str(room), "user": USER, "dbname": "postgres"}
-        with psycopg.connect(**place, connect_timeout=10, autocommit=True) as connection:
+        dsn = make_conninfo(host=str(room), user=USER, dbname="postgres", connect_timeout=10)
+        with psycopg.connect(dsn, autocommit=True) as connection:
             rows = connection.execute("select client, count(*), max(number) from promise group by client").fetchall()
             damage = connection.execute(
                 "select relation || ': ' || msg from (select 'account' relation, * from verify_heapam('account')"
