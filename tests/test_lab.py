@@ -133,7 +133,7 @@ def test_damage_and_faults_take_effect_at_once_and_where_they_were_ordered(up: C
     write(device, b"C", 3 * BLOCK)
     assert read(device, 3 * BLOCK) == b"C" * BLOCK
     assert main(["lab", "full", "disk"]) == 0
-    with pytest.raises(OSError, match="No space left|Input/output error"):
+    with pytest.raises(OSError, match=r"No space left|Input/output error"):
         write(device, b"D", 0)
     assert main(["lab", "full", "disk", "off"]) == 0
     assert main(["lab", "bad-sectors", "disk", "0", "512", "--when", "write:16KiB"]) == 0
@@ -261,7 +261,15 @@ def test_sqlite_and_replaced_files_are_whole_unless_nothing_is_flushed(
     assert outcome.found == 10
 
 
-LOAD = "import os\nfor n in range(40):\n f = open('log', 'a'); f.write(f'{n}\\n'); f.flush()\n {sync}\n print(n, flush=True)"
+LOAD = """
+import os
+for n in range(40):
+    f = open("log", "a")
+    f.write(f"{n}\\n")
+    f.flush()
+    {sync}
+    print(n, flush=True)
+"""
 CHECK = "import sys\nsys.exit(len(open('log').readlines()) < int(input()))"
 
 

@@ -98,12 +98,15 @@ impl Timing {
     pub fn next(&self) -> u64 {
         match &self.source {
             Source::AtOnce(due) => self.real(due.peek().map_or(NEVER, |Reverse((at, _))| *at)),
-            Source::Model { system, .. } if system.has_ended() => 0,
+            Source::Model { system, .. } if system.has_ended() => self.real(0),
             Source::Model { system, .. } => self.real(system.next_event()),
         }
     }
 
     pub fn advance(&mut self, real_ns: u64, ended: &mut Vec<Ended>) {
+        if real_ns < self.stalled_until_ns {
+            return;
+        }
         let now = self.now(real_ns);
         match &mut self.source {
             Source::AtOnce(due) => {

@@ -265,15 +265,13 @@ def clean() -> list[str]:
 def _take_down(room: Path) -> None:
     """In the order that lets each thing end: what is mounted, the loop device, the daemon, its mount."""
     backing = room / "fuse" / "disk"
+    with suppress(BrickyardError):
+        _ask(room, "stall 0s")  # what is written while it is unmounted would wait for the end of a stall
     for device in _loops_on(backing):
         for place in _mounts_of(device):
             kernel.unmount(place)
         with suppress(OSError):
-            handle = os.open(device, os.O_RDWR | os.O_CLOEXEC)
-            try:
-                kernel.detach(handle)
-            finally:
-                os.close(handle)
+            kernel.detach(device)
     with suppress(BrickyardError):
         _ask(room, "stop")
     with suppress(OSError):

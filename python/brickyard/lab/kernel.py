@@ -77,9 +77,13 @@ class Loop:
         os.close(self.handle)
 
 
-def detach(handle: int) -> None:
+def detach(device: str) -> None:
     """At once where nobody else uses it; else when the last user has gone."""
-    fcntl.ioctl(handle, LOOP_CLR_FD)
+    handle = os.open(device, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(handle, LOOP_CLR_FD)
+    finally:
+        os.close(handle)
 
 
 def _attached(file: int, name: bytes, autoclear: bool) -> tuple[str, int]:
