@@ -23,6 +23,7 @@ from brickyard.lab.program import plan
 BLOCK = 4096
 WAIT_S = 20.0
 LOAD_S = 1.5
+MODEL = "sim:msr-2003-wd"
 
 
 def left_behind(mark: str) -> list[str]:
@@ -185,7 +186,7 @@ def test_a_killed_disk_fails_at_once_and_the_next_command_cleans_up(
 
 def test_a_disk_is_as_slow_as_its_model(up: Callable[..., disks.About]) -> None:
     """Flushed writes to a disk of 7,200 rpm wait for its rotation, 8.33 ms; no disk of ours is ever faster."""
-    device = up("--model", "sim:msr-2003-wd").device
+    device = up("--model", MODEL).device
     write(device, b"A", 0, flushed=True)
     begun = time.monotonic()
     for _ in range(10):
@@ -309,3 +310,22 @@ def test_a_log_that_is_none_is_refused_in_one_line(
         assert len(capsys.readouterr().err.splitlines()) == 1
     assert main(["lab", "crash", "record", "--log", str(log.place)]) == 2
     assert "is not empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("profile", ["sqlio-random-read-1", "sqlio-random-read-4"])
+def test_a_run_on_a_disk_and_on_its_model_agree(
+    up: Callable[..., disks.About], profile: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same requests in real time and in virtual time, within 5 %, or the disk says that the host was too slow."""
+    assert main(["lab", "up", "disk", "--model", MODEL]) == 0  # as large as the model, so that arms move as far
+    rates = []
+    for target in (disks.named("disk").device, MODEL):
+        words = ["run", profile, target, "--set", "duration=4s", "--set", "warmup=0s"]
+        assert main([*words, "--store", str(tmp_path / "runs.db")]) == 0, capsys.readouterr().err
+        capsys.readouterr()
+        assert main(["show", "latest", "--store", str(tmp_path / "runs.db"), "--json"]) == 0
+        rates.append(json.loads(capsys.readouterr().out)["totals"][0]["iops"])
+    status = disks.ask("disk", "status").status
+    assert status is not None
+    keeps_up = status.late < status.reads * 0.02
+    assert rates[0] == pytest.approx(rates[1], rel=0.05) or not keeps_up

@@ -162,7 +162,7 @@ fn a_power_cut_takes_back_what_no_flush_covered() {
     let made = File::options().read(true).write(true).create_new(true).open(place.0.join("medium")).expect("a file");
     made.set_len(SIZE_BYTES).expect("a size");
     let mut medium = Medium::new(made, 1 << 20);
-    let mut write = |medium: &mut Medium, letter: u8, offset: u64| {
+    let write = |medium: &mut Medium, letter: u8, offset: u64| {
         let number = medium.write(offset, &[letter; 512]).expect("written");
         medium.ends(number, false);
     };

@@ -173,7 +173,7 @@ def _print(about: About, status: Status | None) -> None:
         ("mounted", mounted),
     ]
     if status is not None:
-        late = f", {status.late:,} told late: the host can't keep up" if status.late else ""
+        late = f", {status.late:,} of them late (see the host's load)" if status.late else ""
         lines += [
             ("ended", f"{status.reads:,} reads, {status.writes:,} writes, {status.flushes:,} flushes{late}"),
             ("failed", f"{status.failed:,}"),
