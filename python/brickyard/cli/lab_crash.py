@@ -224,30 +224,18 @@ def _configuration(result: Result) -> Json:
 
 
 def _print_results(results: list[Result]) -> None:
-    columns = [("configuration", "left")]
-    columns += [(name, "right") for name in ("commits/s", "states", "distinct", "lost", "corrupt", "not judged")]
-    columns += [("", "left")]
-    rows = [
-        [
-            result.configuration.name,
-            f"{result.commits / result.load_s:,.0f}",
-            *(
-                f"{number:,}"
-                for number in (
-                    result.outcome.states,
-                    result.outcome.distinct,
-                    result.outcome.lost,
-                    result.outcome.corrupt,
-                    result.outcome.not_judged,
-                )
-            ),
-            "as it should be" if result.as_it_should else "WRONG",
-        ]
-        for result in results
-    ]
+    names = ("states", "distinct", "lost", "corrupt", "unjudged")
+    columns = [("configuration", "left"), *((name, "right") for name in names), ("right", "left")]
+    rows = []
+    for result in results:
+        found = result.outcome
+        numbers = (found.states, found.distinct, found.lost, found.corrupt, found.not_judged)
+        right = "yes" if result.as_it_should else "NO"
+        rows.append([result.configuration.name, *(f"{number:,}" for number in numbers), right])
     console = stdout()
     versions = ", ".join(sorted({result.version for result in results}))
     console.print(table(f"Crash states of {versions}", columns, rows))
+    console.print()
     for result in results:
         for kind, (seed, why) in result.outcome.first.items():
-            print_line(console, f"{result.configuration.name}: first {kind} in seed {seed}: {why}")
+            print_line(console, f"{result.configuration.name}: first {kind} is {seed}: {why}")

@@ -49,9 +49,7 @@ POSTGRES = (
     Configuration("fsync=off", settings={"fsync": "off"}, aim=ACKNOWLEDGED),
     Configuration("synchronous_commit=off", settings={"synchronous_commit": "off"}, aim=ACKNOWLEDGED),
     Configuration("nobarrier", mount_options="nobarrier"),
-    Configuration(
-        "full_page_writes=off, torn pages", settings={"full_page_writes": "off"}, aim="marks", torn_bytes=4096
-    ),
+    Configuration("full_page_writes=off, torn", settings={"full_page_writes": "off"}, aim="marks", torn_bytes=4096),
 )
 SQLITE = (
     Configuration("honest cache", torn_bytes=512, must_fail=False, whole=True),
