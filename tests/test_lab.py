@@ -262,6 +262,14 @@ def test_sqlite_and_replaced_files_are_whole_unless_nothing_is_flushed(
     assert outcome.found == 10
 
 
+def test_the_documented_gap_of_sqlites_default_is_found(tmp_path: Path) -> None:
+    """With synchronous=FULL the folder is not synced when a commit removes the journal, which may then come back."""
+    setup = Setup(workload="sqlite", load_s=1.0, size_bytes=256 << 20, settings={"synchronous": "FULL"})
+    outcome = explore(Log(tmp_path / "full", setup).explored("sqlite", states=12, aim="acknowledgements"))
+    assert outcome.lost > 0
+    assert outcome.corrupt == 0
+
+
 LOAD = """
 import os
 for n in range(40):

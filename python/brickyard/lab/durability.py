@@ -55,6 +55,8 @@ SQLITE = (
     Configuration("honest cache", torn_bytes=512, must_fail=False, whole=True),
     Configuration("no cache", cache="off", must_fail=False),
     Configuration("lying cache", cache="lying:50"),
+    # https://www.sqlite.org/pragma.html#pragma_synchronous: EXTRA also syncs the folder of a journal that was removed.
+    Configuration("synchronous=full", settings={"synchronous": "FULL"}, aim=ACKNOWLEDGED),
     Configuration("synchronous=off", settings={"synchronous": "OFF"}, aim=ACKNOWLEDGED),
     Configuration("nobarrier", mount_options="nobarrier"),
 )
