@@ -45,17 +45,22 @@ def compare(
         bool,
         Parameter(
             negative="",
+            show_default=False,
             help="Exit code 1 where something got worse by more than the tolerance beyond noise, all figures judged as "
             "one family; 2 where no figure was measured more than once on both sides, so that nothing can be judged.",
         ),
     ] = False,
     across_loads: Annotated[
-        bool, Parameter(negative="", help="With --check: judge the two sides although their loads differ.")
+        bool,
+        Parameter(
+            negative="", show_default=False, help="With --check: judge the two sides although their loads differ."
+        ),
     ] = False,
     tolerance: Annotated[str, Parameter(help="How much worse is still good enough, such as 5%.")] = "5%",
     confidence: Annotated[str, Parameter(help="Of the intervals and tests, such as 95%.")] = "95%",
     figure: Annotated[
-        tuple[str, ...], Parameter(negative="", help="iops, mib_per_s, response_p99 … May be repeated.")
+        tuple[str, ...],
+        Parameter(negative="", show_default=False, help="iops, mib_per_s, response_p99 … May be repeated."),
     ] = (),
     output: options.Pictures = None,
     store: options.StorePlace = None,
@@ -184,7 +189,7 @@ def _sides(
     }
     if {r.info.id for r in kept[0]} == {r.info.id for r in kept[1]}:
         raise BadInputError(
-            f"both sides are {_runs(kept[0])}; a side says nothing when it is compared with itself"
+            f"both sides are {_runs(kept[0])}; comparing a run with itself shows nothing"
             + "".join(f"; {words}" for words in _left_out_words(left_out))
         )
     return kept[0], kept[1], left_out
@@ -252,12 +257,13 @@ def gate_lines(judged: Gate, tolerance: float) -> list[str]:
         said.append(f"inconclusive: {len(apart) - INCONCLUSIVE_SHOWN} more that are worse by more than the tolerance")
     if unclear and judged.repetitions is not None:
         said.append(
-            f"about {judged.repetitions} repetitions a side would show whether the inconclusive hold within"
+            f"about {judged.repetitions} repetitions a side would show whether the inconclusive figures stay within"
             f" {_share(tolerance)}"
         )
     elif unclear and tolerance > 0:
         said.append(
-            f"the inconclusive are too noisy to be held against {_share(tolerance)} by any number of repetitions"
+            f"the inconclusive figures are too noisy to be judged against {_share(tolerance)} by any number of"
+            " repetitions"
         )
     said += [f"measured once, not judged: {', '.join(c.name)}, {c.figure.title}: {_words(c)}" for c in once]
     return said
@@ -376,7 +382,7 @@ def _document(
     }
 
 
-baseline_app = App(name="baseline", help="Runs that later ones are held against.")
+baseline_app = App(name="baseline", help="Runs that later runs are compared with.")
 
 
 @baseline_app.command(name="save")
@@ -396,7 +402,7 @@ def save_baseline(name: str, /, *runs: str, store: options.StorePlace = None, js
         records = select(kept, runs).records
         good = [record.info.id for record in records if record.info.outcome == "done" and not record.info.invalid]
         if not good:
-            raise BadInputError("none of these runs came to a valid end, so there is nothing to hold others against")
+            raise BadInputError("none of these runs is finished and valid; name others for the baseline")
         replaced = kept.baselines().get(name)
         kept.add_baseline(name, good)
     notes = _sitting([record for record in records if record.info.id in good])
