@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from brickyard.analysis.comparison import compare as compared
 from brickyard.analysis.samples import difference, sample
 from brickyard.cli import main
-from brickyard.store import Json, Store
+from brickyard.report.compare_charts import changes_picture
+from brickyard.store import Json, Record, Store
 from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
 
 SIM = ["sim:msr-2003-maxtor", "--set", "duration=2s", "--set", "warmup=0s"]
@@ -29,7 +31,7 @@ def test_each_repetition_has_a_seed_of_its_own_and_the_first_has_the_profile_s(
     with Store() as store:
         runs = [store.record(run.id) for run in store.runs()]
     assert [run.info.seed for run in runs] == [20, 21, 22]
-    assert [run.info.plan["seed"] for run in runs] == [20, 21, 22]
+    assert [run.info.plan.seed for run in runs] == [20, 21, 22]
     totals = [sum(item.requests for item in run.intervals) for run in runs]
     assert len(set(totals)) > 1, "other addresses take other times"
 
@@ -163,3 +165,18 @@ def test_runs_without_a_figure_are_named_with_their_side(capsys: pytest.CaptureF
     assert main(["compare", "--baseline", "good", "4-6", "--figure", "response_p99"]) == 0
     told = capsys.readouterr().out
     assert "p99 of the response time: run 3 (before) lacks it, run 6 (after) lacks it" in told
+
+
+def test_an_interval_that_the_picture_cuts_is_marked(tmp_path: Path) -> None:
+    kept([cell([MS] * count) for count in (1000, 1010, 1000, 10_000)])
+    for sides, cut in ((("1-2", "3-4"), True), (("1-2", "2-3"), False)):
+        found = compared(*([record(run) for run in range(int(a[0]), int(a[-1]) + 1)] for a in sides))
+        picture = changes_picture(found)
+        assert picture is not None
+        assert ("reach further than is shown" in picture.svg) is cut
+        assert ("cut" in picture.alt_text) is cut
+
+
+def record(run: int) -> Record:
+    with Store() as store:
+        return store.record(run)

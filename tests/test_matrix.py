@@ -627,3 +627,21 @@ def test_an_array_that_was_degraded_is_rebuilt_once() -> None:
     keeper.keep(SetUp(("/dev/md1",), "rebuilding"), 1.0)
     assert done[4:] == ["undone", "rebuilding"], "another array"
     keeper.close()
+
+
+def test_one_relative_name_in_two_directories_has_no_common_history(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store() as store:
+        for folder in ("a", "a", "b"):
+            (tmp_path / folder).mkdir(exist_ok=True)
+            facts = {"targets": [{"real_path": str(tmp_path / folder / "brick")}]}
+            add_run(store, [interval(0, SECOND, cell([MS] * 200)), phase_end()], targets=["brick"], facts=facts)
+    assert main(["history", "brick", "--json"]) == 2
+    assert f"is the name of several files: {tmp_path}/a/brick (runs 1-2)" in capsys.readouterr().err
+    for folder, runs in (("a", [1, 2]), ("b", [3])):
+        monkeypatch.chdir(tmp_path / folder)
+        for name in ("brick", str(tmp_path / folder / "brick")):
+            assert main(["history", name, "--json"]) == 0
+            (found,) = json.loads(capsys.readouterr().out)["histories"]
+            assert [point["run"] for point in found["points"]] == runs

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Error, Request
 
+from brickyard.analysis import totals
 from brickyard.analysis.answers import answer
 from brickyard.errors import BadInputError
 from brickyard.report import default_directory, write_report
 from brickyard.report.tables import totals_tables
 from brickyard.store import Store
+from brickyard.units import format_count
 from support import MS, SECOND, add_characterization, add_run, cell, interval, phase_end, plan, stream
 
 SECTIONS = [
@@ -255,3 +257,12 @@ def test_a_place_that_ends_in_html_is_the_page_itself(tmp_path: Path) -> None:
     assert page == tmp_path / "out.html"
     assert "<code>out-pictures</code>" in page.read_text()
     assert list((tmp_path / "out-pictures").glob("*.png"))
+
+
+def test_the_table_of_a_run_has_the_depth(tmp_path: Path) -> None:
+    with Store() as store:
+        run = add_run(store, [interval(0, SECOND, cell([MS] * 200)), phase_end()])
+        record = store.record(run)
+    throughput = next(table for table in totals_tables([record]) if table.title == "Throughput")
+    at = throughput.columns.index("depth")
+    assert throughput.rows[0][at] == format_count(totals(record)[0].depth_max)

@@ -150,7 +150,7 @@ def _run_words(record: Record) -> str:
     streams: dict[tuple[int, int], list[Totals]] = {}
     for row in rows:
         streams.setdefault((row.phase, row.stream), []).append(row)
-    head = f"Run {record.info.id}, {record.info.plan.get('title') or record.info.profile}"
+    head = f"Run {record.info.id}, {record.info.plan.title or record.info.profile}"
     if len(streams) == 1:
         return f"{head}: {'; '.join(map(_row_words, rows))}."
     sentences = [

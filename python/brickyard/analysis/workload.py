@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from brickyard.analysis.totals import whole_intervals
-from brickyard.store import Json, Record
+from brickyard.schema.plan import OpenPace, OtherPhase, OtherStream, Phase, Plan, Stream
+from brickyard.store import Record
 from brickyard.units import format_iops, format_ns
 
 IO_WORDS = {"direct": "direct I/O", "buffered": "buffered I/O (page cache)"}
@@ -26,48 +27,54 @@ def workload_words(records: Sequence[Record], each: str = "run") -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _streams(record: Record) -> list[Json]:
-    found = [stream for phase in record.info.plan.get("phase", []) for stream in phase.get("stream", [])]
-    return [stream for stream in found if "workers" in stream]
+def _streams(record: Record) -> list[Stream | OtherStream]:
+    found: list[Stream | OtherStream] = []
+    for phase in record.info.plan.phase:
+        found += [stream for stream in phase.stream if stream.workers is not None]
+    return found
 
 
 def _demand(records: Sequence[Record]) -> str:
     """What is in flight in a closed loop; in an open one the rate, since its depth is only room for a queue."""
     streams = [stream for record in records for stream in _streams(record)]
-    workers = _span(int(stream["workers"]) for stream in streams)
+    workers = _span(stream.workers or 0 for stream in streams)
     of_workers = f"{workers} worker{'' if workers == '1' else 's'}"
-    if all(stream.get("program") for stream in streams):
+    if all(isinstance(stream, Stream) and stream.program for stream in streams):
         return of_workers
-    most = max(len(phase["stream"]) for record in records for phase in record.info.plan["phase"])
+    most = max(len(phase.stream) for record in records for phase in record.info.plan.phase)
     if most > 1:
         return f"{most} streams, {_span(_in_flight(records))} requests in flight in all"
     knobs = {
-        str(ramp["knob"])
+        str(phase.ramp.knob)
         for record in records
-        for phase in record.info.plan["phase"]
-        if (ramp := phase.get("ramp")) is not None
+        for phase in record.info.plan.phase
+        if isinstance(phase, Phase) and phase.ramp is not None
     }
-    if any(stream["pace"]["loop"] == "open" for stream in streams):
+    if any(isinstance(stream.pace, OpenPace) for stream in streams):
         return f"{of_workers}, {_rates(streams, knobs)}"
-    depth = "queue depth by ramp" if "depth" in knobs else f"queue depth {_span(int(s['depth']) for s in streams)}"
+    depth = "queue depth by ramp" if "depth" in knobs else f"queue depth {_span(s.depth or 0 for s in streams)}"
     return f"{'workers by ramp' if 'workers' in knobs else of_workers} × {depth}"
 
 
-def _rates(streams: Sequence[Json], knobs: set[str]) -> str:
-    closed = [stream for stream in streams if stream["pace"]["loop"] != "open"]
-    rates = [float(stream["pace"]["rate"]) for stream in streams if stream["pace"]["loop"] == "open"]
+def _rates(streams: Sequence[Stream | OtherStream], knobs: set[str]) -> str:
+    closed = [stream for stream in streams if not isinstance(stream.pace, OpenPace)]
+    rates = [stream.pace.rate for stream in streams if isinstance(stream.pace, OpenPace)]
     low, high = min(rates), max(rates)
     span = format_iops(low) if format_iops(low) == format_iops(high) else f"{format_iops(low)} to {format_iops(high)}"
     said = "open loop by ramp" if knobs & {"rate", "load"} else f"open loop at {span}/s"
     if closed:
-        said = f"closed loop at queue depth {_span(int(s['depth']) for s in closed)} and {said}"
+        said = f"closed loop at queue depth {_span(s.depth or 0 for s in closed)} and {said}"
     return said
 
 
 def _in_flight(records: Sequence[Record]) -> Iterable[int]:
     for record in records:
-        for phase in record.info.plan["phase"]:
-            yield sum(int(s["workers"]) * int(s.get("depth") or 1) for s in phase["stream"])
+        for phase in record.info.plan.phase:
+            yield sum((s.workers or 0) * (s.depth or 1) for s in _of(phase))
+
+
+def _of(phase: Phase | OtherPhase) -> Sequence[Stream | OtherStream]:
+    return phase.stream
 
 
 def _span(values: Iterable[int]) -> str:
@@ -91,7 +98,11 @@ def _time(records: Sequence[Record], each: str) -> str:
 
 
 def _io(records: Sequence[Record]) -> str:
-    names = dict.fromkeys(str(record.info.engine.get("io") or record.info.plan.get("io") or "") for record in records)
+    names = dict.fromkeys(str(record.info.engine.get("io") or _asked_io(record)) for record in records)
     said = " and ".join(IO_WORDS.get(name, name) for name in names if name)
     clocks = {(record.info.engine.get("clock") or {}).get("source") for record in records}
     return f"{said}, modelled" if clocks == {VIRTUAL} and said else said
+
+
+def _asked_io(record: Record) -> str:
+    return record.info.plan.io if isinstance(record.info.plan, Plan) else ""

@@ -16,9 +16,10 @@ from brickyard.cli import options
 from brickyard.cli.output import emit, stderr, stdout
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_answer, print_characterization, print_circumstances, print_warnings
-from brickyard.cli.target import Aim, aim_at, aim_modelled, split_overrides
+from brickyard.cli.target import aim_at, split_overrides
 from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError
 from brickyard.store import Json, Record, Store
+from brickyard.study.aim import Aim, aim_modelled
 from brickyard.study.characterize import Characterization, Mode, StudyResult
 from brickyard.study.interrupt import Interrupt
 

@@ -17,6 +17,7 @@ from brickyard.analysis.conclusions import sees_words
 from brickyard.analysis.differing import Differing, differing_between, runs_words
 from brickyard.analysis.figures import FIGURES
 from brickyard.analysis.gate import Finding, Gate, gate
+from brickyard.analysis.workload import workload_words
 from brickyard.cli import options
 from brickyard.cli.output import emit, print_text, stderr, stdout, table
 from brickyard.cli.selection import open_store, select
@@ -91,7 +92,7 @@ def compare(
         )
     open_words = _unjudged_words(judged) if check and not bad else ""
     notes = [*_left_out_words(left_out), *_assumptions(judged, before if baseline else [])]
-    pictures = _draw(found, output) if output else []
+    pictures = _draw(found, output, "; ".join(_workload_lines(before, after))) if output else []
     code = FAILED if check and bad else BAD_INPUT if open_words else DONE
     if json:
         about = {"loads_differ": loads, "left_out": left_out, "notes": notes, "not_judged": open_words or None}
@@ -99,7 +100,11 @@ def compare(
         return code
     console = stdout()
     console.print(f"before: {_runs(before)}; after: {_runs(after)}", markup=False, soft_wrap=True)
-    for line in (*_differing_lines(differing), *(f"the load differs: {words}" for words in loads)):
+    for line in (
+        *_workload_lines(before, after),
+        *_differing_lines(differing),
+        *(f"the load differs: {words}" for words in loads),
+    ):
         console.print(line, markup=False, soft_wrap=True)
     for repeat in found.repeats:
         told = f"{runs_words(repeat.by)} {'repeats' if len(repeat.by) == 1 else 'repeat'} run {repeat.run}"
@@ -289,6 +294,14 @@ def _runs(records: list[Record]) -> str:
     return runs_words([record.info.id for record in records])
 
 
+def _workload_lines(before: list[Record], after: list[Record]) -> list[str]:
+    """What the figures depend on."""
+    one, other = workload_words(before), workload_words(after)
+    if one == other:
+        return [f"workload: {one}"] if one else []
+    return [f"workload before: {one or 'unknown'}", f"workload after: {other or 'unknown'}"]
+
+
 def _differing_lines(found: list[Differing]) -> list[str]:
     return [f"differed: {item.label}: {item.words}" for item in found] or ["circumstances: nothing differed"]
 
@@ -339,10 +352,10 @@ def _noise(change: Change) -> str:
     return f"between runs unknown{within}"
 
 
-def _draw(found: Comparison, folder: Path) -> list[str]:
+def _draw(found: Comparison, folder: Path, note: str) -> list[str]:
     from brickyard.report.compare_charts import changes_picture, shifts_picture
 
-    return write_pictures([changes_picture(found), shifts_picture(found)], folder)
+    return write_pictures([changes_picture(found, note), shifts_picture(found, note)], folder)
 
 
 def write_pictures(pictures: list[Picture | None], folder: Path) -> list[str]:
@@ -368,6 +381,7 @@ def _document(
     return {
         "before": [record.info.id for record in before],
         "after": [record.info.id for record in after],
+        "workload": {"before": workload_words(before), "after": workload_words(after)},
         "differing": [{"label": item.label, "values": [list(value) for value in item.values]} for item in differing],
         "lacking": [lack.document() for lack in found.lacking],
         "repeats": [repeat.document() for repeat in found.repeats],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 import re
 from contextlib import nullcontext
 from pathlib import Path
@@ -21,9 +20,10 @@ from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, print_line, stderr, stdout, table
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_answer, print_circumstances, print_warnings, titled
-from brickyard.cli.target import aim_at, aim_modelled, split_overrides
+from brickyard.cli.target import aim_at, split_overrides
 from brickyard.errors import BAD_INPUT, BadInputError, one_line
 from brickyard.store import Json, Record, Store
+from brickyard.study.aim import aim_modelled
 from brickyard.study.fit import refuse_programs
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.load_curve import LEVELS_PERCENT, CurveResult, LoadCurve, one_phase
@@ -69,12 +69,12 @@ def load_curve(
     """
     text = profiles.read(profile)
     changes, brick_changes = split_overrides(targets, list(overrides))
-    plan: Json = jsonlib.loads(profiles.validate(text, changes))
+    plan = profiles.validate(text, changes)
     refuse_programs(text.name, plan, "load-curve")
     if max_rate is not None and not max_rate > 0:
         raise BadInputError(f"--max-rate {max_rate:g}: above 0 a second")
     only, asked, each_ns, shares = one_phase(plan, phase), parse_limit(limit), _each_ns(each), parse_levels(levels)
-    if not targets and any(stream["target"] for stream in only["stream"]):
+    if not targets and any(stream.target for stream in only.stream):
         raise BadInputError(f"{text.name}: speaks of several targets; name them")
     with (
         Store(store) as kept,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from rich.console import Console
 from rich.text import Text
 
@@ -18,6 +19,7 @@ from brickyard.analysis.load_curve import Limit
 from brickyard.analysis.replay_answer import replay_answer
 from brickyard.cli.output import print_line, table
 from brickyard.cli.tables import print_answer
+from brickyard.schema.plan import Outlier
 from brickyard.store import Json, Record
 from brickyard.units import format_count, format_iops, format_seconds
 
@@ -127,7 +129,10 @@ def print_explained(console: Console, told: Json, look: Json, *, is_sorted: bool
         ("Rate", _rate_words(told, span_s)),
         ("Sessions", _sessions(told)),
         ("Out of order", _order_words(told, look, is_sorted=is_sorted)),
-        *(("Left out", words) for words in replay_warnings.outlier_words(look["outliers"])),
+        *(
+            ("Left out", words)
+            for words in replay_warnings.outlier_words(msgspec.convert(look["outliers"], list[Outlier]))
+        ),
     ]
     for label, text in lines:
         if text:

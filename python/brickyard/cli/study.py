@@ -15,12 +15,12 @@ from brickyard.cli import options
 from brickyard.cli.output import emit, print_line, print_text, stderr, stdout, table
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_answer, print_warnings
-from brickyard.cli.target import parse_size
 from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError, one_line
 from brickyard.report.matrix_tables import footnotes
 from brickyard.report.study_page import StudyView, study_document, view_tables, write_study_report
 from brickyard.report.tables import Table
 from brickyard.store import Json, Record, Store, check_place
+from brickyard.study.aim import parse_size
 from brickyard.study.cells import Layout, Specs, Wishes, combinations_words, lay_out
 from brickyard.study.design import Design, read_design
 from brickyard.study.interrupt import Interrupt

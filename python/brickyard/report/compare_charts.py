@@ -18,7 +18,7 @@ CUT_AT = 3  # times the largest difference, at least 100 %: a longer interval wo
 CHANGES_SHOWN = 30  # more rows than this are no picture any more; the table has all
 
 
-def changes_picture(found: Comparison) -> Picture | None:
+def changes_picture(found: Comparison, note: str = "") -> Picture | None:
     """A line for each figure: its difference with the interval, and zero in the middle."""
     rows: list[dict[str, Any]] = []
     for change in found.changes[:CHANGES_SHOWN]:
@@ -36,6 +36,12 @@ def changes_picture(found: Comparison) -> Picture | None:
     if not rows:
         return None
     most = max(1.0, *(CUT_AT * abs(row["share"]) for row in rows))
+    cut = [
+        {"name": row["name"], "share": end, "kind": row["kind"], "way": way}
+        for row in rows
+        for is_cut, end, way in ((row["low"] < -most, -most, "left"), (row["high"] > most, most, "right"))
+        if is_cut
+    ]
     for row in rows:
         row["low"], row["high"] = max(row["low"], -most), min(row["high"], most)
     kinds = [k for k in ("seen", "not seen beyond noise", "noise unknown") if any(row["kind"] == k for row in rows)]
@@ -51,11 +57,29 @@ def changes_picture(found: Comparison) -> Picture | None:
         zero,
         base.mark_rule(strokeWidth=2).encode(y=y, x=alt.X("low:Q"), x2="high:Q", color=colour),
         base.mark_point(filled=True, size=70, opacity=1).encode(y=y, x=x, color=colour),
+        *_arrows(cut, y, colour),
     ).properties(width=420, height=max(60, 24 * len(rows)))
-    return draw("compare", f"Differences of {len(rows)} figures with their intervals", chart, width=WIDTH)
+    said = f"Differences of {len(rows)} figures with their intervals"
+    if cut:
+        names = len({row["name"] for row in cut})
+        words = f"▶ ◀ {names} of {len(rows)} intervals reach further than is shown; the table has their ends"
+        chart = chart.properties(title=alt.TitleParams(words, anchor="start", fontSize=12, fontWeight="normal"))
+        said += f", {names} of them cut"
+    return draw("compare", said, chart, width=WIDTH, note=note)
 
 
-def shifts_picture(found: Comparison) -> Picture | None:
+def _arrows(cut: list[dict[str, Any]], y: alt.Y, colour: alt.Color) -> list[alt.Chart]:
+    """At the ends of intervals that are longer than the picture is wide."""
+    return [
+        alt.Chart(alt.InlineData(values=ends))
+        .mark_point(shape=f"triangle-{way}", filled=True, size=90, opacity=1)
+        .encode(y=y, x="share:Q", color=colour)
+        for way in ("left", "right")
+        if (ends := [row for row in cut if row["way"] == way])
+    ]
+
+
+def shifts_picture(found: Comparison, note: str = "") -> Picture | None:
     """Percentiles of the response time, before and after, as small multiples."""
     charts = []
     for shift in found.shifts[:9]:
@@ -100,7 +124,7 @@ def shifts_picture(found: Comparison) -> Picture | None:
     if not charts:
         return None
     whole = charts[0] if len(charts) == 1 else alt.concat(*charts, columns=3, spacing=24)
-    return draw("distributions", "Percentiles of the response time before and after", whole)
+    return draw("distributions", "Percentiles of the response time before and after", whole, width=WIDTH, note=note)
 
 
 def history_picture(history: History, number: int) -> Picture:

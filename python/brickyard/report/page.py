@@ -328,5 +328,5 @@ def _title(records: list[Record], study: StudyInfo | None, *, graph: bool) -> st
         return f"Characterization of {where}"
     if study:
         return f"{study.name} on {where}"
-    titles = sorted({str(record.info.plan.get("title") or record.info.profile) for record in records})
+    titles = sorted({record.info.plan.title or record.info.profile for record in records})
     return f"{titles[0] if len(titles) == 1 else f'{len(records)} runs'} on {where}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import resource
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +13,13 @@ from typing import Any
 import altair as alt
 import vl_convert
 
+from brickyard.errors import BrickyardError
 from brickyard.outputs import check_file, write_whole
 from brickyard.printable import printable
 from brickyard.report.theme import PALE, dressed
 
 PNG_SCALE = 2.0  # twice the nominal size stays sharp on paper and on phones
+DESCRIPTORS_MIN = 24  # drawing took 17 at once
 VEGALITE_VERSION = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
 
 
@@ -90,8 +94,20 @@ def _printable(part: Any) -> Any:
     return printable(part, lines=True) if isinstance(part, str) else part
 
 
+def refuse_few_descriptors() -> None:
+    """The library that draws stops the process where it can open no more files."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    opened = len(os.listdir("/proc/self/fd"))
+    if limit != resource.RLIM_INFINITY and limit - opened < DESCRIPTORS_MIN:
+        raise BrickyardError(
+            f"pictures need {DESCRIPTORS_MIN} more open files, and {max(0, limit - opened)} are left of {limit};"
+            " raise the limit, such as with `ulimit -n 1024`"
+        )
+
+
 def draw(name: str, alt_text: str, chart: Any, *, width: int | None = None, note: str = "") -> Picture:
     """`note` says below the title what the figures depend on; it is broken where the picture is narrow."""
+    refuse_few_descriptors()
     dressed_chart = _printable(dressed(chart, width=width).to_dict())
     if note:
         letters = max(int((width or DEFAULT_WIDTH) / LETTER), LEAST_LETTERS)

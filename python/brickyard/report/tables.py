@@ -87,7 +87,7 @@ def totals_tables(records: list[Record]) -> list[Table]:
     chains = [(record, row) for record, row in every if row.operation in CHAINS]
     found = [(record, row) for record, row in every if row.operation not in CHAINS | METADATA]
     many_runs = len(records) > 1
-    many_phases = any(len(record.info.plan.get("phase", [])) > 1 for record in records)
+    many_phases = any(len(record.info.plan.phase) > 1 for record in records)
     shares = _shares(found)
     names = [*(["run", "profile"] if many_runs else []), *(["phase"] if many_phases else []), "stream", "operation"]
 
@@ -113,6 +113,7 @@ def totals_tables(records: list[Record]) -> list[Table]:
             *([format_percent(share)] if best else []),
             cells.mib_per_s(row),
             cells.variation(row.variation),
+            format_count(row.depth_max),
             format_count(row.errors),
         ]
         for record, row, share, words in [*shown, *whole]
@@ -137,7 +138,7 @@ def totals_tables(records: list[Record]) -> list[Table]:
         )
         if rows
     ]
-    columns = [*names, *over, "requests", "IOPS", *best, "MiB/s", "variation", "errors"]
+    columns = [*names, *over, "requests", "IOPS", *best, "MiB/s", "variation", "depth", "errors"]
     return [
         *tool_tables(records),
         *(

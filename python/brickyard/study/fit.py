@@ -11,32 +11,32 @@ import shutil
 from brickyard import facts
 from brickyard.errors import BadInputError
 from brickyard.reading import parsed_bytes
-from brickyard.store import Json
+from brickyard.schema.plan import Plan, Table, WriteFile
 from brickyard.units import format_size
 
 MEMORY_FACTOR = 2  # iowork's file was twice the memory (Kirkwood 2003); a smaller one measures the cache
-OF_MEMORY = ("iowork", "bonnie")
+OF_MEMORY = (Table.IOWORK, Table.BONNIE)
 
 
-def own_size(plan: Json) -> str | None:
+def own_size(plan: Plan) -> str | None:
     """The size that a profile's file has where nobody says another."""
-    if plan.get("table") not in OF_MEMORY:
+    if plan.table not in OF_MEMORY:
         return None
     memory = (facts.collect("/")["host"].get("memory") or {}).get("total_bytes")
     return str(MEMORY_FACTOR * int(memory)) if memory else None
 
 
-def has_programs(plan: Json) -> bool:
+def has_programs(plan: Plan) -> bool:
     """Whether the load is programs over the files of a directory."""
-    return any(stream.get("program") for phase in plan["phase"] for stream in phase["stream"])
+    return any(stream.program for phase in plan.phase for stream in phase.stream)
 
 
-def _large_files(plan: Json) -> list[Json]:
-    programs = [stream.get("program") or {} for phase in plan["phase"] for stream in phase["stream"]]
-    return [program for program in programs if program.get("kind") == "write_file"]
+def _large_files(plan: Plan) -> list[WriteFile]:
+    programs = [stream.program for phase in plan.phase for stream in phase.stream]
+    return [program for program in programs if isinstance(program, WriteFile)]
 
 
-def sized(plan: Json, size: str | None) -> list[str]:
+def sized(plan: Plan, size: str | None) -> list[str]:
     """`--size` as overrides of a load that is programs; they come before those of the user."""
     if not _large_files(plan):
         if size is not None:
@@ -48,9 +48,9 @@ def sized(plan: Json, size: str | None) -> list[str]:
     return [f"size={wanted}"] if wanted else []
 
 
-def check_room(plan: Json, targets: list[str]) -> None:
+def check_room(plan: Plan, targets: list[str]) -> None:
     """A large file that cannot fit is refused before hours are spent on filling the disk."""
-    wanted = max((int(program["size"]) for program in _large_files(plan)), default=0)
+    wanted = max((program.size for program in _large_files(plan)), default=0)
     for path in targets:
         free = shutil.disk_usage(path).free if os.path.isdir(path) else wanted
         if wanted > free:
@@ -60,7 +60,7 @@ def check_room(plan: Json, targets: list[str]) -> None:
             )
 
 
-def refuse_programs(name: str, plan: Json, verb: str) -> None:
+def refuse_programs(name: str, plan: Plan, verb: str) -> None:
     if has_programs(plan):
         raise BadInputError(
             f"{name}: a program over files is no load of {verb}; `brickyard run {name} DIRECTORY` runs it"
