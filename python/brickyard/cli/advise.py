@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from brickyard import bricks, profiles, rulers
 from brickyard.advise import buy as buying
 from brickyard.advise import parts as parts_of
+from brickyard.advise.answer import advice
 from brickyard.advise.lifetime import DEFAULT_MTTF_HOURS
 from brickyard.advise.simulate import unverified, writes
 from brickyard.analysis.idle import idle_switch_lines
@@ -21,6 +22,7 @@ from brickyard.analysis.verdict_words import figure_text, threshold_text
 from brickyard.cli import conditioning, options
 from brickyard.cli.judging import sold_capacity
 from brickyard.cli.output import emit, print_line, stderr, stdout, table
+from brickyard.cli.tables import print_answer
 from brickyard.errors import BadInputError
 from brickyard.outputs import folder
 from brickyard.report.pictures import Picture, room_for
@@ -144,6 +146,7 @@ def buy(
     if json:
         emit(
             {
+                **advice(found, fastest=fastest).document(),
                 "profile": profile,
                 "rulers": [ruler.name for ruler in wanted.rulers],
                 "conditions": list(wanted.conditions),
@@ -158,6 +161,7 @@ def buy(
             }
         )
     else:
+        print_answer(stdout(), advice(found, fastest=fastest))
         _print_found(found, wanted, unpriced, written, mttf)
     return 0 if found.ranked else 1
 
