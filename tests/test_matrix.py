@@ -408,7 +408,7 @@ def test_the_speeds_of_replays_are_a_circumstance(capsys: pytest.CaptureFixture[
     with Store() as store:
         for speed in ("20x", "10x"):
             asked = {"pace": {"kind": "time_synchronized", "speed": speed}, "logs": ["a.log"], "mapping": "a\nb"}
-            made = {**plan(), "replay": asked}
+            made = {**plan(), "kind": "replay", "replay": asked}
             add_run(store, [interval(0, SECOND, cell([MS] * 200)), phase_end()], plan_=made)
     assert main(["compare", "1", "2"]) == 0
     told = capsys.readouterr().out
