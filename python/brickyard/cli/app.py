@@ -41,6 +41,7 @@ for _verb, _place, _help, _group in (
     ("terraserver", "terraserver:app", "The TerraServer database: fill one, make its traffic.", MEASURE),
     ("honesty", "honesty:app", "Flushes and durable writes, compared with what the medium can do.", MEASURE),
     ("recorder", "recorder:recorder", "The witness of `honesty write`; it runs on another host.", MEASURE),
+    ("lab", "lab:app", "Emulated disks under real software, and what a power cut leaves on them.", MEASURE),
     ("runs", "runs:runs", "List the runs in the store.", LOOK),
     ("show", "show:show", "Everything about a run: figures, errors, circumstances, warnings.", LOOK),
     (
