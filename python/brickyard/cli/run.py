@@ -49,10 +49,15 @@ def run(
     rebuild_rate: options.RebuildRate = None,
     neighbour: options.Neighbour = None,
     array: options.ArrayAddress = None,
-    repeat: Annotated[int, Parameter(help="How often the profile is run.")] = 1,
-    dry_run: Annotated[bool, Parameter(negative="", help="Validate and show the plan; touch nothing.")] = False,
+    repeat: Annotated[int, Parameter(help="Number of runs.")] = 1,
+    dry_run: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Validate and show the plan; touch nothing.")
+    ] = False,
     stop_on_error: Annotated[
-        bool, Parameter(negative="", help="End the run at the first failed request instead of counting it.")
+        bool,
+        Parameter(
+            negative="", show_default=False, help="End the run at the first failed request instead of counting it."
+        ),
     ] = False,
     max_errors: Annotated[
         str | None,
@@ -62,7 +67,10 @@ def run(
         ),
     ] = None,
     each: Annotated[
-        bool, Parameter(negative="", help="Run every stream of the profile on each of the targets, all at once.")
+        bool,
+        Parameter(
+            negative="", show_default=False, help="Run every stream of the profile on each of the targets, all at once."
+        ),
     ] = False,
     engine: Annotated[
         Literal["auto", "io_uring", "psync", "fio"] | None,
@@ -165,16 +173,29 @@ def _load(profile: str | None, targets: tuple[str, ...], words: AdHoc) -> tuple[
     """The profile and the targets; in fio's words the first name is a target, and the profile is shown."""
     if not words.is_asked:
         if profile is None:
-            raise BadInputError("name a profile (`brickyard profiles` lists them), or a load such as --rw randread")
+            raise BadInputError("name a profile (`brickyard profiles` lists them), or a workload such as --rw randread")
         return profiles.read(profile), targets
     if profile in profiles.names():
-        raise BadInputError(f"{profile} and --rw: two loads; change keys of a profile with --set, or leave it out")
+        raise BadInputError(_two_loads(str(profile), words))
     text, notes = made_profile(words)
     for line in text.text.splitlines():
         stderr().print(f"  {line}", markup=False, soft_wrap=True)
     for note in notes:
         stderr().print(f"note: {note}", markup=False, soft_wrap=True)
     return text, (*([] if profile is None else [profile]), *targets)
+
+
+def _two_loads(profile: str, words: AdHoc) -> str:
+    """A profile is named, and options of fio as well."""
+    if words.rw is not None:
+        return f"{profile} and --rw are two workloads; leave one of them out"
+    option = words.given[0].replace("_", "-")
+    key = FIO_KEYS.get(option)
+    remedy = f"with a profile, write --set {key}=VALUE" if key else "change keys of a profile with --set"
+    return f"--{option} belongs to a workload in fio's words (--rw); {remedy}"
+
+
+FIO_KEYS = {"bs": "request", "iodepth": "depth", "numjobs": "workers", "runtime": "duration", "rwmixread": "operations"}
 
 
 def _aim_models(targets: tuple[str, ...], changes: list[str], rebuild_rate: str | None, size: str | None) -> Aim:
@@ -195,7 +216,7 @@ def _check_fio(plan: Plan, *, modelled: bool) -> None:
 
 def _refuse_carriers(name: str, engine: str | None, *, modelled: bool) -> None:
     if modelled or engine is not None:
-        raise BadInputError(f"{name}: a program works on files; neither a model nor another engine carries it")
+        raise BadInputError(f"{name}: a program works on files; neither a model nor another engine can run it")
 
 
 def _run_programs(

@@ -195,7 +195,7 @@ def print_conditions(console: Console, record: Record) -> None:
     if rows:
         names = ("from", "lasted", "measured", "IOPS", "MiB/s", "mean", "p99", "errors")
         console.print()
-        console.print(table("Conditions (response times)", [("", LEFT), *((name, RIGHT) for name in names)], rows))
+        console.print(table("Conditions (response time)", [("", LEFT), *((name, RIGHT) for name in names)], rows))
 
 
 def print_characterization(

@@ -346,7 +346,7 @@ def _trade(keys: Keys, tables: tuple[TableSpec, ...]) -> tuple[str, str, str]:
     found = keys.text("x", ""), keys.text("y", "")
     for key, name in zip(("x", "y"), found, strict=True):
         if name not in names:
-            raise keys.wrong(key, f"{name or 'missing'}: the name of a table is wanted{nearest(name, names)}")
+            raise keys.wrong(key, f"{name or 'missing'}: name a table{nearest(name, names)}")
     title = keys.text("title", f"{found[1]} against {found[0]}")
     keys.done()
     return *found, title
