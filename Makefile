@@ -1,4 +1,5 @@
-# Each target is one command and sets up what it needs: a virtual environment, the pinned lock, the extension in release mode.
+# Each target is one command and sets up what it needs: a virtual environment, the pinned lock, the extension and the
+# lab's program in release mode.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -34,6 +35,7 @@ bench: $(VENV)/.built
 	$(BIN)/python benches/large_log.py
 	$(BIN)/python benches/store.py
 	$(BIN)/python benches/bonnie.py /dev/shm --mib 1024
+	$(BIN)/python benches/pgbench.py
 
 # Each bench once, too short for a figure: shows that it still starts.
 bench-smoke: $(VENV)/.built
@@ -43,6 +45,7 @@ bench-smoke: $(VENV)/.built
 	$(BIN)/python benches/large_log.py --smoke
 	$(BIN)/python benches/store.py --smoke
 	$(BIN)/python benches/bonnie.py /dev/shm --smoke
+	$(BIN)/python benches/pgbench.py --smoke
 
 # Python's types of events, out of those in crates/record.
 schema: $(VENV)/.locked
@@ -75,6 +78,8 @@ $(VENV)/.locked: requirements.lock $(VENV)/.created
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.locked $(RUST_SOURCES)
+	cargo build --release --quiet -p brickyard-lab
+	install -m 755 target/release/brickyard-lab python/brickyard/lab/brickyard-lab
 	PIP_QUIET=1 VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet
 	@touch $@
 

@@ -9,7 +9,7 @@ from brickyard.cli import options
 from brickyard.cli.output import emit, print_text, stdout, table
 from brickyard.units import format_size
 
-app = App(name="bricks", help="The modelled bricks there are.")
+app = App(name="bricks", help="List the modelled targets.")
 
 
 @app.default
@@ -46,7 +46,7 @@ def list_bricks(*, json: options.Json = False) -> int:
     return 0
 
 
-@app.command(name="show", help="What one modelled brick is made of.")
+@app.command(name="show", help="The parts of one modelled target.")
 def show_brick(name: str, /, *, overrides: options.BrickOverrides = (), json: options.Json = False) -> int:
     """Show the texts that a brick is made of; every value says where it comes from, such as a data sheet.
 

@@ -13,7 +13,7 @@ from brickyard.errors import BadInputError, one_line
 from brickyard.schema import plan_document
 from brickyard.schema.plan import Plan
 
-app = App(name="profiles", help="The loads there are.")
+app = App(name="profiles", help="List the workloads that ship with Brickyard.")
 
 
 @app.default

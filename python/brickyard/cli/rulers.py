@@ -11,7 +11,7 @@ from brickyard.cli import options
 from brickyard.cli.output import emit, stdout, table
 from brickyard.store import Json
 
-app = App(name="rulers", help="The requirements that a run can be held against.")
+app = App(name="rulers", help="List the requirements (SLOs) that a run can be compared with.")
 
 
 @app.default
