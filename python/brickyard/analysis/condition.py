@@ -17,12 +17,6 @@ def condition_check(record: Record) -> Json | None:
     return {**judged, "samples": judged.get("samples", told)}
 
 
-def stands_for_condition(record: Record) -> bool:
-    """False where the array is known to have been in another state than the run's condition."""
-    check = condition_check(record)
-    return check is None or check["valid"] is not False
-
-
 def condition_words(record: Record) -> str:
     """`rebuilding, from 12 % to 47 %`; empty where nobody asked for a condition and the array was at rest."""
     name = record.info.condition.replace("_", " ")
