@@ -162,7 +162,7 @@ def test_time_synchronized_keeps_the_logs_times_at_any_speed(
         lateness = [i for i in kept.record(run["run"]).intervals if i.measure == "lateness"]
     assert sum(i.requests for i in lateness) == 400
     # Within 0.6 s of a run twice as fast 1.2 s of the log are due: 120 requests, one each 10 ms.
-    document, ends = replayed(capsys, *common, "--speed", "2", "--duration", "0.6s", store=place)
+    document, _ = replayed(capsys, *common, "--speed", "2", "--duration", "0.6s", store=place)
     sent = pages(document, "time synchronized at 2")["item"]["calls"]
     with Store(place, must_exist=True) as kept:
         (driver,) = replay_runs.ends(kept.record(document["runs"][0]["run"]))
