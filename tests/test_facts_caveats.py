@@ -203,6 +203,17 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
     ("foreign_unknown", "note", {"watch.foreign": {"known": False, "reason": "not known: NFS"}}, "(NFS)"),
     ("steal", "warning", {"watch.cpu.steal_share": 0.011}, "1.1%"),
     ("steal", "warning", {"watch.cpu.worst_steal_share": 0.2}, "20.0% on the CPU it hit most"),
+    (
+        "cpu_shared",
+        "warning",
+        {
+            "start.engine": "io_uring",
+            "watch.cpu": {"busy_share": 0.95, "each": {"cpu0": {}, "cpu1": {}}},
+            "watch.process": {"user_ns": 5 * 10**9, "system_ns": 2 * 10**9},
+            "watch.duration_ns": 10 * 10**9,
+        },
+        "95% busy, 60% with other processes",
+    ),
     ("cpu_quota", "warning", {"watch.throttle.cgroup_events": 4}, "4 times"),
     ("cpu_throttled", "warning", {"watch.throttle.cpu_events": 3}, "3 times"),
     ("drive_hot", "warning", {"watch.temperature.end.nvme0n1.celsius": 70.0}, "70 °C"),

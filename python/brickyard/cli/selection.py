@@ -24,9 +24,9 @@ class Selection:
     study: StudyInfo | None
 
 
-def open_store(place: Path | None) -> Store:
-    """The store for reading."""
-    return Store(place, must_exist=True)
+def open_store(place: Path | None, *, may_be_cut: bool = False) -> Store:
+    """The store for reading; `may_be_cut` where it is to be saved."""
+    return Store(place, must_exist=True, may_be_cut=may_be_cut)
 
 
 def select(store: Store, words: tuple[str, ...]) -> Selection:

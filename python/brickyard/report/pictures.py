@@ -19,7 +19,7 @@ from brickyard.printable import printable
 from brickyard.report.theme import PALE, dressed
 
 PNG_SCALE = 2.0  # twice the nominal size stays sharp on paper and on phones
-DESCRIPTORS_MIN = 24  # drawing took 17 at once
+DESCRIPTORS_MIN = 24  # a report failed where 20 files could be open in all, and was drawn where 24 could
 VEGALITE_VERSION = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
 
 
