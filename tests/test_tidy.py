@@ -203,7 +203,7 @@ def event_documents(tree: ast.Module) -> Iterator[int]:
             key = getattr(node.slice, "value", None)
         elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in READ_OF and node.args:
             key = getattr(node.args[0], "value", None)
-        if key == "event" or (isinstance(node, ast.Attribute) and node.attr == "documents_of"):
+        if isinstance(node, ast.expr) and (key == "event" or getattr(node, "attr", "") == "documents_of"):
             yield node.lineno
 
 
