@@ -1,4 +1,5 @@
-# Each target is one command and sets up what it needs: a virtual environment, the pinned lock, the extension in release mode.
+# Each target is one command and sets up what it needs: a virtual environment, the pinned lock, the extension and the
+# lab's program in release mode.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -73,6 +74,8 @@ $(VENV)/.locked: requirements.lock $(VENV)/.created
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.locked $(RUST_SOURCES)
+	cargo build --release --quiet -p brickyard-lab
+	install -m 755 target/release/brickyard-lab python/brickyard/lab/brickyard-lab
 	PIP_QUIET=1 VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet
 	@touch $@
 

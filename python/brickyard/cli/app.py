@@ -38,6 +38,7 @@ for _verb, _place, _help, _group in (
     ("terraserver", "terraserver:app", "The TerraServer database: fill one, make its traffic.", MEASURE),
     ("honesty", "honesty:app", "Flushes and durable writes, held against what the medium can do.", MEASURE),
     ("recorder", "recorder:recorder", "The witness of `honesty write`, on another host.", MEASURE),
+    ("lab", "lab:app", "Emulated disks under real software, and what a power cut leaves on them.", MEASURE),
     ("runs", "runs:runs", "List the runs in the store.", LOOK),
     ("show", "show:show", "Everything about a run: circumstances, warnings, figures, errors.", LOOK),
     ("compare", "compare:compare", "Two runs, studies or labels, or today against a baseline; a gate.", LOOK),
