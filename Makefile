@@ -34,6 +34,7 @@ bench: $(VENV)/.built
 	$(BIN)/python benches/replay.py
 	$(BIN)/python benches/large_log.py
 	$(BIN)/python benches/bonnie.py /dev/shm --mib 1024
+	$(BIN)/python benches/pgbench.py
 
 # Each bench once, too short for a figure: shows that it still starts.
 bench-smoke: $(VENV)/.built
@@ -42,6 +43,7 @@ bench-smoke: $(VENV)/.built
 	$(BIN)/python benches/replay.py --smoke
 	$(BIN)/python benches/large_log.py --smoke
 	$(BIN)/python benches/bonnie.py /dev/shm --smoke
+	$(BIN)/python benches/pgbench.py --smoke
 
 # Python's types of events, out of those in crates/record.
 schema: $(VENV)/.locked

@@ -198,7 +198,7 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
         "foreign_io",
         "warning",
         {"watch.foreign.write": {"seen": True, "foreign_bytes": 5 * GIB, "ours_bytes": GIB}},
-        "5.0 GiB written beside our own 1.0 GiB",
+        "5.0 GiB written, besides our own 1.0 GiB",
     ),
     ("foreign_unknown", "note", {"watch.foreign": {"known": False, "reason": "not known: NFS"}}, "(NFS)"),
     ("steal", "warning", {"watch.cpu.steal_share": 0.011}, "1.1%"),

@@ -5,7 +5,7 @@ Refusal: no layout.
 
 from __future__ import annotations
 
-from brickyard.analysis import background, frames, power, ramp, targets
+from brickyard.analysis import background, frames, pgbench, power, ramp, targets
 from brickyard.schema import DropEvent, PowerCut, RampEnd
 from brickyard.store import Json, Record
 
@@ -46,5 +46,6 @@ def further_document(record: Record) -> Json:
         "ramp": [ramp.step_document(step) for step in ramp.steps(record)],
         "background": background.background_documents(record),
         "power_cuts": record.documents_of(PowerCut),
+        **({"pgbench": told} if (told := pgbench.document(record)) is not None else {}),
         "ramp_found": record.documents_of(RampEnd),
     }

@@ -29,7 +29,10 @@ def burn_in(
     *devices: str,
     duration: Annotated[str, Parameter(help="How long each device is burned in, all sessions together.")] = "24h",
     fresh: Annotated[
-        bool, Parameter(negative="", help="Begin anew instead of going on where an earlier session ended.")
+        bool,
+        Parameter(
+            negative="", show_default=False, help="Begin anew instead of going on where an earlier session ended."
+        ),
     ] = False,
     logs: Annotated[
         Path | None,

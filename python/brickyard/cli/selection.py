@@ -106,7 +106,7 @@ def one(store: Store, word: str) -> Record:
     """Exactly one run."""
     found = select(store, (word,)).records
     if len(found) != 1:
-        raise BadInputError(f"{word}: {len(found)} runs, but one is wanted")
+        raise BadInputError(f"{word} has {len(found)} runs; name one of them")
     return found[0]
 
 

@@ -310,8 +310,8 @@ def neighbours(record: Json) -> Iterator[Json]:
             yield item(
                 "foreign_io",
                 "warning",
-                f"Others used {', '.join(map(str, foreign.get('devices') or []))} during the run: {words} "
-                f"beside {foreign.get('whose', 'our own')} {mine}.",
+                f"Other programs used {', '.join(map(str, foreign.get('devices') or []))} during the run: {words}, "
+                f"besides {foreign.get('whose', 'our own')} {mine}.",
                 "Stop what else uses the device, and measure again.",
             )
 

@@ -96,6 +96,8 @@ class OtherKind(StrEnum):
     """The loader of a database."""
     IMPORT = "import"
     """Another program, whose results were imported."""
+    PGBENCH = "pgbench"
+    """PostgreSQL's pgbench."""
 
 
 class PaceKind(StrEnum):
@@ -302,6 +304,7 @@ class OtherPlan(msgspec.Struct, frozen=True, kw_only=True):
     replay: ReplayAsked | None = None
     load: dict[str, int] | None = None
     """Of a loader: its clients, and the database that it fills."""
+    pgbench: PgbenchAsked | None = None
 
 
 class OtherStream(msgspec.Struct, frozen=True, kw_only=True):
@@ -341,6 +344,27 @@ class OpenPace(msgspec.Struct, frozen=True, kw_only=True, tag_field="loop", tag=
 
     rate: float
     arrivals: Arrivals
+
+
+class PgbenchAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """What pgbench was asked to do, and what its server was given."""
+
+    scale: int
+    clients: int
+    threads: int
+    transactions: int
+    """Of each client, where the phase has no duration."""
+    rate_per_s: float | None = None
+    script: str
+    """A built-in one, or the path of a file."""
+    protocol: str
+    server: str
+    """`wheel`, `debian`, or where its programs are."""
+    checksums: str
+    """`default` is what initdb does."""
+    preset: str
+    settings: dict[str, str] = msgspec.field(default_factory=dict)
+    """Settings of the server, those of the preset included."""
 
 
 class Phase(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::interval::{Cpu, Measure};
+use super::server::PgbenchEnd;
 use super::words::{Bound, Counted, PhaseReason};
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -41,6 +42,8 @@ pub struct PhaseEnd {
     pub frames: Vec<FramesEnd>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<Box<ReplayEnd>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pgbench: Option<Box<PgbenchEnd>>,
 }
 
 fn unknown_bound() -> Bound {
