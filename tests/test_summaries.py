@@ -180,6 +180,7 @@ def test_lists_read_indexes_and_not_the_tables(place: Path) -> None:
 
 OF_RUN_2 = {
     ("write", "iops"): 961.0,
+    ("write", "tps"): 961.0,
     ("write", "mib_per_s"): 7.508,
     ("write", "response_mean"): 4156536.418,
     ("write", "response_p50"): 253951.0,

@@ -9,9 +9,11 @@ import json
 import sqlite3
 from typing import Any
 
+import msgspec
+
 from brickyard.store.damage import check_outcome
 from brickyard.store.process import is_alive
-from brickyard.store.record import Json, RunHead
+from brickyard.store.record import RunHead
 from brickyard.store.schema import has_derived
 
 INTERRUPTED = "interrupted"
@@ -48,7 +50,7 @@ def read_heads(db: sqlite3.Connection, first: int, last: int) -> list[RunHead]:
                 created_unix_ns=created,
                 profile=profile,
                 targets=json.loads(targets),
-                real_paths=json.loads(paths[run]) if run in paths else real_paths_of(_facts(db, run)),
+                real_paths=json.loads(paths[run]) if run in paths else _facts(db, run).real_paths,
                 study=study,
                 labels=labels,
                 start_unix_ns=starts.get(run),
@@ -63,18 +65,35 @@ def _outcome(db: sqlite3.Connection, run: int, told: Any) -> str:
     check_outcome(told)
     if told is not None:
         return str(told)
-    return RUNNING if is_alive(_facts(db, run).get("process")) else INTERRUPTED
+    return RUNNING if is_alive(_facts(db, run).process) else INTERRUPTED
 
 
-def _facts(db: sqlite3.Connection, run: int) -> Json:
+def _facts(db: sqlite3.Connection, run: int) -> FactsHead:
     [(text,)] = db.execute("SELECT facts FROM run WHERE id = ?", (run,))
-    facts: Json = json.loads(text)
-    return facts
+    return facts_head(json.loads(text))
 
 
-def real_paths_of(facts: Json) -> list[str | None]:
-    """As the trigger `run_place_noted` has it."""
-    return [target.get("real_path") for target in facts.get("targets") or []]
+class TargetHead(msgspec.Struct):
+    real_path: str | None = None
+
+
+class FactsHead(msgspec.Struct):
+    """What a head needs of the facts of a run; its targets are as the trigger `run_place_noted` has them."""
+
+    process: Any = None
+    targets: list[TargetHead] | None = None
+
+    @property
+    def real_paths(self) -> list[str | None]:
+        return [target.real_path for target in self.targets or []]
+
+
+def facts_head(facts: object) -> FactsHead:
+    """Raises ValueError where the facts are no facts."""
+    try:
+        return msgspec.convert(facts, FactsHead)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"facts: {error}") from error
 
 
 def invalid_reason(condition: str | None) -> str:

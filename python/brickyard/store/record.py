@@ -143,9 +143,10 @@ class Record:
             raise BadInputError(f"run {self.info.id}: its event {tag} is damaged: {error}") from error
         return [event for event in found if isinstance(event, kind)]
 
-    def events_of(self, kind: str) -> list[Json]:
-        """The same as documents, for rooms that do not read the types yet."""
-        return [event for event in self.events if event.get("event") == kind]
+    def documents_of(self, kind: type[msgspec.Struct]) -> list[Json]:
+        """The same as their writer gave them, for exports and whoever shows an event whole."""
+        tag = tag_of(kind)
+        return [event for event in self.events if event.get("event") == tag]
 
 
 @dataclass(frozen=True, slots=True)

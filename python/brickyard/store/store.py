@@ -35,7 +35,7 @@ from brickyard.store.damage import (
     is_damage,
     run_ids,
 )
-from brickyard.store.heads import invalid_reason, read_heads, real_paths_of
+from brickyard.store.heads import facts_head, invalid_reason, read_heads
 from brickyard.store.histograms import InMemory, OnDisk
 from brickyard.store.lost import StoreFile, StoreLostError, rescue
 from brickyard.store.process import is_alive
@@ -536,9 +536,10 @@ def _measures(cell: schema.CellEvent) -> list[tuple[str, schema.Measure]]:
 
 def _run_info(row: tuple[Any, ...]) -> RunInfo:
     plan, facts = json.loads(row[4]), json.loads(row[10])
+    known = facts_head(facts)
     outcome, message = row[17], row[18]
     check_outcome(outcome)
-    if outcome is None and is_alive(facts.get("process")):
+    if outcome is None and is_alive(known.process):
         outcome, message = "running", "has not ended yet"
     return RunInfo(
         id=row[0],
@@ -549,7 +550,7 @@ def _run_info(row: tuple[Any, ...]) -> RunInfo:
         seed=int(plan.get("seed", row[5])),
         condition=row[6],
         targets=json.loads(row[7]),
-        real_paths=real_paths_of(facts),
+        real_paths=known.real_paths,
         options=json.loads(row[8]),
         software_version=row[9],
         facts=facts,

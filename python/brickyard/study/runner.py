@@ -185,7 +185,7 @@ class Runner:
         self.store.end_run(run, end, {"targets": watched}, warnings)
         ended = replace(record, info=replace(record.info, outcome=end["outcome"]))
         rates = tuple(phase_rates(ended))
-        if end["outcome"] == "done":
+        if ended.info.outcome == "done":
             summaries.keep(self.store, ended)
         reason = invalid[0]["reason"] if invalid else ""
         result = RunResult(run, end["outcome"], end.get("message", ""), start, rates, reason)
