@@ -67,7 +67,7 @@ def test_the_profile_is_shown_and_kept(tmp_path: Path, capsys: pytest.CaptureFix
     ("words", "said"),
     [
         (["--iodepth", "4"], "needs --rw"),
-        (["sqlio-random-read-4", "--rw", "read"], "two loads"),
+        (["sqlio-random-read-4", "--rw", "read"], "two workloads"),
         ([], "name a profile"),
         (["--rw", "sideways"], "rw=sideways"),
         (["--rw", "read", "--rate", "fast"], "--rate fast"),

@@ -98,7 +98,7 @@ def test_the_demonstration_prints_both_tables_and_the_head_room(
         (["--seconds", "0"], "--seconds 0"),
         (["--set", "fsync"], "NAME=VALUE"),
         (["--place", "/nowhere"], "/nowhere: no such directory"),
-        (["--to", "postgresql://a/x", "--set", "fsync=off"], "--to names one server"),
+        (["--to", "postgresql://a/x", "--set", "fsync=off"], "--to names a server of yours"),
         (["--set", "bogus=1"], 'parameter "bogus"'),
     ],
 )
