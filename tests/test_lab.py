@@ -21,7 +21,7 @@ from brickyard.lab.orders import LOST, Plan, Recording, Setup, States
 from brickyard.lab.program import plan
 
 BLOCK = 4096
-WAIT_S = 20.0
+WAIT_S = 60.0
 LOAD_S = 1.5
 MODEL = "sim:msr-2003-wd"
 
@@ -300,9 +300,11 @@ def test_any_command_can_be_the_workload_and_the_check(tmp_path: Path, capsys: p
 def test_a_killed_exploration_leaves_nothing(log: Log) -> None:
     words = [sys.executable, "-m", "brickyard", "lab", "crash", "explore", "--log", str(log.place), "--states", "500"]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    until(lambda: any("/fuse/disk" in text for text in left_behind("brickyard-lab-")), "nothing was begun")
-    process.kill()
-    process.wait()
+    try:
+        until(lambda: any("/fuse/disk" in text for text in left_behind("brickyard-lab-")), "nothing was begun")
+    finally:
+        process.kill()
+        process.wait()
     until(lambda: left_behind("brickyard.lab.worker") + left_behind("brickyard-lab-") == [], "something is left")
 
 
