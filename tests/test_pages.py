@@ -77,7 +77,7 @@ def load_curve(place: Path) -> Path:
     assert {p.name for p in (later.parent / "pictures").iterdir()} == {
         p.name for p in (place / "own" / "pictures").iterdir()
     }
-    assert ">117/s<" in later.read_text()
+    assert "117/s" in later.read_text()  # a line is named by its rate
     return later
 
 
