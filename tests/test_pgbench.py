@@ -8,7 +8,9 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
+import msgspec
 import psycopg
 import pytest
 
@@ -93,12 +95,29 @@ def test_a_server_of_our_own_with_kirkwood_s_settings_and_its_samples(
     assert (settings["autovacuum"], settings["data_checksums"]) == ("off", "off")
     samples = record.of(ServerSample)
     assert samples[-1].wal_records > samples[0].wal_records
+    assert [seen.at_ns for seen in samples] == sorted(seen.at_ns for seen in samples)
     assert told["totals"][0]["requests"] == 600
     assert told["pgbench"]["own_summary"]["transactions"] == 600
     assert cli.main(["report", "latest", "--store", str(tmp_path / "store.db"), "-o", str(tmp_path / "page")]) == 0
     page = (tmp_path / "page" / "report.html").read_text()
     assert "transactions/s" in page
     assert "WAL" in page
+
+
+def test_rates_of_the_server_take_the_whole_time_whatever_order_its_counts_were_told_in() -> None:
+    def seen(at_s: int, flushes: int) -> ServerSample:
+        known = {"target": 0, "at_ns": at_s * 10**9, "wal_flushes": flushes}
+        rest = {f.name: 0 for f in msgspec.structs.fields(ServerSample) if f.required and f.name not in known}
+        return ServerSample(**{**rest, **known})
+
+    class Told:
+        def of(self, kind: type) -> list[ServerSample]:
+            return [seen(1, 237), seen(0, 0), seen(5, 1185)]
+
+    total = pgbench.server_total(cast("Record", Told()))
+    assert total is not None
+    assert total.wal_flushes_per_s == 237
+    assert [span.wal_flushes_per_s for span in pgbench.server_course(cast("Record", Told()))] == [237, 237]
 
 
 def test_a_server_that_dies_leaves_what_was_measured(tmp_path: Path) -> None:

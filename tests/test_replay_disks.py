@@ -95,7 +95,7 @@ def test_others_on_the_servers_disk_are_named_and_the_server_itself_is_not(
         run, foreign = replayed_beside(volume, server.dsn, tmp_path)
         told = next(w["text"] for w in run["warnings"] if w["id"] == "foreign_io")
         assert 380 * MIB < foreign["write"]["foreign_bytes"] < 450 * MIB
-        assert "written beside the server's" in told
+        assert "written, besides the server's" in told
         with Store(tmp_path / "beside.db", must_exist=True) as kept:
             record = kept.record(run["run"])
         # A verdict counts the server's part of the device's writes, as it does of the reads.

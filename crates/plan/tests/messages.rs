@@ -335,7 +335,7 @@ fn the_schema_lists_every_key() {
     assert_eq!(keys(&definitions["Stream"]["properties"]), named(&with(colour)));
     for (name, text) in [
         ("Stop", rule("stop = { colour = 1 }")),
-        ("Steady", rule("steady = { colour = 1 }")),
+        ("SteadyRule", rule("steady = { colour = 1 }")),
         ("Ramp", rule("ramp = { colour = 1 }")),
         ("Operations", with("operations = { colour = 1 }")),
         ("Data", with("data = { colour = 1 }")),

@@ -59,12 +59,17 @@ class ServerSpan:
 
 
 def server_course(record: Record) -> list[ServerSpan]:
-    seen = record.of(ServerSample)
+    seen = samples_of(record)
     return [_span(one, other) for one, other in pairwise(seen) if other.at_ns > one.at_ns]
 
 
+def samples_of(record: Record) -> list[ServerSample]:
+    """In the order of their instants; the first of a run may have been told after the second."""
+    return sorted(record.of(ServerSample), key=lambda seen: seen.at_ns)
+
+
 def server_total(record: Record) -> ServerSpan | None:
-    seen = record.of(ServerSample)
+    seen = samples_of(record)
     return _span(seen[0], seen[-1]) if len(seen) > 1 and seen[-1].at_ns > seen[0].at_ns else None
 
 

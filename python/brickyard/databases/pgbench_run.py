@@ -278,6 +278,9 @@ class PgbenchRun:
             self._tell(log)
             if time.monotonic() - sampled_s >= SAMPLE_EVERY_S:
                 sampled_s = time.monotonic()
+                if first is not None:  # the log may begin late; the counts from before the load come first all the same
+                    self._told.put(first)
+                    first = None
                 if (seen := self._sampled(connection)) is not None:
                     self._told.put(seen)
         _drain(process, said)
