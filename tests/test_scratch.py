@@ -105,7 +105,9 @@ def test_what_was_kept_is_no_leftover(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_that_ends_the_run_takes_its_scratch_file_away(number: signal.Signals, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "brickyard", "run", "sqlio-random-read-4", "--scratch", str(tmp_path)]
+    # Under nohup tests inherit an ignored SIGHUP, which a run respects.
+    python = ["env", "--default-signal=HUP", sys.executable]
+    command = [*python, "-m", "brickyard", "run", "sqlio-random-read-4", "--scratch", str(tmp_path)]
     process = subprocess.Popen(
         [*command, "--size", "16MiB", "--set", "duration=5min", "--store", str(tmp_path / "runs.db")],
         stdout=subprocess.DEVNULL,
