@@ -563,6 +563,7 @@ impl<D: Devices> Conductor<'_, D> {
             depth: depth_reached(&submissions),
             frames,
             replay: None,
+            server_files: self.programs.server_files(),
         })));
         failed.map_or(Ok(reason), Err)
     }

@@ -149,6 +149,7 @@ pub struct LogWriter {
 #[serde(deny_unknown_fields)]
 pub struct MailboxUser {
     pub mailboxes: u64,
+    pub mailbox_size: Bytes,
     /// Requests a second of each mailbox; 0 is as fast as it goes.
     #[serde(default)]
     pub mailbox_iops: f64,
@@ -221,7 +222,8 @@ const MOST_FILE_BYTES: u64 = (u32::MAX as u64) * PAGE_BYTES;
 
 impl DatabaseFile {
     fn validate(&self) -> Result<(), String> {
-        let sizes = [("size", self.size.0), ("most", self.most.0), ("log_size", self.log_size.0), ("cache", self.cache.0)];
+        let sizes =
+            [("size", self.size.0), ("most", self.most.0), ("log_size", self.log_size.0), ("cache", self.cache.0)];
         if let Some((key, bytes)) = sizes.iter().find(|(_, bytes)| *bytes < 128 * PAGE_BYTES) {
             return Err(format!("{key} is {}, at least 1MiB", format_bytes(*bytes)));
         }
@@ -229,7 +231,10 @@ impl DatabaseFile {
             let (most, size) = (format_bytes(self.most.0), format_bytes(self.size.0));
             return Err(format!("most is {most}, must be {size} (size) or more, and 32TiB at the most"));
         }
-        if self.increments_min == 0 || self.increments_max < self.increments_min || self.every_max.ns < self.every_min.ns {
+        if self.increments_min == 0
+            || self.increments_max < self.increments_min
+            || self.every_max.ns < self.every_min.ns
+        {
             return Err("increments_min is at least 1, and no _min is larger than its _max".into());
         }
         if self.target_io.ns == 0 || self.most_io == 0 {
@@ -256,6 +261,9 @@ impl MailboxUser {
         }
         if self.record.0 == 0 || self.record.0 > PAGE_BYTES / 2 {
             return Err(format!("record is {}, must be 1 byte to half a page", format_bytes(self.record.0)));
+        }
+        if self.mailbox_size.0 == 0 {
+            return Err("mailbox_size is 0; write for example 250MB".into());
         }
         if !(self.mailbox_iops >= 0.0 && self.mailbox_iops <= 1e6) || self.mailboxes == 0 {
             return Err("mailboxes is at least 1, and mailbox_iops between 0 and 1,000,000".into());

@@ -394,6 +394,7 @@ impl End<'_> {
             depth: None,
             frames: Vec::new(),
             replay: Some(Box::new(ReplayEnd { drivers: vec![driver], by_stream: Vec::new() })),
+            server_files: Vec::new(),
         };
         drop(tally);
         shared.tell(Event::PhaseEnd(Box::new(end)));

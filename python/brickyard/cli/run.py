@@ -36,7 +36,7 @@ from brickyard.errors import BAD_INPUT, BadInputError, one_line
 from brickyard.formats.fio_export import export_fio
 from brickyard.store import Json, Store, check_place
 from brickyard.study.check import check_run
-from brickyard.study.fit import check_room, has_programs, own_size, sized
+from brickyard.study.fit import check_room, has_programs, has_server, own_size, server_changes, sized
 from brickyard.study.forecast import forecast, forecast_lines
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.repeat import repeat
@@ -93,8 +93,9 @@ def run(
         fio's words, such as --rw randread --bs 4k --iodepth 32.
     targets
         Files or block devices, or modelled bricks such as sim:terraserver-2003 (`brickyard bricks` lists them); for
-        programs over files (postmark, bonnie, mdtest) directories, in which they work in one of their own. Without a
-        target, a scratch file or directory is made, and removed at the end.
+        programs over files (postmark, bonnie, mdtest) directories, in which they work in one of their own; for sqliosim
+        and jetstress a file, device, model or directory, or two of them for database and log. Without a target, a
+        scratch file or directory is made, and removed at the end.
     """
     if repeat < 1:
         raise BadInputError(f"--repeat {repeat}: at least 1")
@@ -114,6 +115,12 @@ def run(
     if condition is not None:
         conditioning.refuse_idle_switch(targets, (condition,), brick_changes)
         brick_changes.append(bricks.condition_override(condition))
+    if has_server(jsonlib.loads(plan)):
+        own = server_changes(jsonlib.loads(plan), targets, modelled=modelled)
+        plan = spread(profiles.validate(text, [*own, *changes]), targets)
+        if len(targets) == 1 and os.path.isdir(targets[0]) and placing.scratch is None:
+            # In a directory it makes files of its own, and takes them away.
+            targets, placing = (), replace(placing, scratch=Path(targets[0]))
     if has_programs(jsonlib.loads(plan)):
         _refuse_carriers(text.name, engine, modelled=modelled)
         plan = profiles.validate(text, [*sized(jsonlib.loads(plan), placing.size), *changes])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 
 from brickyard import facts
 from brickyard.errors import BadInputError
@@ -20,15 +21,63 @@ OF_MEMORY = ("iowork", "bonnie")
 
 def own_size(plan: Json) -> str | None:
     """The size that a profile's file has where nobody says another."""
+    if files := _database_files(plan):
+        return str(max(int(file["most"]) + int(file["log_size"]) for file in files))
     if plan.get("table") not in OF_MEMORY:
         return None
     memory = (facts.collect("/")["host"].get("memory") or {}).get("total_bytes")
     return str(MEMORY_FACTOR * int(memory)) if memory else None
 
 
+SERVER_KINDS = frozenset(
+    {
+        "database_file",
+        "random_user",
+        "bulk_update",
+        "read_ahead",
+        "audit",
+        "checkpoint",
+        "lazy_writer",
+        "log_writer",
+        "mailbox_user",
+    }
+)
+"""Programs that are parts of a database server: their target is a file, a device or a model."""
+GROWTH = 1.1  # room in Jetstress's file for the records that a test inserts
+
+
+def _programs(plan: Json) -> list[Json]:
+    return [stream["program"] for phase in plan["phase"] for stream in phase["stream"] if stream.get("program")]
+
+
 def has_programs(plan: Json) -> bool:
     """Whether the load is programs over the files of a directory."""
-    return any(stream.get("program") for phase in plan["phase"] for stream in phase["stream"])
+    return any(program["kind"] not in SERVER_KINDS for program in _programs(plan))
+
+
+def has_server(plan: Json) -> bool:
+    return any(program["kind"] in SERVER_KINDS for program in _programs(plan))
+
+
+def _database_files(plan: Json) -> list[Json]:
+    return [program for program in _programs(plan) if program["kind"] == "database_file"]
+
+
+def server_changes(plan: Json, targets: Sequence[str], *, modelled: bool) -> list[str]:
+    """Overrides of a server's load, before those of the user: pages are checked where there are pages, a database holds
+    its mailboxes, and of two targets the second has the log."""
+    changes = ["verify=false"] if modelled else []
+    for users in [program for program in _programs(plan) if program["kind"] == "mailbox_user"][:1]:
+        size = int(users["mailboxes"]) * int(users["mailbox_size"])
+        changes += [f"size={size}", f"most={int(size * GROWTH)}"]
+    if len(targets) == 2:
+        for phase in plan["phase"]:
+            for stream in phase["stream"]:
+                program = stream.get("program") or {}
+                if program.get("kind") == "log_writer" or program.get("log"):
+                    at = f"{phase['name']}.{stream['name']}"
+                    changes += [f"{at}.target=1", f"{at}.database=0"]
+    return changes
 
 
 def _large_files(plan: Json) -> list[Json]:

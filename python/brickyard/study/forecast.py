@@ -86,6 +86,9 @@ def _phase_seconds(phase: Json) -> float | None:
 
 
 def _write_share(stream: Json) -> float:
+    if program := stream.get("program"):
+        # How much it writes is decided by the storage's speed, and by the program.
+        return 0.0 if program["kind"] in ("read_ahead", "audit") else 1.0
     if requests := [step for step in stream.get("chain", []) if isinstance(step, str)]:
         return requests.count("write") / len(requests)
     return float(stream["operations"]["write"]) / 100
