@@ -12,12 +12,27 @@ from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.formats.recognize import import_profile, recognize
 
-
 SMALL = [
     *("--set", "size=4MiB", "--set", "most=6MiB", "--set", "log_size=1MiB", "--set", "cache=2MiB"),
     *("--set", "test.duration=1s"),
 ]
-DEFAULTS = "[CONFIG]\nCPUCount=4\nMaxMemoryMB=256\nStopOnError=false\n[RandomUser]\n[File1]\nFileName=D:\\t.mdx\nInitialSize=500\nMaxSize=1000\nIncrement=50\nShrinkable=TRUE\n[File2]\nFileName=t.ldx\nInitialSize=50\nMaxSize=50\nLogFile=TRUE\n"
+DEFAULTS = """[CONFIG]
+CPUCount=4
+MaxMemoryMB=256
+StopOnError=false
+[RandomUser]
+[File1]
+FileName=D:\\t.mdx
+InitialSize=500
+MaxSize=1000
+Increment=50
+Shrinkable=TRUE
+[File2]
+FileName=t.ldx
+InitialSize=50
+MaxSize=50
+LogFile=TRUE
+"""
 
 
 def plan(text: str) -> dict[str, object]:
@@ -35,11 +50,14 @@ def test_sqliosim_in_a_directory_checks_every_page_and_leaves_nothing(
     assert list(home.iterdir()) == []
     figures = {(f["group"], f["name"]): f["count"] for f in run["table"]["figures"]}
     assert figures["database", "target I/O duration, ms"] == 100
-    assert figures["database", "scatter reads"] > 0 and figures["log", "writes"] > 0
-    assert run["verified"]["damaged_blocks"] == 0 and run["verified"]["checked_blocks"] >= 512
+    assert figures["database", "scatter reads"] > 0
+    assert figures["log", "writes"] > 0
+    assert run["verified"]["damaged_blocks"] == 0
+    assert run["verified"]["checked_blocks"] >= 512
     assert main(["show", "latest"]) == 0
     out = capsys.readouterr().out
-    assert "SQLIOSim's summary" in out and "No request took 15 s or more." in out
+    assert "SQLIOSim's summary" in out
+    assert "No request took 15 s or more." in out
 
 
 def test_jetstress_passes_by_its_limits_on_an_ssd_and_fails_on_a_disk(capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,7 +68,8 @@ def test_jetstress_passes_by_its_limits_on_an_ssd_and_fails_on_a_disk(capsys: py
     slow = ("sim:demartek-2009-sata", "sim:demartek-2009-sata", "--set", "mailbox_iops=0", "--set", "users.workers=64")
     assert main(["run", "jetstress", *slow, *small, *short]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "failed: mean database read" in out and "limit 20 ms" in out
+    assert "failed: mean database read" in out
+    assert "limit 20 ms" in out
 
 
 def test_a_configuration_of_defaults_is_the_profile_that_ships() -> None:
@@ -79,12 +98,15 @@ def test_a_configuration_of_defaults_is_the_profile_that_ships() -> None:
 def test_what_a_configuration_cannot_mean_is_one_clear_line(added: str, said: str) -> None:
     with pytest.raises(BadInputError) as refused:
         import_profile("sqliosim", "t", DEFAULTS + added, Path())
-    assert said in str(refused.value) and "\n" not in str(refused.value)
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
 def test_percentages_are_hundredths_and_users_without_work_are_left_out() -> None:
     text = DEFAULTS + "[AuditUser]\nUserCount=0\n[BulkUpdateUser]\nUserCount=3\n"
     text = text.replace("[RandomUser]", "[RandomUser]\nRollbackChance=250")
     found = import_profile("sqliosim", "t", text, Path()).text
-    assert "rollback = 2.5" in found and 'name = "bulk-update"' in found and "workers = 3" in found
+    assert "rollback = 2.5" in found
+    assert 'name = "bulk-update"' in found
+    assert "workers = 3" in found
     assert found.count('kind = "audit"') == 2, "only those at the end are left"

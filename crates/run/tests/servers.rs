@@ -185,7 +185,10 @@ fn counters_of_the_files_are_those_of_the_loop_and_nothing_is_damaged_by_itself(
         }
         let sum = |of: fn(&engine::event::ServerFileEnd) -> u64| end.server_files.iter().map(of).sum::<u64>();
         let (reads, writes) = (sum(|f| f.reads + f.scatter_reads), sum(|f| f.writes + f.gather_writes));
-        assert_eq!((counted.get("read"), counted.get("write")), (Some(&reads).filter(|n| **n > 0), Some(&writes).filter(|n| **n > 0)));
+        assert_eq!(
+            (counted.get("read"), counted.get("write")),
+            (Some(&reads).filter(|n| **n > 0), Some(&writes).filter(|n| **n > 0))
+        );
     }
     let test = &ends(&events)[0].server_files;
     let (data, log) = (&test[0], &test[1]);
@@ -197,8 +200,14 @@ fn counters_of_the_files_are_those_of_the_loop_and_nothing_is_damaged_by_itself(
 #[test]
 fn a_model_gives_the_same_to_the_bit_by_its_seed() {
     let targets = ["sim:demartek-2009-sas".to_string(), "sim:demartek-2009-sas".to_string()];
-    let sql: Vec<&str> = ["verify=false", "test.duration=5s"].into_iter().chain(SMALL_SQL[..8].iter().copied()).collect();
-    let apart = ["test.log.target=1", "test.log.database=0", "checksum.log-checksum.target=1", "checksum.log-checksum.database=0"];
+    let sql: Vec<&str> =
+        ["verify=false", "test.duration=5s"].into_iter().chain(SMALL_SQL[..8].iter().copied()).collect();
+    let apart = [
+        "test.log.target=1",
+        "test.log.database=0",
+        "checksum.log-checksum.target=1",
+        "checksum.log-checksum.database=0",
+    ];
     let jet = ["verify=false", "size=1GB", "most=1.1GB", "cache=64MiB", "log_size=64MiB", "test.duration=20s"];
     let jet: Vec<&str> = jet.into_iter().chain(apart).collect();
     for (name, changes, targets) in [("sqliosim", sql, &targets[..1]), ("jetstress", jet, &targets[..])] {
@@ -234,10 +243,8 @@ fn jetstress_on_a_faster_brick_has_shorter_reads() {
 fn what_cannot_be_is_refused_in_one_line() {
     let folder = Folder::new("refused");
     let target = folder.0.join("db").display().to_string();
-    let small = Options {
-        storage: StorageOptions { create_bytes: Some(4 * MIB), ..Default::default() },
-        ..Default::default()
-    };
+    let small =
+        Options { storage: StorageOptions { create_bytes: Some(4 * MIB), ..Default::default() }, ..Default::default() };
     let refusal = prepare(profile("sqliosim", SMALL_SQL), &[target], &small).err().expect("refused");
     assert!(refusal.bad_input && refusal.message.contains("may grow to 7MiB with its log"), "{}", refusal.message);
     let text = std::fs::read_to_string(root("profiles/sqliosim.toml")).expect("a profile");

@@ -115,12 +115,8 @@ def run(
     if condition is not None:
         conditioning.refuse_idle_switch(targets, (condition,), brick_changes)
         brick_changes.append(bricks.condition_override(condition))
-    if has_server(jsonlib.loads(plan)):
-        own = server_changes(jsonlib.loads(plan), targets, modelled=modelled)
-        plan = spread(profiles.validate(text, [*own, *changes]), targets)
-        if len(targets) == 1 and os.path.isdir(targets[0]) and placing.scratch is None:
-            # In a directory it makes files of its own, and takes them away.
-            targets, placing = (), replace(placing, scratch=Path(targets[0]))
+    plan = _for_server(text, plan, targets, changes, modelled=modelled)
+    targets, placing = _in_directory(plan, targets, placing)
     if has_programs(jsonlib.loads(plan)):
         _refuse_carriers(text.name, engine, modelled=modelled)
         plan = profiles.validate(text, [*sized(jsonlib.loads(plan), placing.size), *changes])
@@ -167,6 +163,27 @@ def _load(profile: str | None, targets: tuple[str, ...], words: AdHoc) -> tuple[
     for note in notes:
         stderr().print(f"note: {note}", markup=False, soft_wrap=True)
     return text, (*([] if profile is None else [profile]), *targets)
+
+
+def _for_server(
+    text: profiles.ProfileText, plan: str, targets: tuple[str, ...], changes: list[str], *, modelled: bool
+) -> str:
+    """The plan, where it is of a database server with what follows from its targets."""
+    parsed: Json = jsonlib.loads(plan)
+    if not has_server(parsed):
+        return plan
+    own = server_changes(parsed, targets, modelled=modelled)
+    return spread(profiles.validate(text, [*own, *changes]), targets)
+
+
+def _in_directory(
+    plan: str, targets: tuple[str, ...], placing: options.Placing
+) -> tuple[tuple[str, ...], options.Placing]:
+    """In a directory a server makes a file of its own, and takes it away."""
+    named = len(targets) == 1 and os.path.isdir(targets[0]) and placing.scratch is None
+    if named and has_server(jsonlib.loads(plan)):
+        return (), replace(placing, scratch=Path(targets[0]))
+    return targets, placing
 
 
 def _aim_models(targets: tuple[str, ...], changes: list[str], rebuild_rate: str | None, size: str | None) -> Aim:

@@ -142,7 +142,7 @@ def import_sqliosim(name: str, text: str) -> Imported:
         top["io"] = "buffered"
     if config.values["CPUCount"] == "0":
         notes.append("CPUCount is this machine's, where the file names none.")
-    if "MaxMemoryMB" not in {key for key in given.get("CONFIG", {})}:
+    if "MaxMemoryMB" not in set(given.get("CONFIG", {})):
         notes.append("MaxMemoryMB is the memory of SQLIOSim's machine; here it is 256, set cache for another.")
     phases = _phases(sections, database, log)
     written = profile_text(name, f"{name}, imported from SQLIOSim", "SQLIOSim", notes, phases, **top)
@@ -208,7 +208,8 @@ def _phases(sections: dict[str, Section], database: Json, log_bytes: int) -> lis
     streams = [_stream("file", file, sync)]
     for name, section, program in users:
         if count := section.users(processors):
-            streams.append(_stream(name, program, sync, workers=count))
+            reads = program["kind"] in ("read_ahead", "audit")
+            streams.append(_stream(name, program, "none" if reads else sync, workers=count))
     burst = config.flag("AllowIOBursts")
     checkpoint: Json = {"kind": "checkpoint", "whole": True}
     return [

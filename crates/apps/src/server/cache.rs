@@ -19,7 +19,7 @@ struct Slot {
 #[derive(Debug, Default)]
 pub struct Cache {
     slots: Vec<Slot>,
-    free: Vec<u32>,
+    unused: Vec<u32>,
     capacity: usize,
     of_page: HashMap<u32, u32>,
     newest: u32,
@@ -56,12 +56,12 @@ impl Cache {
         if self.touch(page) {
             return true;
         }
-        if self.slots.len() - self.free.len() >= self.capacity && !self.give_up() {
+        if self.slots.len() - self.unused.len() >= self.capacity && !self.give_up() {
             self.full = true;
             return false;
         }
         let empty = Slot { page, newer: NONE, older: NONE };
-        let slot = match self.free.pop() {
+        let slot = match self.unused.pop() {
             Some(slot) => {
                 self.slots[slot as usize] = empty;
                 slot
@@ -92,12 +92,19 @@ impl Cache {
         }
     }
 
+    /// A request for these pages has ended.
+    pub fn free(&mut self, first: u32, count: u32) {
+        for page in first..first + count {
+            self.busy.remove(&page);
+        }
+    }
+
     /// The page is given up, changed or not.
     pub fn discard(&mut self, page: u32) {
         self.clean(page);
         if let Some(slot) = self.of_page.remove(&page) {
             self.unlink(slot);
-            self.free.push(slot);
+            self.unused.push(slot);
         }
     }
 

@@ -232,7 +232,7 @@ impl Reading {
         let mut server = user.server();
         server.data.end(completion);
         if let Some((first, count)) = self.run.take() {
-            (first..first + count).for_each(|page| drop(server.cache.busy.remove(&page)));
+            server.cache.free(first, count);
         }
     }
 }

@@ -210,7 +210,7 @@ impl Source for BulkUpdate {
         let mut server = self.user.server();
         server.data.end(completion);
         if let Some((first, count)) = self.writing {
-            (first..first + count).for_each(|page| drop(server.cache.busy.remove(&page)));
+            server.cache.free(first, count);
         }
         drop(server);
         self.writing = None;
