@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from playwright.sync_api import Browser, sync_playwright
 
 from brickyard.databases.ephemeral import Server, ephemeral_postgres
 
@@ -33,6 +35,17 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("BRICKYARD_STATE_HOME", str(home / "state"))
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.delenv("BRICKYARD_DEBUG", raising=False)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium, one for all tests of a file."""
+    chromium = shutil.which("chromium")
+    assert chromium, "tests/install-programs installs Chromium"
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield found
+        found.close()
 
 
 @pytest.fixture

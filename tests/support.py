@@ -150,13 +150,14 @@ def add_run(
     labels: Json | None = None,
     warnings: list[Json] | None = None,
     facts: Json | None = None,
+    targets: list[str] | None = None,
 ) -> int:
     run = store.add_run(
         profile="a-load",
         profile_hash="0" * 64,
         plan=plan_ or plan(),
         condition="normal",
-        targets=["/data/a file"],
+        targets=targets or ["/data/a file"],
         options={},
         software_version="0.1.0",
         facts=facts or {"host": {}, "targets": []},

@@ -18,6 +18,8 @@ from brickyard.analysis.verdict import Finding, Verdict
 from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.report import advice
+from brickyard.schema import Duration, plan_of
+from brickyard.schema.plan import OpenPace, Plan
 from brickyard.store import Json, Store
 
 RULER = rulers.read("iops>=100")
@@ -266,13 +268,15 @@ def test_a_brick_carries_less_within_a_tighter_limit_and_while_it_is_rebuilt(
 
 
 def test_the_mix_of_streams_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
-    plan = predict.one_phase(support.plan(support.stream(name="a"), support.stream(name="b"), requests=9), None)
-    virtual = json.loads(predict.at_rate(plan, 100.0, {0: 1.0}, "p99", 1.0, virtual=True))["phase"][0]
-    assert virtual["duration"] == "100000000000ns"  # 10,000 requests, of which 100 lie beyond the percentile
-    streams = json.loads(predict.at_rate(plan, 100.0, {0: 0.75, 1: 0.25}, "p99", 1.0))["phase"][0]
-    assert [stream["pace"]["rate"] for stream in streams["stream"]] == [75.0, 25.0]
-    assert "requests" not in streams
-    assert streams["duration"] == "20000000000ns"  # 1,000 requests have ten beyond p99; twice that at 100 a second
+    asked = plan_of(support.plan(support.stream(name="a"), support.stream(name="b"), requests=9))
+    assert isinstance(asked, Plan)
+    plan = predict.one_phase(asked, None)
+    virtual = predict.at_rate(plan, 100.0, {0: 1.0}, "p99", 1.0, virtual=True).phase[0]
+    assert virtual.duration == Duration(100_000_000_000)  # 10,000 requests, of which 100 lie beyond the percentile
+    streams = predict.at_rate(plan, 100.0, {0: 0.75, 1: 0.25}, "p99", 1.0).phase[0]
+    assert [stream.pace.rate for stream in streams.stream if isinstance(stream.pace, OpenPace)] == [75.0, 25.0]
+    assert streams.requests is None
+    assert streams.duration == Duration(20_000_000_000)  # 1,000 have ten beyond p99; twice that at 100 a second
 
 
 def test_a_real_file_is_predicted_from_runs_that_are_kept(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

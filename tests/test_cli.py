@@ -16,9 +16,9 @@ import pytest
 from brickyard import _core
 from brickyard.cli import main
 from brickyard.cli.runs import since_unix_ns
-from brickyard.cli.target import aim
 from brickyard.errors import BadInputError
 from brickyard.store import Store, default_place
+from brickyard.study.aim import aim
 from brickyard.study.sizes import size_of
 from support import MS, SECOND, add_characterization, add_run, cell, interval, phase_end
 
@@ -339,3 +339,15 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         assert verb in out
         assert main([verb, "--help"]) == 0
     capsys.readouterr()
+
+
+def test_few_descriptors_are_one_clear_line(tmp_path: Path) -> None:
+    with Store() as store:
+        add_run(store, [interval(0, SECOND, cell([MS] * 200)), phase_end()])
+    for limit in (14, 20):
+        command = f"ulimit -n {limit}; exec {sys.executable} -m brickyard report -o {tmp_path}/{limit}"
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+        assert done.returncode == 1, done.stderr
+        assert "unexpected" not in done.stderr
+        assert "ulimit -n 1024" in done.stderr
+        assert len(done.stderr.splitlines()) == 1

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from brickyard.analysis.comparison import compare as compared
 from brickyard.analysis.samples import difference, sample
 from brickyard.cli import main
-from brickyard.store import Json, Store
+from brickyard.report.compare_charts import changes_picture
+from brickyard.store import Json, Record, Store
 from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
 
 SIM = ["sim:msr-2003-maxtor", "--set", "duration=2s", "--set", "warmup=0s"]
@@ -29,7 +31,7 @@ def test_each_repetition_has_a_seed_of_its_own_and_the_first_has_the_profile_s(
     with Store() as store:
         runs = [store.record(run.id) for run in store.runs()]
     assert [run.info.seed for run in runs] == [20, 21, 22]
-    assert [run.info.plan["seed"] for run in runs] == [20, 21, 22]
+    assert [run.info.plan.seed for run in runs] == [20, 21, 22]
     totals = [sum(item.requests for item in run.intervals) for run in runs]
     assert len(set(totals)) > 1, "other addresses take other times"
 
@@ -59,14 +61,17 @@ def test_a_figure_that_the_new_side_lacks_fails_the_gate_by_name(capsys: pytest.
     kept([cell([MS] * (count + k)) for count in (2000, 2000, 200) for k in (0, 1, 2)])
     assert main(["compare", "1-3", "7-9", "--check", "--figure", "response_mean", "--figure", "response_p99"]) == 1
     told = capsys.readouterr().out
-    assert "not measured: a-load, read, p99 of the response time: runs 7-9 lack it, and it was before" in told
+    assert (
+        "not measured: a-load, read, p99 of the response time: runs 7-9 (after) lack it; the runs before have it"
+        in told
+    )
     assert main(["compare", "7-9", "1-3", "--check", "--figure", "response_mean", "--figure", "response_p99"]) == 0
     told = capsys.readouterr().out
-    assert "inconclusive: a-load, read, p99 of the response time: runs 7-9 lack it" in told
+    assert "inconclusive: a-load, read, p99 of the response time: runs 7-9 (before) lack it" in told
     # A side of which only some runs have the figure says which do not.
     assert main(["compare", "1-3", "6-8", "--figure", "response_mean", "--figure", "response_p99"]) == 0
     told = capsys.readouterr().out
-    assert "inconclusive: a-load, read, p99 of the response time: runs 7-8 lack it" in told
+    assert "inconclusive: a-load, read, p99 of the response time: runs 7-8 (after) lack it" in told
     found = document(capsys, "compare", "1-3", "7-9", "--figure", "response_mean", "--figure", "response_p99")
     (lack,) = found["lacking"]
     assert (lack["figure"], lack["runs_before"], lack["runs_after"]) == ("response_p99", [], [7, 8, 9])
@@ -94,12 +99,35 @@ def test_another_load_is_not_judged_unless_that_is_asked_for(capsys: pytest.Capt
     assert main(["compare", "1-2", "3-4", "--check", "--across-loads"]) == 0
 
 
-def test_one_new_run_against_a_baseline_says_what_it_takes_for_granted(capsys: pytest.CaptureFixture[str]) -> None:
-    kept([cell([MS] * (2000 + k)) for k in range(4)])
+def test_one_new_run_against_a_baseline_gets_no_verdict_however_far_off_it_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    kept([cell([MS] * (2000 + k)) for k in range(3)] + [cell([MS] * 1000)])
     assert main(["baseline", "save", "good", "1-3"]) == 0
     assert "within one sitting" in capsys.readouterr().out
     assert main(["compare", "4", "--baseline", "good"]) == 0
-    assert "assumes that its noise equals the baseline's" in capsys.readouterr().out
+    assert "assume that its noise is that of the others" in " ".join(capsys.readouterr().out.split())
+    assert main(["compare", "4", "--baseline", "good", "--check"]) == 2
+    told = capsys.readouterr()
+    assert "worse:" not in told.out
+    assert "measured once, not judged: a-load, read" in told.out
+    assert "measured once after, so noise between runs is unknown there" in told.err
+    assert "--repeat 3" in told.err
+    assert "--ruler NAME --check" in told.err
+    found = document(capsys, "compare", "4", "--baseline", "good", "--check", code=2)
+    assert (found["passed"], found["worse"]) == (None, [])
+    assert {change["verdict"] for change in found["changes"]} == {"measured once"}
+    assert "measured once after" in found["not_judged"]
+    assert any("noise is that of the others" in note for note in found["notes"])
+    assert any("within one sitting" in note for note in found["notes"])
+
+
+def test_the_absolute_ruler_judges_a_single_run(tmp_path: Path) -> None:
+    """What a CI job with one run has instead of a comparison."""
+    for rate, code in (("1", 0), ("1,000,000", 1)):
+        ruler = tmp_path / "mine.toml"
+        ruler.write_text(f'title = "Mine"\n[[require]]\nname = "rate"\nfigure = "iops"\nat_least = "{rate}"\n')
+        assert main(["run", "sqlio-random-read-4", *SIM, "--ruler", str(ruler), "--check"]) == code
 
 
 def test_no_interval_reaches_below_nothing_left() -> None:
@@ -113,9 +141,42 @@ def test_no_interval_reaches_below_nothing_left() -> None:
 
 def test_a_side_is_not_compared_with_itself_and_what_is_left_out_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with Store() as store:
-        for outcome in ("interrupted", "done", "done"):
+        for outcome in ("interrupted", "done", "done", "done"):
             add_run(store, [interval(0, SECOND, cell([MS] * 2000)), phase_end()], outcome=outcome)
     assert main(["compare", "2", "1-2"]) == 2
     told = capsys.readouterr().err
     assert "AFTER: left out, as it came to no valid end: run 1" in told
     assert "both sides are run 2" in told
+    found = document(capsys, "compare", "4", "1-3")
+    assert found["left_out"] == {"BEFORE": [], "AFTER": [1]}
+    assert "AFTER: left out, as it came to no valid end: run 1" in found["notes"]
+
+
+def test_what_was_set_of_a_model_is_a_circumstance(capsys: pytest.CaptureFixture[str]) -> None:
+    for spares in ("0", "1"):
+        assert main(["run", "sqlio-random-read-4", *SIM, "--set", f"spares={spares}"]) == 0
+    found = document(capsys, "compare", "1", "2")
+    assert ["spares=0", [1]] in next(item["values"] for item in found["differing"] if item["label"] == "Model, set")
+
+
+def test_runs_without_a_figure_are_named_with_their_side(capsys: pytest.CaptureFixture[str]) -> None:
+    kept([cell([MS] * count) for count in (2000, 2001, 200, 2002, 2003, 201)])
+    assert main(["baseline", "save", "good", "1-3"]) == 0
+    assert main(["compare", "--baseline", "good", "4-6", "--figure", "response_p99"]) == 0
+    told = capsys.readouterr().out
+    assert "p99 of the response time: run 3 (before) lacks it, run 6 (after) lacks it" in told
+
+
+def test_an_interval_that_the_picture_cuts_is_marked(tmp_path: Path) -> None:
+    kept([cell([MS] * count) for count in (1000, 1010, 1000, 10_000)])
+    for sides, cut in ((("1-2", "3-4"), True), (("1-2", "2-3"), False)):
+        found = compared(*([record(run) for run in range(int(a[0]), int(a[-1]) + 1)] for a in sides))
+        picture = changes_picture(found)
+        assert picture is not None
+        assert ("reach further than is shown" in picture.svg) is cut
+        assert ("cut" in picture.alt_text) is cut
+
+
+def record(run: int) -> Record:
+    with Store() as store:
+        return store.record(run)

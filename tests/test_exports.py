@@ -106,7 +106,7 @@ def test_totals_and_runs_stand_beside_the_intervals(measured: tuple[Path, Record
         for name in ("intervals", "totals", "runs")
     }
     assert [row["run"] for row in tables["runs"]] == ["1", "2"]
-    assert json.loads(tables["runs"][1]["plan"]) == record.info.plan
+    assert json.loads(tables["runs"][1]["plan"]) == record.info.plan_document
     assert len(tables["intervals"]) == 2 * len(record.intervals) or len(tables["intervals"]) > len(record.intervals)
     for row in totals(record):
         (found,) = (

@@ -17,6 +17,7 @@ import pytest
 from brickyard import analysis, profiles
 from brickyard.analysis.tool_cells import tool_table
 from brickyard.cli import main
+from brickyard.schema import plan_document
 from brickyard.store import Store
 from support import add_run, cell, interval, phase_end, plan, stream
 
@@ -268,7 +269,7 @@ def test_what_does_not_go_is_said_in_one_line(words: list[str], said: str, capsy
 
 def test_every_shipped_program_is_valid_and_says_its_source() -> None:
     for name in ("postmark", "postmark-mail", "postmark-news", "postmark-commerce", "bonnie", "mdtest"):
-        found = json.loads(profiles.validate(profiles.read(name), []))
+        found = plan_document(profiles.validate(profiles.read(name), []))
         assert found["source"]
         assert found["about"]
         assert found["io"] == "buffered"

@@ -352,4 +352,4 @@ def test_the_caps_of_real_throttled_storage_are_found(throttled: tuple[str, Path
         longest = max(kept.runs(), key=lambda info: info.end_ns or 0)
     # Where no writes may be made, the long load reads.
     assert (longest.end_ns or 0) > 2e9
-    assert longest.plan["phase"][0]["stream"][0]["operations"]["write"] == 0
+    assert longest.plan_document["phase"][0]["stream"][0]["operations"]["write"] == 0

@@ -23,6 +23,7 @@ from brickyard.formats.fio_job import Imported, import_fio, import_fio_command
 from brickyard.formats.icf import import_icf
 from brickyard.formats.recognize import recognize
 from brickyard.formats.sqlio import import_sqlio
+from brickyard.schema import read_plan
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 S = 1_000_000_000
@@ -264,7 +265,7 @@ def test_rates_hold_for_each_direction_as_in_fio(tmp_path: Path) -> None:
 def exporting(options: str) -> dict[str, Any]:
     """What comes back of a job that was imported, exported, and imported again."""
     plan = fio(f"[j]\nfilename=x\nruntime=5\ntime_based\nioengine=libaio\n{options}")
-    return fio(export_fio(plan, ["x"]))
+    return fio(export_fio(read_plan(json.dumps(plan)), ["x"]))
 
 
 @pytest.mark.parametrize("name", [n for n in CHECKED if n not in ("strided", "sequential")])

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard import profiles
+from brickyard.analysis.curve_words import Curve, limit_line
 from brickyard.analysis.load_curve import (
     Bend,
     CurvePoint,
@@ -29,11 +30,13 @@ from brickyard.analysis.load_curve import (
     weakest_search,
 )
 from brickyard.cli import main
-from brickyard.cli.load_curve import _limit_line, parse_levels, parse_limit
+from brickyard.cli.load_curve import parse_levels, parse_limit
 from brickyard.errors import BadInputError
 from brickyard.report.load_curve import load_curve as picture_of
+from brickyard.schema import Duration
+from brickyard.schema.plan import Arrivals, ClosedPace, OpenPace, Plan
 from brickyard.store import Json, Store
-from brickyard.study.load_curve import CurveResult, closed_plan, one_phase, open_plan, search_plan, step_ns
+from brickyard.study.load_curve import closed_plan, one_phase, open_plan, search_plan, step_ns
 from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
 
 
@@ -93,7 +96,7 @@ def test_a_curve_that_is_bent_from_its_first_rate_has_its_knee_below() -> None:
 
 @pytest.mark.parametrize(
     ("further", "bend", "said"),
-    [((), "not reached", "the search ended before saturation, at "), (("--max-rate", "5000"), "seen", "knee: 7")],
+    [((), "not reached", "the search ended before saturation, at "), (("--max-rate", "5000"), "seen", "Knee: 7")],
 )
 def test_a_search_that_ends_before_saturation_says_where_to_go_on(
     further: tuple[str, ...], bend: str, said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
@@ -110,7 +113,7 @@ def test_a_search_that_ends_before_saturation_says_where_to_go_on(
     shown = capsys.readouterr().out
     assert said in shown
     assert ("go on with --max-rate" in shown) == (not further)
-    assert "it is not the capacity" in " ".join(shown.split())
+    assert "which is not the capacity" in " ".join(shown.split())
 
 
 @given(st.lists(st.tuples(st.integers(1, 10**6), st.integers(1, 10**9)), min_size=3, max_size=20))
@@ -204,32 +207,31 @@ def test_flushes_that_writes_owe_are_not_offered(tmp_path: Path) -> None:
     assert curve_point(record, 200.0).mean_ns == pytest.approx(MS, rel=0.01)
 
 
-def validated(name: str) -> Json:
-    found: Json = json.loads(profiles.validate(profiles.read(name), []))
-    return found
+def validated(name: str) -> Plan:
+    return profiles.validate(profiles.read(name), [])
 
 
 @pytest.mark.parametrize("name", ["characterize", "overland-oltp", "sqlio-random-write-4"])
 def test_open_plans_keep_all_of_a_load_but_pace_and_depth(name: str) -> None:
     given_ = validated(name)
     phase = one_phase(given_, None)
-    made = open_plan(given_, phase, SECOND, {0: 123.0})["phase"][0]
-    (before,), (after,) = phase["stream"], made["stream"]
-    assert after["pace"] == {"loop": "open", "rate": 123.0, "arrivals": "poisson"}
-    assert after["depth"] >= before["depth"]
-    changed = {key for key in before if before[key] != after[key]}
+    made = open_plan(given_, phase, SECOND, {0: 123.0}).phase[0]
+    (before,), (after,) = phase.stream, made.stream
+    assert after.pace == OpenPace(rate=123.0, arrivals=Arrivals.POISSON)
+    assert after.depth >= before.depth
+    changed = {key for key in before.__struct_fields__ if getattr(before, key) != getattr(after, key)}
     assert changed <= {"pace", "depth", "think"}
-    closed = closed_plan(given_, phase, SECOND)["phase"][0]["stream"][0]
-    assert closed["depth"] == before["depth"]
-    assert closed["pace"] == {"loop": "closed"}
-    assert (made["requests"], made["duration"]) == (None, f"{SECOND}ns")
+    closed = closed_plan(given_, phase, SECOND).phase[0].stream[0]
+    assert closed.depth == before.depth
+    assert closed.pace == ClosedPace()
+    assert (made.requests, made.duration) == (None, Duration(SECOND))
 
 
 def test_of_several_phases_one_must_be_named() -> None:
     several = validated("honesty-overwrite")
     with pytest.raises(BadInputError, match="name one of plain, flush, dsync"):
         one_phase(several, None)
-    assert one_phase(several, "dsync")["name"] == "dsync"
+    assert one_phase(several, "dsync").name == "dsync"
     with pytest.raises(BadInputError, match="no such phase"):
         one_phase(several, "other")
 
@@ -301,7 +303,7 @@ def test_the_page_of_a_curve_shows_its_pictures(tmp_path: Path, capsys: pytest.C
         assert ids, name
         for identifier in ids:
             shown = card(page, identifier)
-            assert shown.count("<svg") == 1, identifier
+            assert shown.count("<svg") == 2, f"{identifier}: one for desks, one for phones"
             assert "mark-symbol" in shown, f"{identifier}: no points"
 
 
@@ -361,17 +363,19 @@ def test_a_step_of_a_search_is_long_enough_for_the_percentile_or_it_is_told() ->
     step = replace(point(100, MS), requests=200, judged={"within": True, "overloaded": False})
     assert weakest_search([step], limit) == 200
     assert weakest_search([replace(step, requests=1000)], limit) is None
-    line = _limit_line(CurveResult(1, points=[step], maximum_per_s=200.0), limit)
+    line = limit_line(Curve(200.0, [step]), limit)
     assert "the p99 rests on 200 requests a step, of at least 1,000" in line
 
 
 def test_a_search_keeps_the_proportions_of_the_streams() -> None:
     mix = validated("overland-exchange")
     phase = one_phase(mix, None)
-    rates = {number: 10.0 * (number + 1) for number in range(len(phase["stream"]))}
+    rates = {number: 10.0 * (number + 1) for number in range(len(phase.stream))}
     made = search_plan(mix, phase, 3 * SECOND, rates, Limit("p99", 20 * MS), 0.5, 0.75)
-    assert [s["pace"]["rate"] for s in made["phase"][0]["stream"]] == list(rates.values())
-    ramp = made["phase"][0]["ramp"]
-    assert (ramp["knob"], ramp["from"], ramp["to"], ramp["step"]) == ("load", 50.0, 125.0, 25.0)
-    again = search_plan(mix, phase, 3 * SECOND, rates, Limit("mean", MS), None, 0.1)["phase"][0]["ramp"]
-    assert again["from"] == pytest.approx(0.625)
+    assert [s.pace.rate for s in made.phase[0].stream if isinstance(s.pace, OpenPace)] == list(rates.values())
+    ramp = made.phase[0].ramp
+    assert ramp is not None
+    assert (ramp.knob, ramp.from_, ramp.to, ramp.step) == ("load", 50.0, 125.0, 25.0)
+    again = search_plan(mix, phase, 3 * SECOND, rates, Limit("mean", MS), None, 0.1).phase[0].ramp
+    assert again is not None
+    assert again.from_ == pytest.approx(0.625)

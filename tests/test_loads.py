@@ -19,6 +19,7 @@ import pytest
 
 from brickyard import _core, profiles
 from brickyard.cli import main
+from brickyard.schema import plan_document, plan_text
 
 KIB, MIB = 1 << 10, 1 << 20
 DATA_START = MIB
@@ -51,7 +52,7 @@ def brick(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def events(path: Path, name: str, *changes: str, create_bytes: int | None = None) -> list[dict[str, Any]]:
     """All that the core tells of a run that must end well."""
     plan = profiles.validate(profiles.read(name), list(changes))
-    run = _core.start(plan, [str(path)], json.dumps({"create_bytes": create_bytes, "overwrite": []}))
+    run = _core.start(plan_text(plan), [str(path)], json.dumps({"create_bytes": create_bytes, "overwrite": []}))
     told: list[dict[str, Any]] = []
     until = time.monotonic() + PATIENCE_S
     while not run.finished():
@@ -143,7 +144,7 @@ def test_sequential_applications(
 
 
 def lanes(name: str) -> tuple[int, int]:
-    plan = json.loads(profiles.validate(profiles.read(name), []))
+    plan = plan_document(profiles.validate(profiles.read(name), []))
     stream = plan["phase"][0]["stream"][0]
     return stream["workers"], stream["depth"]
 
@@ -266,7 +267,7 @@ def test_burn_in_checks_what_it_reads(brick: Path) -> None:
     assert {r.size for r in found} == {8 * KIB}
     assert_shares((r.operation for r in found), {"read": 50, "write": 50})
     assert_uniform(found)
-    plan = json.loads(profiles.validate(profiles.read("burn-in"), []))
+    plan = plan_document(profiles.validate(profiles.read("burn-in"), []))
     assert plan["phase"][0]["stream"][0]["verify"] is True
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from brickyard import outputs
 from brickyard.cli import main
+from brickyard.errors import BadInputError
 
 RUN = ["run", "sqlio-random-read-1", "sim:msr-2003-wd", "--set", "duration=5s"]
 STUDY = ["study", "sata-2003-disks", "--only", "disks=1"]
@@ -69,3 +71,14 @@ def test_a_full_disk_leaves_nothing_that_looks_finished(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     assert "Traceback" not in ended.stderr
     assert ended.stdout.split()[-1] == "0"
+
+
+def test_a_link_to_nothing_is_no_place_for_a_file(tmp_path: Path) -> None:
+    """Nobody named the file that would be made."""
+    link = tmp_path / "link"
+    link.symlink_to("gone")
+    with pytest.raises(BadInputError, match="is a symbolic link to nothing"):
+        outputs.check_file(link)
+    with pytest.raises(BadInputError, match="is a symbolic link to nothing"), outputs.whole_file(link) as file:
+        file.write(b"x")
+    assert [place.name for place in tmp_path.iterdir()] == ["link"]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from brickyard import profiles
 from brickyard.errors import BadInputError
+from brickyard.schema import plan_document
+from brickyard.schema.plan import Plan
 from brickyard.study.characterize import SIZES_BYTES, Cell, Mode, cells, plan_of
 from brickyard.study.forecast import forecast
 
@@ -16,7 +16,7 @@ GIB = 1 << 30
 
 @pytest.mark.parametrize("name", profiles.names())
 def test_every_shipped_profile_is_valid_and_names_its_source(name: str) -> None:
-    plan = json.loads(profiles.validate(profiles.read(name), []))
+    plan = plan_document(profiles.validate(profiles.read(name), []))
     assert plan["title"]
     assert plan["source"]
     assert plan["about"]
@@ -36,7 +36,7 @@ def test_every_shipped_profile_is_valid_and_names_its_source(name: str) -> None:
 def test_the_sqlio_loads_are_those_of_the_study(
     name: str, operation: str, address: str, request_bytes: int, depth: int
 ) -> None:
-    plan = json.loads(profiles.validate(profiles.read(name), []))
+    plan = plan_document(profiles.validate(profiles.read(name), []))
     (phase,) = plan["phase"]
     (stream,) = phase["stream"]
     assert stream["operations"][operation] == 100
@@ -54,7 +54,7 @@ def test_the_characterization_covers_every_size_and_pattern_once() -> None:
 
 @pytest.mark.parametrize("mode", list(Mode))
 def test_a_cell_is_the_template_with_its_own_load(mode: Mode) -> None:
-    plan = json.loads(plan_of(Cell("sequential", "write", 65536), mode, 0.6, ["seed=9"]))
+    plan = plan_document(plan_of(Cell("sequential", "write", 65536), mode, 0.6, ["seed=9"]))
     (stream,) = plan["phase"][0]["stream"]
     assert stream["operations"] == {"read": 0.0, "write": 100.0, "flush": 0.0, "trim": 0.0}
     assert stream["address"]["kind"] == "sequential"
@@ -74,10 +74,9 @@ def test_a_mistyped_name_gets_a_hint() -> None:
         profiles.read("./nothing.toml")
 
 
-def plan_with(**overrides: str) -> dict[str, object]:
+def plan_with(**overrides: str) -> Plan:
     text = profiles.read("sqlio-random-write-4")
-    plan: dict[str, object] = json.loads(profiles.validate(text, [f"{k}={v}" for k, v in overrides.items()]))
-    return plan
+    return profiles.validate(text, [f"{k}={v}" for k, v in overrides.items()])
 
 
 def test_a_forecast_says_what_is_known_and_no_more() -> None:
@@ -88,5 +87,5 @@ def test_a_forecast_says_what_is_known_and_no_more() -> None:
     assert paced.fill_bytes is None
     counted = forecast(plan_with(requests="1000"), [GIB])
     assert counted.written_bytes == 1000 * 8192
-    reads = forecast(json.loads(profiles.validate(profiles.read("sqlio-random-read-4"), [])), [GIB])
+    reads = forecast(profiles.validate(profiles.read("sqlio-random-read-4"), []), [GIB])
     assert (reads.writes, reads.written_bytes) == (False, 0)

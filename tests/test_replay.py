@@ -28,6 +28,7 @@ import support
 from brickyard import _core
 from brickyard.analysis import replay_disks, replay_head_room, replay_pages, replay_runs, replay_warnings
 from brickyard.analysis.load_curve import Limit
+from brickyard.analysis.totals import asked_targets
 from brickyard.cli import main
 from brickyard.databases.connect import refuse_second_at, split_dsns, spoken
 from brickyard.databases.ephemeral import Server, ephemeral_postgres
@@ -417,7 +418,7 @@ def test_a_brick_that_dies_disturbs_no_other_and_comes_back(
     # Its rate is over the time in which it served, that of the other over all of it.
     assert first["calls_per_s"] == pytest.approx(first["calls"] / (length_s - first["away_s"]), rel=0.05)
     assert second["calls_per_s"] == pytest.approx(second["calls"] / length_s, rel=0.05)
-    streams = [n for n, stream in enumerate(record.info.plan["phase"][0]["stream"]) if stream["target"] == 1]
+    streams = [n for n, target in enumerate(asked_targets(record, 0)) if target == 1]
     served = {i.start_ns for i in record.intervals if i.stream in streams and i.measure == "service" and i.requests}
     assert served == {i.start_ns for i in record.intervals}
     last = max(i.start_ns for i in record.intervals)

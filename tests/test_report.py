@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Error, Request, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Error, Request
 
+from brickyard.analysis import totals
+from brickyard.analysis.answers import answer
 from brickyard.errors import BadInputError
-from brickyard.report import default_directory, words, write_report
+from brickyard.report import default_directory, write_report
 from brickyard.report.tables import totals_tables
 from brickyard.store import Store
+from brickyard.units import format_count
 from support import MS, SECOND, add_characterization, add_run, cell, interval, phase_end, plan, stream
 
 SECTIONS = [
-    "warnings",
-    "circumstances",
     "summary",
+    "warnings",
     "characterization-graph",
     "latency-against-request-size",
     "throughput-over-time",
     "latency-over-time",
     "table",
+    "circumstances",
 ]
 
 
@@ -55,17 +56,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report(records, study, place / "out")
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    chromium = shutil.which("chromium")
-    assert chromium, "tests/install-programs installs Chromium"
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield found
-        found.close()
-
-
-def test_sections_stand_in_order_with_the_circumstances_first(page: Path) -> None:
+def test_sections_stand_in_order_with_the_answer_first(page: Path) -> None:
     assert re.findall(r'<section id="([^"]+)"', page.read_text()) == SECTIONS
 
 
@@ -237,9 +228,9 @@ def test_what_did_not_end_is_no_headline(tmp_path: Path) -> None:
     with Store(tmp_path / "runs.db") as store:
         runs = [two_phases(store), two_phases(store, factor=2), two_phases(store, outcome="interrupted", factor=4)]
         records = [store.record(run) for run in runs]
-    text = words.summary(records, {})
-    assert "Run 3" not in text
-    assert "Left out, because they did not come to their end: run 3 (interrupted)." in text
+    said = answer(records, {})
+    assert "Run 3" not in " ".join(said.sentences)
+    assert "Left out, because they did not come to their end: run 3 (interrupted)." in said.belief
     throughput = totals_tables(records)[0]
     share = throughput.columns.index("% of best")
     of_run = {row[0]: row[share] for row in throughput.rows if row[4] == "read"}
@@ -254,9 +245,9 @@ def test_the_storage_is_called_the_limit_only_where_nothing_speaks_against_it(tm
         stolen = store.record(add_run(store, [measured, phase_end()], warnings=[steal]))
         bound = phase_end(generator_bound=True, generator_bound_reason="cpu")
         busy = store.record(add_run(store, [measured, bound]))
-    assert "The storage, not the generator, was the limit." in words.summary([quiet], {})
-    assert words.summary([stolen], {}).endswith("The generator was not the limit.")
-    assert "The processor was the limit, with the kernel" in words.summary([busy], {})
+    assert "The storage, not the generator, was the limit." in answer([quiet], {}).belief
+    assert "The generator was not the limit." in answer([stolen], {}).belief
+    assert "The processor was the limit, with the kernel" in answer([busy], {}).belief
 
 
 def test_a_place_that_ends_in_html_is_the_page_itself(tmp_path: Path) -> None:
@@ -266,3 +257,12 @@ def test_a_place_that_ends_in_html_is_the_page_itself(tmp_path: Path) -> None:
     assert page == tmp_path / "out.html"
     assert "<code>out-pictures</code>" in page.read_text()
     assert list((tmp_path / "out-pictures").glob("*.png"))
+
+
+def test_the_table_of_a_run_has_the_depth(tmp_path: Path) -> None:
+    with Store() as store:
+        run = add_run(store, [interval(0, SECOND, cell([MS] * 200)), phase_end()])
+        record = store.record(run)
+    throughput = next(table for table in totals_tables([record]) if table.title == "Throughput")
+    at = throughput.columns.index("depth")
+    assert throughput.rows[0][at] == format_count(totals(record)[0].depth_max)

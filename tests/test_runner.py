@@ -12,6 +12,7 @@ import pytest
 
 from brickyard import _core
 from brickyard.errors import BadInputError
+from brickyard.schema import plan_of
 from brickyard.store import Json, Store
 from brickyard.study.characterize import Characterization, Mode
 from brickyard.study.circumstances import warnings
@@ -49,7 +50,7 @@ def use(monkeypatch: pytest.MonkeyPatch, *cores: Core) -> None:
 
 BEGIN = [start_event(), {"event": "phase", "phase": 0, "name": "measure", "start_ns": 0}]
 END: Json = {"event": "end", "end_ns": 3 * SECOND, "outcome": "done", "message": ""}
-SPEC = RunSpec(profile="p", plan=json.dumps(plan()), targets=["/nowhere/a"])
+SPEC = RunSpec(profile="p", plan=plan_of(plan()), targets=["/nowhere/a"])
 
 
 def test_each_batch_is_committed_before_the_next_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

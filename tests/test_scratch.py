@@ -5,12 +5,17 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from collections import namedtuple
 from pathlib import Path
 
 import pytest
 
 from brickyard.errors import BadInputError
+from brickyard.store import Store
 from brickyard.study import scratch
 
 GIB = 1 << 30
@@ -96,3 +101,32 @@ def test_what_was_kept_is_no_leftover(tmp_path: Path) -> None:
             kept.append(made.path)
     with scratch.scratch_file(tmp_path, 64 << 20) as made:
         assert sorted(tmp_path.iterdir()) == [*kept, made.path]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_the_run_takes_its_scratch_file_away(number: signal.Signals, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "brickyard", "run", "sqlio-random-read-4", "--scratch", str(tmp_path)]
+    process = subprocess.Popen(
+        [*command, "--size", "16MiB", "--set", "duration=5min", "--store", str(tmp_path / "runs.db")],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until = time.monotonic() + 60
+        while not is_measuring(tmp_path / "runs.db"):
+            assert process.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        process.send_signal(number)
+        assert process.wait(60) == 130
+    finally:
+        process.kill()
+        process.wait()
+    assert [place.name for place in tmp_path.iterdir() if not place.name.startswith("runs.db")] == []
+
+
+def is_measuring(store: Path) -> bool:
+    if not store.exists():
+        return False
+    with Store(store, must_exist=True) as kept:
+        return any(kept.record(run.id).intervals for run in kept.runs())

@@ -11,6 +11,7 @@ from brickyard import profiles
 from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.formats.recognize import import_profile, recognize
+from brickyard.schema.plan import Plan
 
 SMALL = [
     *("--set", "size=4MiB", "--set", "most=6MiB", "--set", "log_size=1MiB", "--set", "cache=2MiB"),
@@ -35,9 +36,8 @@ LogFile=TRUE
 """
 
 
-def plan(text: str) -> dict[str, object]:
-    made: dict[str, object] = json.loads(profiles.validate(profiles.ProfileText("t", text, "t"), []))
-    return made
+def plan(text: str) -> Plan:
+    return profiles.validate(profiles.ProfileText("t", text, "t"), [])
 
 
 def test_sqliosim_in_a_directory_checks_every_page_and_leaves_nothing(
@@ -78,11 +78,8 @@ def test_a_configuration_of_defaults_is_the_profile_that_ships() -> None:
         plan(import_profile("sqliosim", "t", DEFAULTS, Path()).text),
         plan(profiles.read("sqliosim").text),
     )
-    for key in ("phase", "table", "io", "stop_on_error"):
-        if key == "phase":
-            assert json.loads(json.dumps(imported[key])) == json.loads(json.dumps(shipped[key]))
-        else:
-            assert imported[key] == shipped[key]
+    assert imported.phase == shipped.phase
+    assert (imported.table, imported.io, imported.stop_on_error) == (shipped.table, shipped.io, shipped.stop_on_error)
 
 
 @pytest.mark.parametrize(

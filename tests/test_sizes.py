@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import pytest
@@ -10,8 +9,8 @@ import pytest
 from brickyard import _core, bricks, profiles, rulers
 from brickyard.cli.conditioning import parse_rate
 from brickyard.cli.judging import sold_capacity
-from brickyard.cli.target import parse_size
 from brickyard.errors import BadInputError
+from brickyard.study.aim import parse_size
 
 POWERS = {letter: number for number, letter in enumerate("KMGTPE", 1)}
 MEANT = {
@@ -30,7 +29,7 @@ PROFILE = "title = 't'\n[[phase]]\n[[phase.stream]]\nrequest = '512'\n"
 
 def of_a_profile(text: str) -> int:
     told = profiles.validate(profiles.ProfileText("t", PROFILE, "here"), [f"bytes={text}"])
-    return int(json.loads(told)["phase"][0]["bytes"])
+    return int(told.phase[0].bytes or 0)
 
 
 def of_a_brick(text: str) -> int:

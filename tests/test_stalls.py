@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -188,3 +189,14 @@ def test_a_run_of_which_every_request_failed_has_failed(
     assert "Input/output error" in document["message"]
     assert document["totals"][0]["requests"] == 0
     assert document["totals"][0]["errors"] > 0
+
+
+def test_a_target_whose_reads_fail_is_refused_in_one_line(mount: Callable[..., Disk], tmp_path: Path) -> None:
+    disk = mount(errno.EIO)
+    command = [sys.executable, "-m", "brickyard", "run", "sqlio-random-write-4", str(disk.file)]
+    done = subprocess.run(
+        [*command, "--store", str(tmp_path / "s.db")], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "unexpected" not in done.stderr
+    assert "reading the header failed: Input/output error" in done.stderr.splitlines()[-1]

@@ -245,6 +245,15 @@ def test_one_new_run_is_held_against_what_the_others_let_expect() -> None:
     assert far.seen is True
 
 
+def test_a_gate_judges_no_single_run_whatever_the_noise_of_its_day() -> None:
+    failed, believed = aa.one_new_run(UNEQUAL)
+    assert failed == 0
+    assert believed > 0.5, "the interval of one run is no ground for a verdict"
+    once = gate([change((100, 101, 99, 100), (50,)), change((50,), (100, 101, 99, 100))], 0.05)
+    assert [item.finding for item in once.judged] == [Finding.ONCE, Finding.ONCE]
+    assert once.lone_share is None
+
+
 def test_single_runs_get_their_own_noise_and_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     with Store() as store:
         for base in (1000, 1040):
@@ -271,6 +280,8 @@ def test_the_document_has_the_figures_of_the_harness() -> None:
             found = aa.gates(noise, n)
             row = f"| {noise.name} | {n} | {aa.percent(found.failed)} | {aa.percent(found.seen)} |"
             assert row in text, f"{row}: run python tests/aa.py"
+        once = f"| {noise.name} | {' | '.join(aa.percent(share) for share in aa.one_new_run(noise))} |"
+        assert once in text, f"{once}: run python tests/aa.py"
 
 
 PROFILE = """

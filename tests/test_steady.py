@@ -195,6 +195,7 @@ def test_a_ramp_a_warm_up_and_a_cut_interval_are_not_judged() -> None:
         ramped = [
             interval(n * SECOND, (n + 1) * SECOND, cell([MS] * 100 * (n + 1)), knob={"depth": n + 1}) for n in range(5)
         ]
-        ramp = add_run(store, [*ramped, phase_end()], plan_=plan(steady=RULE, ramp={"knob": "depth"}))
+        turned = {"knob": "depth", "from": 1, "to": 4, "step": 1, "every": "1s"}
+        ramp = add_run(store, [*ramped, phase_end()], plan_=plan(steady=RULE, ramp=turned))
         assert steadiness_warnings(store.record(plain)) == []
         assert steadiness_warnings(store.record(ramp)) == []

@@ -18,6 +18,7 @@ from brickyard import _core, profiles, rulers
 from brickyard.analysis.verdict import all_pass, verdict
 from brickyard.cli import main
 from brickyard.errors import BadInputError
+from brickyard.schema import plan_text
 from brickyard.store import Json, Record, Store, default_place
 from support import SECOND, add_run, cell, interval, phase_end
 
@@ -32,7 +33,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     made = [tmp_path_factory.mktemp("targets") / name for name in ("one", "two")]
     for path in made:
         plan = profiles.validate(profiles.read("dd-write"), [])
-        run = _core.start(plan, [str(path)], json.dumps({"create_bytes": 24 * MIB}))
+        run = _core.start(plan_text(plan), [str(path)], json.dumps({"create_bytes": 24 * MIB}))
         while not run.finished():
             run.events(1000)
     return made

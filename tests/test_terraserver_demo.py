@@ -63,8 +63,8 @@ def test_the_demonstration_prints_both_tables_and_the_head_room(
     # Its server and its logs lie somewhere else each time; by what records call them, its runs are one history.
     for info in (fire.info, timed.info):
         assert info.targets == ["terraserver-demo"]
-        assert not any("/" in log for log in info.plan["replay"]["logs"])
-        assert str(volume) not in json.dumps([info.plan, info.targets, info.options])
+        assert not any("/" in log for log in info.plan_document["replay"]["logs"])
+        assert str(volume) not in json.dumps([info.plan_document, info.targets, info.options])
     assert main(["history", "terraserver-demo", "--store", str(place), "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["target"] == "terraserver-demo"
     # Every call found its tile: none failed, none gave another number of rows than the mapping expects.
@@ -88,7 +88,7 @@ def test_the_demonstration_prints_both_tables_and_the_head_room(
     page = (tmp_path / "report" / "report.html").read_text()
     for said in ("Table 7. Calls a second", "Table 8b", "1,892,377", "1,606,854"):
         assert said in page
-    assert "password" not in json.dumps([fire.info.plan, fire.info.targets, fire.info.options])
+    assert "password" not in json.dumps([fire.info.plan_document, fire.info.targets, fire.info.options])
 
 
 @pytest.mark.parametrize(

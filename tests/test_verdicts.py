@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brickyard import rulers
+from brickyard import _core, rulers
 from brickyard.analysis.price import Price, costs
 from brickyard.analysis.verdict import Verdict, verdict
 from brickyard.analysis.verdict_words import verdict_rows
@@ -310,3 +310,17 @@ def test_rulers_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None
     assert main(["rulers", "show", "p99<=5ms", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["requirements"][0]["threshold"] == 5 * MS
     assert main(["rulers", "show", "nonsense"]) == 2
+
+
+def test_a_misspelt_address_in_a_ruler_is_refused(tmp_path: Path) -> None:
+    """It would make the requirement one for no load at all."""
+    text = '[[require]]\nfigure = "iops"\nat_least = "1"\naddress = "%s"\n'
+    rulers.parse("mine", text % "sequential")
+    with pytest.raises(BadInputError, match=r"address sequental is none of sequential, random"):
+        rulers.parse("mine", text % "sequental")
+
+
+def test_addresses_of_rulers_are_those_of_profiles() -> None:
+    schema = json.loads(_core.schema())
+    kinds = {one["properties"]["kind"]["const"] for one in schema["$defs"]["Address"]["oneOf"]}
+    assert set(rulers.ADDRESSES) == kinds

@@ -5,6 +5,9 @@ Refusal: no wrapping of programming mistakes; those stay what they are, and the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from brickyard.printable import printable
 
 DONE = 0
@@ -23,6 +26,17 @@ class BadInputError(BrickyardError):
     """Bad usage or bad input; nothing was written."""
 
     exit_code = BAD_INPUT
+
+
+@contextmanager
+def core_refusals() -> Iterator[None]:
+    """What the core refuses as bad input, and what the system refused it, each in one line."""
+    try:
+        yield
+    except ValueError as error:
+        raise BadInputError(one_line(error)) from error
+    except RuntimeError as error:
+        raise BrickyardError(one_line(error)) from error
 
 
 def one_line(text: object) -> str:

@@ -86,7 +86,12 @@ fn one_line(message: &str) -> String {
 }
 
 fn failed(path: &Path, what: &str, error: impl Into<io::Error>) -> GuardError {
-    let message = format!("{}: {what} failed: {}", path.display(), error.into());
+    let error = error.into();
+    let remedy = match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::IO) => "; it answers with I/O errors: check its cabling, the kernel's log and its SMART data",
+        _ => "",
+    };
+    let message = format!("{}: {what} failed: {error}{remedy}", path.display());
     GuardError { message: one_line(&message), bad_input: false }
 }
 
@@ -184,6 +189,10 @@ fn open_refusal(path: &Path, stat: Option<&Stat>, access: Access, errno: Errno) 
         Errno::NOTDIR => "a part of the path is not a directory; check the path".into(),
         Errno::LOOP => "its symbolic links go round in a circle; check the path".into(),
         Errno::NXIO | Errno::NODEV | Errno::NOMEDIUM => "there is no device or no medium behind it; check it".into(),
+        Errno::IO => {
+            "cannot be opened: it answers with I/O errors; check its cabling, the kernel's log and its SMART data"
+                .into()
+        }
         other => format!("cannot be opened: {}; check the path", io::Error::from(other)),
     };
     refuse(format!("{}: {cause}", path.display()))

@@ -78,7 +78,7 @@ fn marks_at_the_places_of_their_formats_count() {
     let md = 0xa92b_4efc_u32.to_le_bytes();
     let md_big_endian = 0xa92b_4efc_u32.to_be_bytes();
     let uberblock = 0x00ba_b10c_u64.to_le_bytes();
-    let cases: [(&str, u64, &[u8]); 26] = [
+    let cases: [(&str, u64, &[u8]); 33] = [
         ("md RAID member (1.1)", 0, &md),
         ("md RAID member (1.2)", 4096, &md),
         // (size - 8 KiB) rounded down to 4 KiB; the last 64 KiB boundary, less 64 KiB.
@@ -106,6 +106,13 @@ fn marks_at_the_places_of_their_formats_count() {
         ("GPT partition table (backup)", size - 4096, b"EFI PART"),
         ("MBR partition table or boot sector", 510, b"\x55\xaa"),
         ("swap", 65536 - 10, b"SWAPSPACE2"),
+        ("UFS2", 65536 + 1372, &0x1954_0119_u32.to_le_bytes()),
+        ("UFS2", 65536 + 1372, &0x1954_0119_u32.to_be_bytes()),
+        ("UFS", 8192 + 1372, &0x0001_1954_u32.to_le_bytes()),
+        ("minix", 1024 + 16, &0x138f_u16.to_le_bytes()),
+        ("minix", 1024 + 24, &0x4d5a_u16.to_le_bytes()),
+        ("dm-integrity", 0, b"integrt\0\x05"),
+        ("dm-verity hashes", 0, b"verity\0\0\x01"),
     ];
     let device = Loop::new(size);
     for (what, at, bytes) in cases {

@@ -96,6 +96,11 @@ impl Profile {
     }
 }
 
+/// A plan in JSON of any spelling, as [`Profile::to_json`] writes it.
+pub fn canonical(text: &str) -> Result<String, PlanError> {
+    Profile::from_json(text).map(|profile| profile.to_json())
+}
+
 /// The JSON Schema of a profile file.
 pub fn json_schema() -> String {
     serde_json::to_string_pretty(&schemars::schema_for!(Profile)).expect("a schema is plain JSON")

@@ -168,6 +168,7 @@ pub enum Figure {
 /// slope over the window at most `slope` of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "SteadyRule")]
 pub struct Steady {
     #[serde(default)]
     pub measure: SteadyMeasure,
@@ -307,6 +308,7 @@ pub enum Step {
     Write,
     Flush,
     /// A pause before the next step.
+    #[schemars(title = "Think")]
     Think(Duration),
 }
 
@@ -440,29 +442,40 @@ impl<'de> Deserialize<'de> for RequestSizes {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Address {
     /// One cursor for all lanes of the stream; with `apart`, each lane has its own part of the region.
+    #[schemars(title = "SequentialAddress")]
     Sequential { apart: bool },
     /// Uniform and independent.
+    #[schemars(title = "RandomAddress")]
     Random,
     /// Every block once a pass, in random order.
+    #[schemars(title = "PermutationAddress")]
     Permutation,
     /// Offsets `stride` apart, wrapping to the next block not yet touched.
+    #[schemars(title = "StridedAddress")]
     Strided { stride: Bytes },
     /// `random` per cent of requests uniform, the others continue a sequential cursor.
+    #[schemars(title = "MixedAddress")]
     Mixed { random: Percent },
     /// Each lane goes on behind its last request, but that `random` per cent of requests go to a uniform place, where
     /// the next run begins: as fio, diskspd and Iometer mix.
+    #[schemars(title = "RunsAddress")]
     Runs { random: Percent },
     /// P(rank k) ∝ k^-theta over blocks in scattered order.
+    #[schemars(title = "ZipfAddress")]
     Zipf { theta: f64 },
     /// Self-similar (Gray 1994): a share `1 - skew` of blocks gets `skew` of the requests, again within that part.
+    #[schemars(title = "ParetoAddress")]
     Pareto { skew: Percent },
     /// `requests` per cent fall into `spots` equal spots that together cover `space` per cent of the region; the rest
     /// is uniform over the whole region.
+    #[schemars(title = "HotSpotsAddress")]
     HotSpots { requests: Percent, space: Percent, spots: u32 },
     /// Each zone, a part of the stream's region, gets its share of the requests; uniform within a zone.
+    #[schemars(title = "ZonesAddress")]
     Zones { zones: Vec<Zone> },
     /// fio's `normal`: ranks are means of twelve uniform numbers, spread over `deviation` per cent of the blocks more,
     /// and stand for blocks in scattered order.
+    #[schemars(title = "NormalAddress")]
     Normal { deviation: Percent },
 }
 
@@ -554,8 +567,10 @@ impl<'de> Deserialize<'de> for Address {
 pub enum Pace {
     /// A request is due when the one before it in its slot ended, plus think time.
     #[default]
+    #[schemars(title = "ClosedPace")]
     Closed,
     /// Requests are due at `rate` a second for the whole stream, whatever the storage does.
+    #[schemars(title = "OpenPace")]
     Open { rate: f64, arrivals: Arrivals },
 }
 

@@ -15,6 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Program {
     /// Makes files: create, write in requests, close.
+    #[schemars(title = "CreateFiles")]
     CreateFiles {
         /// For each worker.
         files: u64,
@@ -30,6 +31,7 @@ pub enum Program {
         fsync: bool,
     },
     /// PostMark's transactions: read a file or append to one, then create a file or delete one.
+    #[schemars(title = "Transactions")]
     Transactions {
         /// For each worker; without it they go on until the phase ends.
         #[serde(default)]
@@ -46,18 +48,24 @@ pub enum Program {
         fsync: bool,
     },
     /// Asks for the attributes of every file.
+    #[schemars(title = "StatFiles")]
     StatFiles {},
     /// Deletes every file.
+    #[schemars(title = "DeleteFiles")]
     DeleteFiles {},
+    #[schemars(title = "MakeDirectories")]
     MakeDirectories {
         /// For each worker.
         directories: u64,
         #[serde(default)]
         directory: DirectoryChoice,
     },
+    #[schemars(title = "StatDirectories")]
     StatDirectories {},
+    #[schemars(title = "RemoveDirectories")]
     RemoveDirectories {},
     /// Writes one file from its start to its end; one that is there is deleted first.
+    #[schemars(title = "WriteFile")]
     WriteFile {
         size: Bytes,
         #[serde(default)]
@@ -66,13 +74,16 @@ pub enum Program {
         fsync: bool,
     },
     /// Reads each request of the file, changes it, and writes it back.
+    #[schemars(title = "RewriteFile")]
     RewriteFile {},
     /// Reads the file from its start to its end.
+    #[schemars(title = "ReadFile")]
     ReadFile {
         #[serde(default)]
         by: Unit,
     },
     /// Reads requests at random places of the file; a share of them is changed and written back.
+    #[schemars(title = "SeekFile")]
     SeekFile {
         /// For each worker.
         seeks: u64,
@@ -171,7 +182,10 @@ impl JsonSchema for SizeRange {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "SizeRange".into()
     }
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    fn json_schema(made: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        if made.contract().is_serialize() {
+            return schemars::json_schema!({"type": "string"});
+        }
         schemars::json_schema!({
             "type": ["string", "integer"],
             "description": "8KiB, or 500..10000 with the upper end excluded"

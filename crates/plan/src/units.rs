@@ -12,7 +12,10 @@ impl JsonSchema for Bytes {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Bytes".into()
     }
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    fn json_schema(made: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        if made.contract().is_serialize() {
+            return schemars::json_schema!({"type": "integer"});
+        }
         schemars::json_schema!({"type": ["string", "integer"], "description": "512, 8KiB, 8K, 2GiB: powers of 1024; 500GB, 4TB: powers of 1000"})
     }
 }
@@ -214,7 +217,10 @@ impl JsonSchema for Duration {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Duration".into()
     }
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    fn json_schema(made: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        if made.contract().is_serialize() {
+            return schemars::json_schema!({"type": "string", "format": "duration_ns"});
+        }
         schemars::json_schema!({"type": ["string", "number"], "description": "15s, 250ms, 2h; a bare number means seconds"})
     }
 }
@@ -284,7 +290,10 @@ impl JsonSchema for Passes {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Passes".into()
     }
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    fn json_schema(made: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        if made.contract().is_serialize() {
+            return schemars::json_schema!({"type": "number"});
+        }
         schemars::json_schema!({"type": ["number", "string"], "description": "1, 0.1, or 10% of what is gone through"})
     }
 }

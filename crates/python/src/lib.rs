@@ -38,6 +38,12 @@ fn validate(text: &str, overrides: Vec<String>) -> PyResult<String> {
     Profile::from_toml_with(text, &overrides).map(|p| p.to_json()).map_err(|e| PyValueError::new_err(e.to_string()))
 }
 
+/// A plan in JSON of any spelling, validated, as `validate` writes it.
+#[pyfunction]
+fn canonical(plan_json: &str) -> PyResult<String> {
+    plan::canonical(plan_json).map_err(|e| PyValueError::new_err(e.to_string()))
+}
+
 /// The plan with each of its streams on each of the targets.
 #[pyfunction]
 fn spread(plan_json: &str, targets: Vec<String>) -> PyResult<String> {
@@ -93,6 +99,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(is_release_build, module)?)?;
     module.add_function(wrap_pyfunction!(schema, module)?)?;
     module.add_function(wrap_pyfunction!(validate, module)?)?;
+    module.add_function(wrap_pyfunction!(canonical, module)?)?;
     module.add_function(wrap_pyfunction!(spread, module)?)?;
     module.add_function(wrap_pyfunction!(video_formats, module)?)?;
     module.add_function(wrap_pyfunction!(parse_bytes, module)?)?;

@@ -4,6 +4,7 @@
 //! Refusal: it averages no percentile and drops no sample; it knows neither devices nor files, and prints nothing.
 
 pub mod event;
+pub mod plan;
 
 mod cell;
 mod histogram;

@@ -46,6 +46,12 @@ pub struct Counts {
     pub outliers: u64,
     pub out_of_order: u64,
     pub late: u64,
+    /// Read after the last call of the run was given out.
+    pub read_on: u64,
+    /// Of those, the requests whose second had been given out: the replay lacked them.
+    pub missed: u64,
+    /// All logs have been read to their ends.
+    pub at_end: bool,
     late_burst: usize,
     pub calls: u64,
     bad: BTreeMap<&'static str, u64>,
@@ -229,6 +235,9 @@ impl Counts {
             outliers: self.outliers,
             out_of_order: self.out_of_order,
             late: self.late,
+            read_on: self.read_on,
+            missed: self.missed,
+            at_end: self.at_end,
             late_burst_calls: self.late_burst as u64,
             unmatched: self.unmatched,
             unmatched_paths: paths.iter().take(PATHS_TOLD).map(told).collect(),
@@ -298,6 +307,11 @@ pub struct Document {
     /// Calls whose own second had gone by, and the most of them that came within one.
     pub late: u64,
     pub late_burst_calls: u64,
+    /// Requests that were read after the end of the run only to see whether they belong before it, and those that do.
+    pub read_on: u64,
+    pub missed: u64,
+    /// The logs were read to their ends.
+    pub at_end: bool,
     pub unmatched: u64,
     pub unmatched_paths: Vec<PathCount>,
     pub unmatched_paths_are_lower_bounds: bool,

@@ -30,6 +30,8 @@ const LAG_P99_MAX_NS: u64 = 10_000_000;
 const BOUND_CPU_SHARE: f64 = 0.97;
 /// Sessions that wait for the log for a tenth of the time: reading it is the limit.
 const BOUND_STARVED_SHARE: f64 = 0.1;
+/// How long the reader of a log may take to notice that nobody takes its calls.
+const DOCUMENT_WAIT: Duration = Duration::from_millis(500);
 /// CPU time is counted in ticks of up to 10 ms; a shorter run says nothing of it.
 const BOUND_JUDGED_NS: u64 = 100_000_000;
 
@@ -352,6 +354,9 @@ impl End<'_> {
         };
         let lag = (!tally.driver_lag.is_empty()).then(|| Measure::of(&tally.driver_lag));
         let unsent_by_brick = shared.unsent();
+        // Whoever interrupts a run does not wait for the rest of the log.
+        let by_time = self.reason == PhaseReason::Duration;
+        let patience = DOCUMENT_WAIT + if by_time { shared::READ_ON } else { Duration::ZERO };
         let diverged_pages = shared.diverged_pages(&tally.sums.diverged_by_stream);
         let driver = ReplayDriver {
             driver: self.spec.driver,
@@ -373,7 +378,7 @@ impl End<'_> {
             cpu_busy_share,
             slowest_calls: tally.sums.slowest.clone(),
             diverged_pages,
-            logs: shared.take_document().as_ref().and_then(as_map),
+            logs: shared.take_document(patience).as_ref().and_then(as_map),
         };
         let end = PhaseEnd {
             phase: 0,

@@ -199,6 +199,38 @@ impl Feed {
         true
     }
 
+    /// Standard input is among the logs, and was not sorted.
+    pub fn has_stdin(&self) -> bool {
+        self.sorted.is_none() && self.options.logs.iter().any(|path| path == STDIN)
+    }
+
+    pub fn is_at_end(&self) -> bool {
+        self.files.iter().all(|file| file.is_done)
+    }
+
+    /// Reads on after the last call was taken, for as long as `may_go_on`, and keeps nothing: requests of seconds that
+    /// have been given out are counted as missed.
+    pub fn read_on(&mut self, may_go_on: &dyn Fn() -> bool) {
+        for file in &mut self.files {
+            while !file.is_done && may_go_on() {
+                for _ in 0..LINES_A_TURN {
+                    let Some(line) = file.lines.next_line() else {
+                        file.is_done = true;
+                        break;
+                    };
+                    let Parsed::Entry(entry) = file.parser.line(line) else { continue };
+                    let at_ns = entry.stamp.at_ns;
+                    if self.options.is_outside(at_ns) || is_within(&file.left_out, at_ns) {
+                        continue;
+                    }
+                    self.counts.read_on += 1;
+                    self.counts.missed += u64::from(at_ns.div_euclid(SECOND_NS) <= self.given_out_s);
+                }
+            }
+        }
+        self.counts.at_end = self.is_at_end();
+    }
+
     /// Of sorted calls, those of one second.
     fn next_second(&mut self, out: &mut Vec<Call>) -> Result<bool, String> {
         let Some(sorted) = &mut self.sorted else { return Ok(false) };

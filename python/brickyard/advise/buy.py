@@ -18,6 +18,7 @@ from brickyard.analysis.verdict import Finding, Verdict, verdict, verdict_docume
 from brickyard.bricks import condition_override
 from brickyard.errors import BadInputError
 from brickyard.rulers import Ruler
+from brickyard.schema.plan import Plan
 from brickyard.store import Json
 
 REDUNDANT = ("raid1", "raid5", "raid6", "raid10")
@@ -132,7 +133,7 @@ class Trial:
 class Wanted:
     """What the user asks for."""
 
-    plan: str
+    plan: Plan
     rulers: tuple[Ruler, ...]
     conditions: tuple[str, ...] = CONDITIONS
     capacity_bytes: int = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from brickyard import profiles
+from brickyard.schema.plan import Plan
 
 LOAD = """title = "{title}"
 [[phase]]
@@ -32,7 +33,7 @@ def plan(
     region: str = "0..100%",
     seconds: int = 20,
     warmup: int = 2,
-) -> str:
+) -> Plan:
     """A load of one stream; several request sizes have equal shares."""
     several = (sizes,) if isinstance(sizes, str) else sizes
     text = LOAD.format(

@@ -8,9 +8,10 @@ Refusal: no queueing formula; each step is a run of the profile at that rate.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from brickyard import rulers
 from brickyard.analysis.latency import MIN_SAMPLES_BEYOND
@@ -18,6 +19,8 @@ from brickyard.analysis.totals import totals
 from brickyard.analysis.verdict import verdict
 from brickyard.errors import BadInputError
 from brickyard.rulers import Ruler
+from brickyard.schema import Duration
+from brickyard.schema.plan import Arrivals, OpenPace, Plan
 from brickyard.store import CHAINS, Json, Record
 
 TOLERANCE = 0.01
@@ -25,7 +28,6 @@ MOST_STEPS = 40
 LEAST_SHARE = 1 / 64  # of the first rate: so little load that nothing waits, and less of it would change nothing
 OVERLOADED_SHARE = 0.01  # of what was due and was not sent: the limit from which a record says overloaded
 OUTSTANDING = 64  # requests in flight of each stream; later arrivals wait in front, and their waiting counts
-ENDS = ("requests", "bytes", "passes", "stop", "steady", "ramp")
 SURE_BEYOND = 100  # the count of what lies beyond is then known to a tenth (Poisson)
 MOST_REQUESTS = 100_000  # of a step for that: p99.9; a second or two of simulation
 INTERVALS = 100  # of a step; histograms are merged anyway, and long virtual times need no second-by-second course
@@ -61,28 +63,29 @@ def limit(text: str) -> Ruler:
     return rulers.read(f"{figure}<={value}")
 
 
-def one_phase(plan: Json, name: str | None) -> Json:
+def one_phase(plan: Plan, name: str | None) -> Plan:
     """The plan with the phase that is to be carried, and nothing that would end it before its time."""
-    names = [phase["name"] for phase in plan["phase"]]
+    names = [phase.name for phase in plan.phase]
     if name is None and len(names) > 1:
         raise BadInputError(f"the profile has the phases {', '.join(names)}; choose one with --phase")
     if name is not None and name not in names:
         raise BadInputError(f"--phase {name}: no such phase; there are {', '.join(names)}")
-    phase = next(phase for phase in plan["phase"] if name in (None, phase["name"]))
-    return {**plan, "phase": [{key: value for key, value in phase.items() if key not in ENDS}]}
+    phase = next(phase for phase in plan.phase if name in (None, phase.name))
+    endless = replace(phase, requests=None, bytes=None, passes=None, stop=None, steady=None, ramp=None)
+    return replace(plan, phase=[endless])
 
 
-def refuse_chains(plan: Json) -> None:
-    if any(stream.get("chain") for stream in plan["phase"][0]["stream"]):
+def refuse_chains(plan: Plan) -> None:
+    if any(stream.chain for stream in plan.phase[0].stream):
         raise BadInputError("a chain waits for its own steps and has no rate of arrival; choose a profile without one")
 
 
-def for_time(plan: Json, length_s: float) -> str:
+def for_time(plan: Plan, length_s: float) -> Plan:
     """The plan for a given time."""
     length_ns = max(1, round(length_s * 1e9))
-    phase = {**plan["phase"][0], "duration": f"{length_ns}ns"}
+    phase = replace(plan.phase[0], duration=Duration(length_ns))
     interval_ns = max(1_000_000_000, length_ns // INTERVALS)
-    return json.dumps({**plan, "interval": f"{interval_ns}ns", "phase": [phase]})
+    return replace(plan, interval=Duration(interval_ns), phase=[phase])
 
 
 def shares(record: Record) -> dict[int, float]:
@@ -96,26 +99,26 @@ def shares(record: Record) -> dict[int, float]:
 
 
 def at_rate(
-    plan: Json, rate_per_s: float, parts: dict[int, float], figure: str, duration_s: float, *, virtual: bool = False
-) -> str:
+    plan: Plan, rate_per_s: float, parts: dict[int, float], figure: str, duration_s: float, *, virtual: bool = False
+) -> Plan:
     """The plan in an open loop, long enough for the percentile that is limited. Virtual time is cheap, so that there
     SURE_BEYOND samples lie beyond it, and a higher rate has the longer response time."""
-    phase = plan["phase"][0]
+    phase = plan.phase[0]
     streams = [
-        {
-            **stream,
-            "workers": 1,
-            "depth": max(OUTSTANDING, int(stream["workers"]) * int(stream["depth"])),
-            "pace": {"loop": "open", "rate": rate_per_s * parts[number], "arrivals": "poisson"},
-        }
-        for number, stream in enumerate(phase["stream"])
+        replace(
+            stream,
+            workers=1,
+            depth=max(OUTSTANDING, stream.workers * stream.depth),
+            pace=OpenPace(rate=rate_per_s * parts[number], arrivals=Arrivals.POISSON),
+        )
+        for number, stream in enumerate(phase.stream)
         if number in parts
     ]
     requests = 2 * samples(figure)
     if virtual:
         requests = max(requests, min(samples(figure, SURE_BEYOND), MOST_REQUESTS))
     length_s = max(duration_s, requests / rate_per_s)
-    return for_time({**plan, "phase": [{**phase, "stream": streams}]}, length_s)
+    return for_time(replace(plan, phase=[replace(phase, stream=streams)]), length_s)
 
 
 def samples(figure: str, beyond: int = MIN_SAMPLES_BEYOND) -> float:

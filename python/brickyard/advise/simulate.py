@@ -9,10 +9,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from brickyard import bricks, profiles
 from brickyard.analysis.totals import totals
 from brickyard.bricks import caches
 from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.schema import Duration, plan_text
+from brickyard.schema.plan import Phase, Plan, StepWord, Stream
 from brickyard.store import CHAINS, Json, Record, Store
 
 EVENT_WAIT_MS = 50
@@ -46,8 +50,8 @@ class Brick:
 
 def unverified(profile: str) -> list[str]:
     """The override without which a profile that verifies is refused: a model carries no data that could be checked."""
-    plan = json.loads(profiles.validate(profiles.read(profile), []))
-    verifies = any(stream.get("verify") for phase in plan["phase"] for stream in phase["stream"])
+    plan = profiles.validate(profiles.read(profile), [])
+    verifies = any(stream.verify for phase in plan.phase for stream in phase.stream)
     return ["verify=false"] if verifies else []
 
 
@@ -71,20 +75,19 @@ def fill_s(brick: Json) -> int:
     return -(-2 * entries // FILLED_PER_S)
 
 
-def filled(plan: str, brick: Json) -> str:
+def filled(plan: Plan, brick: Json) -> Plan:
     """The plan with each phase that writes begun by a warm-up that fills the brick's caches, or its own if longer."""
-    from brickyard import _core
+    fill = Duration(fill_s(brick) * 1_000_000_000)
 
-    seconds, parsed = fill_s(brick), json.loads(plan)
-    for phase in parsed["phase"]:
-        own_ns = _core.parse_duration_ns(phase.get("warmup") or "0ns")
-        if own_ns < seconds * 1_000_000_000 and any(writes(stream) for stream in phase["stream"]):
-            phase["warmup"] = f"{seconds}s"
-    return json.dumps(parsed)
+    def begun(phase: Phase) -> Phase:
+        is_short = phase.warmup.ns < fill.ns and any(map(writes, phase.stream))
+        return structs.replace(phase, warmup=fill) if is_short else phase
+
+    return structs.replace(plan, phase=[begun(phase) for phase in plan.phase])
 
 
-def writes(stream: Json) -> bool:
-    return bool(stream["operations"]["write"] > 0 or "write" in stream.get("chain", []))
+def writes(stream: Stream) -> bool:
+    return stream.operations.write > 0 or StepWord.WRITE in stream.chain
 
 
 MID_REBUILD = 50.0
@@ -100,7 +103,7 @@ def dearest(condition: str, brick: Json, asked: Sequence[str] = ()) -> list[str]
     return ["rebuild_position=0"] if rebuilds and not said else []
 
 
-def simulate(plan: str, brick: Brick, condition: str | None = "normal", overrides: list[str] | None = None) -> Record:
+def simulate(plan: Plan, brick: Brick, condition: str | None = "normal", overrides: list[str] | None = None) -> Record:
     """Runs to the end of the plan in virtual time. Without a condition the brick keeps its own."""
     from brickyard import _core
 
@@ -108,7 +111,7 @@ def simulate(plan: str, brick: Brick, condition: str | None = "normal", override
     options: Json = {"bricks": brick.texts(), "overrides": changes}
     target = bricks.MODELLED + brick.name
     try:
-        handle = _core.start(plan, [target], json.dumps(options))
+        handle = _core.start(plan_text(plan), [target], json.dumps(options))
     except ValueError as error:
         raise BadInputError(one_line(error)) from error
     events: list[Json] = []
@@ -127,7 +130,7 @@ def simulate(plan: str, brick: Brick, condition: str | None = "normal", override
         run = store.add_run(
             profile="",
             profile_hash="",
-            plan=json.loads(plan),
+            plan=plan,
             condition=condition or "normal",
             targets=[target],
             options={"overrides": changes},

@@ -53,6 +53,7 @@ from brickyard.advise.simulate import Brick, rates, simulate
 from brickyard.analysis.verdict import verdict
 from brickyard.errors import BadInputError
 from brickyard.rulers import Requirement, Ruler
+from brickyard.schema.plan import Plan
 from brickyard.store import Json
 
 KEEPER = "overland-ultamus"
@@ -99,7 +100,7 @@ class Application:
     loss_years: float
 
     @cached_property
-    def load(self) -> str:
+    def load(self) -> Plan:
         if self.response_ns is None:
             return profiles.validate(profiles.read("overland-large-file"), ["duration=15s", "warmup=20s"])
         sizes = ("4KiB", "8KiB", "16KiB", "32KiB", "64KiB")

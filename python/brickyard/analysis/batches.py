@@ -19,7 +19,7 @@ from statistics import fmean
 
 from brickyard.analysis.figures import Figure, measured
 from brickyard.analysis.samples import quantile
-from brickyard.analysis.totals import full_intervals
+from brickyard.analysis.totals import full_intervals, phase_name
 from brickyard.store import Record
 
 INTERVALS_MIN = 30  # with fewer, correlation is not seen, and the interval would cover less than it says
@@ -40,7 +40,7 @@ class Within:
 
 def noise_within(record: Record, figure: Figure, phase: str, stream: str, operation: str, sure: float) -> Within | None:
     """`sure` is the confidence. None where the run cannot tell."""
-    names = [p.get("name") or f"phase {n + 1}" for n, p in enumerate(record.info.plan.get("phase", []))]
+    names = [phase_name(record, number) for number in range(len(record.info.plan.phase))]
     if phase not in names:
         return None
     spans = full_intervals(record, names.index(phase))

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 from brickyard.analysis.latency import Latency
 from brickyard.analysis.totals import Totals, shares_of_best, totals
+from brickyard.schema import tag_of
+from brickyard.schema.operations import shares
+from brickyard.schema.plan import Stream
 from brickyard.store import Record
 
 PATTERNS = (("sequential", "read"), ("random", "read"), ("sequential", "write"), ("random", "write"))
@@ -41,25 +44,25 @@ class RankedCell:
 
 def cell_of(record: Record) -> Cell | None:
     """The cell that a run measured: one phase, one stream, one size, one operation, sequential or random."""
-    phases = record.info.plan.get("phase", [])
-    if len(phases) != 1 or len(phases[0]["stream"]) != 1:
+    phases = record.info.plan.phase
+    if len(phases) != 1 or len(phases[0].stream) != 1:
         return None
-    stream = phases[0]["stream"][0]
-    if "operations" not in stream:
+    stream = phases[0].stream[0]
+    if not isinstance(stream, Stream):
         return None  # a page of a replay
-    operations = [name for name, share in stream["operations"].items() if share > 0]
-    address = stream["address"]["kind"]
+    operations = [name for name, share in shares(stream.operations).items() if share > 0]
+    address = tag_of(type(stream.address))
     rows = totals(record)
     if (
-        stream.get("chain", [])
-        or stream.get("program")
-        or len(stream["request"]) != 1
+        stream.chain
+        or stream.program
+        or len(stream.request) != 1
         or len(operations) != 1
         or address not in ("sequential", "random")
         or not rows
     ):
         return None
-    return Cell(record.info.id, address, operations[0], int(stream["request"][0]["size"]), rows[0])
+    return Cell(record.info.id, address, operations[0], stream.request[0].size, rows[0])
 
 
 def characterization(records: Iterable[Record]) -> dict[tuple[str, str], list[RankedCell]]:

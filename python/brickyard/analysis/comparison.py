@@ -209,7 +209,7 @@ def asked_words(record: Record, row: Totals) -> str:
 
     What fio's JSON does not tell (a random map, whether time alone ends a job) is left out on both sides.
     """
-    plan = record.info.plan
+    plan = record.info.plan_document
     phases = [_unnamed(phase) for phase in plan.get("phase", [])]
     # Which engine was named is how it is carried out; `differing` tells it.
     asked = {key: plan.get(key) for key in ("io", "cache", "reap")}
@@ -240,7 +240,7 @@ def record_name(record: Record) -> Name:
 
 def _name(record: Record, row: Totals) -> Name:
     """With phase, stream and operation, as far as there are several."""
-    phases = record.info.plan.get("phase", [])
+    phases = record.info.plan_document.get("phase", [])
     streams = max((len(phase.get("stream", [])) for phase in phases), default=1)
     parts = [*([row.phase_name] if len(phases) > 1 else []), *([row.stream_name] if streams > 1 else [])]
     return (*record_name(record), *parts, row.operation)

@@ -48,16 +48,16 @@ def conclusions(pivots: Sequence[Pivot], records: Sequence[Record] = ()) -> list
     axes: dict[str, Axis] = {}
     for pivot in pivots:
         axes |= {axis.name: axis for axis in (*pivot.row_axes, *pivot.column_axes)}
-    groups = _by_figure(pivots)
+    groups = by_figure(pivots)
     for name, axis in axes.items():
         if "normal" in axis.labels or any(name in pivot.spec.baseline for pivot in pivots):
             said += [line for figure, group in groups.items() for line in _costs(group, axis, figure)]
         elif not axis.changes_load:
             said += [line for figure, group in groups.items() for line in _contests(group, axis, figure)]
-    return said + _cheapest(pivots)
+    return said + cheapest(pivots)
 
 
-def _by_figure(pivots: Sequence[Pivot]) -> dict[str, list[Pivot]]:
+def by_figure(pivots: Sequence[Pivot]) -> dict[str, list[Pivot]]:
     """Tables that show one figure, by its name; prices have sentences of their own."""
     found: dict[str, list[Pivot]] = {}
     for pivot in pivots:
@@ -72,7 +72,7 @@ def figure_words(pivot: Pivot) -> str:
 
 
 @dataclass(frozen=True)
-class _Duel:
+class Duel:
     """Two levels in one cell; `apart` is how far the first is above the second."""
 
     one: str
@@ -82,7 +82,7 @@ class _Duel:
 
 
 def _contests(pivots: Sequence[Pivot], axis: Axis, figure: str) -> list[str]:
-    rounds = [(pivot, rivals) for pivot, rivals in _rivals(pivots, axis.name) if len(rivals) > 1]
+    rounds = [(pivot, rivals) for pivot, rivals in rivals_of(pivots, axis.name) if len(rivals) > 1]
     present = [level for level in axis.labels if any(level in rivals for _, rivals in rounds)]
     if len(present) > CONTESTANTS_MAX:
         return [_best_words(axis, rounds, figure)]
@@ -92,7 +92,7 @@ def _contests(pivots: Sequence[Pivot], axis: Axis, figure: str) -> list[str]:
         for one, other in combinations([level for level in axis.labels if level in rivals], 2)
     ]
     found: dict[tuple[str, str], Contest] = {}
-    for duel in _judged([_duel(*pair) for pair in pairs]):
+    for duel in judged([duel_of(*pair) for pair in pairs]):
         _count(found.setdefault((duel.one, duel.other), Contest()), duel)
     return [_contest_words(axis, one, other, contest, figure) for (one, other), contest in found.items()]
 
@@ -104,9 +104,9 @@ def _best_words(axis: Axis, rounds: list[tuple[Pivot, dict[str, Entry]]], figure
     for pivot, rivals in rounds:
         ranked = sorted(rivals, key=lambda level: _worth(pivot, rivals[level]), reverse=True)
         best[ranked[0]] = best.get(ranked[0], 0) + 1
-        duels.append(_duel(pivot, rivals, ranked[0], ranked[1]))
+        duels.append(duel_of(pivot, rivals, ranked[0], ranked[1]))
     first = max(best, key=lambda level: best[level])
-    mine = [duel for duel in _judged(duels) if duel.one == first]
+    mine = [duel for duel in judged(duels) if duel.one == first]
     text = f"Of {axis.title}, {axis.label(first)} has the best {figure} in {best[first]} of {_comparisons(len(rounds))}"
     is_known = all(entry.sample.n > 1 for _, rivals in rounds for entry in rivals.values())
     if is_known:
@@ -114,12 +114,12 @@ def _best_words(axis: Axis, rounds: list[tuple[Pivot, dict[str, Entry]]], figure
     return _closed(text, is_known)
 
 
-def _duel(pivot: Pivot, rivals: Mapping[str, Entry], one: str, other: str) -> _Duel | None:
+def duel_of(pivot: Pivot, rivals: Mapping[str, Entry], one: str, other: str) -> Duel | None:
     found = difference(rivals[one].sample, rivals[other].sample, resolution=pivot.figure.resolution)
-    return None if found is None else _Duel(one, other, pivot.figure.more_is_better, found)
+    return None if found is None else Duel(one, other, pivot.figure.more_is_better, found)
 
 
-def _judged(duels: Sequence[_Duel | None]) -> list[_Duel]:
+def judged(duels: Sequence[Duel | None]) -> list[Duel]:
     kept = [duel for duel in duels if duel is not None]
     together = in_family([duel.apart for duel in kept])
     return [replace(duel, apart=found) for duel, found in zip(kept, together, strict=True) if found is not None]
@@ -137,7 +137,7 @@ def _worth(pivot: Pivot, entry: Entry) -> float:
     return entry.sample.centre if pivot.figure.more_is_better else -entry.sample.centre
 
 
-def _rivals(pivots: Sequence[Pivot], factor: str) -> list[tuple[Pivot, dict[str, Entry]]]:
+def rivals_of(pivots: Sequence[Pivot], factor: str) -> list[tuple[Pivot, dict[str, Entry]]]:
     """Cells that are alike but for one factor, by its level; a cell that several tables show counts once."""
     seen: set[frozenset[tuple[str, str]]] = set()
     found = []
@@ -155,7 +155,7 @@ def _rivals(pivots: Sequence[Pivot], factor: str) -> list[tuple[Pivot, dict[str,
     return found
 
 
-def _count(contest: Contest, duel: _Duel) -> None:
+def _count(contest: Contest, duel: Duel) -> None:
     if not is_seen(duel.apart):
         contest.unseen.append(duel.apart)
     elif (duel.apart.share > 0) == duel.more_is_better:
@@ -215,16 +215,16 @@ def _costs(pivots: Sequence[Pivot], axis: Axis, figure: str) -> list[str]:
     shares: dict[str, list[Difference]] = {}
     bases: set[str] = set()
     duels = []
-    for pivot, rivals in _rivals(pivots, axis.name):
-        base = _base(pivot, axis)
+    for pivot, rivals in rivals_of(pivots, axis.name):
+        base = base_of(pivot, axis)
         bases.add(base)
-        duels += [_duel(pivot, rivals, level, base) for level in rivals if level != base and base in rivals]
-    for duel in _judged(duels):
+        duels += [duel_of(pivot, rivals, level, base) for level in rivals if level != base and base in rivals]
+    for duel in judged(duels):
         shares.setdefault(duel.one, []).append(duel.apart)
     return [_cost_words(axis, level, shares[level], bases, figure) for level in axis.labels if level in shares]
 
 
-def _base(pivot: Pivot, axis: Axis) -> str:
+def base_of(pivot: Pivot, axis: Axis) -> str:
     return next(iter(pivot.spec.baseline.get(axis.name, ("normal",))))
 
 
@@ -249,7 +249,7 @@ def _signed(share: float) -> str:
     return f"{share * 100:+,.0f} %"
 
 
-def _cheapest(pivots: Sequence[Pivot]) -> list[str]:
+def cheapest(pivots: Sequence[Pivot]) -> list[str]:
     said = []
     for pivot in pivots:
         if not pivot.figure.per_usd or not pivot.entries:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from brickyard.analysis.latency import Latency, latency_of
-from brickyard.analysis.totals import rated_intervals
+from brickyard.analysis.totals import asked_targets, rated_intervals
 from brickyard.store import CHAIN, Json, Record
 
 BEFORE, NORMAL_AGAIN = "normal", "normal again"
@@ -73,9 +73,9 @@ def _span(record: Record, target: int, name: str, start_ns: int, end_ns: int) ->
     keys = {(cost.phase, cost.start_ns) for cost in within}
     streams = {
         (phase, index)
-        for phase, plan in enumerate(record.info.plan.get("phase", []))
-        for index, stream in enumerate(plan["stream"])
-        if stream["target"] == target
+        for phase in range(len(record.info.plan.phase))
+        for index, at in enumerate(asked_targets(record, phase))
+        if at == target
     }
     items = [
         item

@@ -10,12 +10,14 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from brickyard.analysis.summary import FIGURE, circumstance_lines
+from brickyard.analysis.replay_runs import is_replay
+from brickyard.analysis.summary import FIGURE, MODEL_SET, circumstance_lines
+from brickyard.schema import plan_values
 from brickyard.store import Json, Record
 
 EVERYWHERE = ("Engine", "Host", "Kernel", "Governor", "Brickyard")
 """Alike for all runs of a study, whatever its targets are."""
-CHANGING = ("Started", "Generator", "Seed", "Verified", "Clock", "Profile", "Condition", "Target")
+CHANGING = ("Started", "Generator", "Seed", "Verified", "Clock", "Profile", "Condition", "Target", "Workload")
 """Different in every run, or told otherwise."""
 
 
@@ -33,15 +35,19 @@ class Differing:
 
 def load_hash(record: Record) -> str:
     """Of what the run asked for, without the seed, which only chooses among equal loads."""
-    plan = {key: value for key, value in record.info.plan.items() if key != "seed"}
-    return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()[:12]
+    return hashlib.sha256(json.dumps(_load(record), sort_keys=True).encode()).hexdigest()[:12]
 
 
 def load_words(one: Record, other: Record) -> str:
     """The keys of two plans that differ, with both values: `phase 1 stream 1 depth: 8 → 2`."""
-    sides = [dict(_leaves({k: v for k, v in record.info.plan.items() if k != "seed"})) for record in (one, other)]
+    sides = [dict(_leaves(_load(record))) for record in (one, other)]
     keys = [key for key in dict.fromkeys((*sides[0], *sides[1])) if sides[0].get(key) != sides[1].get(key)]
     return ", ".join(f"{key}: {sides[0].get(key, 'none')} → {sides[1].get(key, 'none')}" for key in keys)
+
+
+def _load(record: Record) -> Json:
+    """What was asked for, with the default of each key that its version did not write."""
+    return {key: value for key, value in plan_values(record.info.plan).items() if key != "seed"}
 
 
 def _leaves(asked: object, place: str = "") -> list[tuple[str, str]]:
@@ -59,7 +65,7 @@ def differing_in_study(records: Sequence[Record]) -> list[Differing]:
     for record in records:
         by_target.setdefault(tuple(record.info.targets), []).append(record)
     for targets, same in by_target.items():
-        changed = _differing(same, lambda label: label not in (*EVERYWHERE, *CHANGING))
+        changed = _differing(same, lambda label: label not in (*EVERYWHERE, *CHANGING, MODEL_SET))
         found += [Differing(f"{', '.join(targets)}: {item.label}", item.values) for item in changed]
     return found
 
@@ -76,7 +82,7 @@ def differing_between(one: Sequence[Record], other: Sequence[Record]) -> list[Di
 
 def _asked_of_replays(records: Sequence[Record]) -> list[Differing]:
     """What replays were asked for: pace, logs, sessions; other loads are held against each other by their hash."""
-    told = [(record.info.id, _flat(record.info.plan["replay"])) for record in records if "replay" in record.info.plan]
+    told = [(r.info.id, _flat(plan_values(r.info.plan)["replay"])) for r in records if is_replay(r)]
     found = []
     for key in dict.fromkeys(key for _, asked in told for key in asked):
         values: dict[str, list[int]] = {}
@@ -93,7 +99,7 @@ def _flat(asked: Json, before: str = "") -> dict[str, str]:
         if isinstance(value, dict):
             found |= _flat(value, f"{before}{key} ")
         else:
-            text = str(value)
+            text = "none" if value is None else str(value)
             # A mapping is a whole file.
             short = text if "\n" not in text else hashlib.sha256(text.encode()).hexdigest()[:12]
             found[f"{before}{key}".replace("_", " ")] = short

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from brickyard import _core
-from brickyard.analysis.totals import full_stream_name, stream_plan
+from brickyard.analysis.totals import full_stream_name, profile_stream
+from brickyard.schema.plan import Frames
 from brickyard.store import Json, Record
 from brickyard.units import format_count, format_ns, three_digits
 
@@ -81,10 +82,10 @@ def frame_words(record: Record) -> list[str]:
     """One sentence for each stream that has frames."""
     said = []
     for phase, stream in sorted({(p.phase, p.stream) for p in players(record)}):
-        plan = stream_plan(record, phase, stream)
+        plan = profile_stream(record, phase, stream)
         own = [p for p in players(record) if (p.phase, p.stream) == (phase, stream)]
         frames, dropped = sum(p.frames for p in own), sum(p.dropped for p in own)
-        asked = _format_words(plan.get("frames") or {})
+        asked = _format_words((plan.frames if plan else None) or Frames())
         head = f"{own[0].stream_name}: {len(own)} × {asked}, {format_count(frames)} frames"
         failed = sum(p.failed for p in own)
         if not dropped:
@@ -96,7 +97,5 @@ def frame_words(record: Record) -> list[str]:
     return said
 
 
-def _format_words(frames: Json) -> str:
-    if name := frames.get("format"):
-        return str(name)
-    return f"{_core.format_bytes(int(frames.get('bytes') or 0))} frames at {frames.get('rate'):g}/s"
+def _format_words(frames: Frames) -> str:
+    return frames.format or f"{_core.format_bytes(frames.bytes or 0)} frames at {frames.rate or 0:g}/s"

@@ -16,7 +16,7 @@ def further_tables(record: Record) -> list[FurtherTable]:
     found: list[FurtherTable] = []
     rows = targets.target_rows(record)
     for phase in dict.fromkeys(row.phase for row in rows):
-        many = f" in {phase}" if len(record.info.plan.get("phase", [])) > 1 else ""
+        many = f" in {phase}" if len(record.info.plan.phase) > 1 else ""
         mine = [row for row in rows if row.phase == phase]
         found.append((f"Targets{many} (latency: mean service time)", targets.COLUMNS, targets.row_cells(mine)))
     if players := frames.players(record):

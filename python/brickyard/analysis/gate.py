@@ -5,7 +5,8 @@ share of false findings held by Benjamini and Hochberg's procedure: where nothin
 more cases than one test would. *Held* is what is shown to be worse by less than the tolerance. All else is
 *inconclusive*, and how many repetitions would decide it is said.
 
-Refusal: a figure that was measured once on both sides is not judged.
+Refusal: a figure that either side measured once is not judged. What the noise of that side is, nobody knows; on a day
+ten times noisier than the baseline's, a single run is called worse in most cases where nothing changed.
 """
 
 from __future__ import annotations
@@ -48,16 +49,20 @@ class Gate:
         return [item.change for item in self.judged if item.finding is finding]
 
 
+def is_judged(change: Change) -> bool:
+    return change.difference.test is not None and min(change.before.n, change.after.n) > 1
+
+
 def gate(changes: Sequence[Change], tolerance: float, confidence: float = CONFIDENCE) -> Gate:
     level = 1 - confidence
-    tested = [change for change in changes if change.difference.test is not None]
+    tested = [change for change in changes if is_judged(change)]
     tests = family([change.difference.test for change in tested if change.difference.test is not None])
     known = list(zip(tested, tests, strict=True))
     adjusted = adjusted_p([_p_worse(change, test, tolerance) for change, test in known])
     findings = iter(
         _finding(change, test, tolerance, level, p) for (change, test), p in zip(known, adjusted, strict=True)
     )
-    judged = [Judged(change, Finding.ONCE if change.difference.test is None else next(findings)) for change in changes]
+    judged = [Judged(change, next(findings) if is_judged(change) else Finding.ONCE) for change in changes]
     open_ = [item.change for item in judged if item.finding is Finding.INCONCLUSIVE]
     return Gate(
         judged=judged,

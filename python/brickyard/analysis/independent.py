@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard import bricks
+from brickyard.schema import plan_values
 from brickyard.store import Json, Record
 
 
@@ -47,5 +48,12 @@ def _determined_by(record: Record) -> str | None:
     info = record.info
     if not info.targets or not all(bricks.is_modelled(target) for target in info.targets):
         return None
-    what = [info.plan, info.targets, info.condition, info.options, info.software_version, info.labels.get("levels")]
+    what = [
+        plan_values(info.plan),
+        info.targets,
+        info.condition,
+        info.options,
+        info.software_version,
+        info.labels.get("levels"),
+    ]
     return json.dumps(what, sort_keys=True)

@@ -42,7 +42,7 @@ class Measured:
 def measured_phases(record: Record) -> list[Measured | None]:
     """One for each phase of the plan, in order; None for a phase in which nothing ended."""
     rows = {phase: list(group) for phase, group in groupby(totals(record), key=lambda row: row.phase)}
-    return [_measured(rows.get(phase, [])) for phase in range(len(record.info.plan["phase"]))]
+    return [_measured(rows.get(phase, [])) for phase in range(len(record.info.plan.phase))]
 
 
 def _measured(rows: list[Totals]) -> Measured | None:

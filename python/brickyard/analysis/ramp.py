@@ -8,7 +8,10 @@ from brickyard import _core
 from brickyard.analysis import cells
 from brickyard.analysis.latency import Latency, latency_of, with_max
 from brickyard.analysis.load_curve import CurvePoint, Limit
-from brickyard.analysis.totals import phase_name, phase_plan, whole_intervals
+from brickyard.analysis.totals import phase_name, profile_phase, whole_intervals
+from brickyard.schema import RampEnd, RampStep
+from brickyard.schema.plan import Limit as RampLimit
+from brickyard.schema.plan import TimeKind
 from brickyard.store import CHAINS, IntervalCost, Json, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, three_digits
 
@@ -99,14 +102,14 @@ def _limit_word(step: Step) -> str:
 def found_words(record: Record) -> list[str]:
     """What the search of each ramp came to: one line each."""
     said = []
-    for end in record.events_of("ramp_end"):
-        phase = int(end["phase"])
-        rule = phase_plan(record, phase)["ramp"]
-        limit, knob = rule["limit"], str(end["knob"])
-        is_rate = limit["when"] in ("iops", "throughput")
-        asked = f"{'below' if is_rate else 'above'}"
-        said_limit = f"{limit['when']} {'at least' if is_rate else 'within'} {limit_text(limit[asked], limit['when'])}"
-        found, beyond = end["found"], end["beyond"]
+    for end in record.of(RampEnd):
+        phase, knob, limit = end.phase, end.knob, ramp_limit(record, end.phase)
+        if limit is None:
+            continue
+        is_rate = limit.when in ("iops", "throughput")
+        threshold = limit_text(limit.below if is_rate else limit.above, limit.when)
+        said_limit = f"{limit.when} {'at least' if is_rate else 'within'} {threshold}"
+        found, beyond = end.found, end.beyond
         if found is None:
             said.append(f"{phase_name(record, phase)}: {said_limit} at no {knob} that was tried")
             continue
@@ -118,18 +121,18 @@ def found_words(record: Record) -> list[str]:
         )
         rest = rest or ("; nothing that was tried missed it" if is_rate else "; no value that was tried broke it")
         said.append(
-            f"{phase_name(record, phase)}: {said_limit}: {least} {knob} {_value(turned(knob, found['value']))}, which"
-            f" does {format_iops(found['rate_per_s'])} IOPS and {format_mib_per_s(found['bytes_per_s'])} MiB/s{rest}"
-            f"{_too_few(str(limit['when']), found)}"
+            f"{phase_name(record, phase)}: {said_limit}: {least} {knob} {_value(turned(knob, found.value))}, which"
+            f" does {format_iops(found.rate_per_s)} IOPS and {format_mib_per_s(found.bytes_per_s)} MiB/s{rest}"
+            f"{_too_few(limit.when, found)}"
         )
     return said
 
 
-def _too_few(figure: str, step: Json) -> str:
+def _too_few(figure: str, step: RampStep) -> str:
     """Said where fewer than ten requests lie beyond the percentile that decided."""
     if not figure.startswith("p"):
         return ""
-    requests = step["rate_per_s"] * (step["end_ns"] - step["start_ns"]) / 1e9
+    requests = step.rate_per_s * (step.end_ns - step.start_ns) / 1e9
     needed = round(10 / (1 - float(figure[1:]) / 100))
     if requests >= needed:
         return ""
@@ -145,15 +148,15 @@ def _value(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) else three_digits(value)
 
 
-def limit_text(threshold: float | str, figure: str) -> str:
+def limit_text(threshold: float | str | None, figure: str) -> str:
     """The threshold of a limit as a person writes it: 20 ms, 5,000 IOPS, 200 MiB/s, 0 frames."""
     if figure == "iops":
-        return f"{format_iops(float(threshold))} IOPS"
+        return f"{format_iops(float(threshold or 0))} IOPS"
     if figure == "throughput":
-        moved = float(threshold) if not isinstance(threshold, str) else _core.parse_bytes_per_s(threshold)
+        moved = float(threshold or 0) if not isinstance(threshold, str) else _core.parse_bytes_per_s(threshold)
         return f"{format_mib_per_s(moved)} MiB/s"
     if figure == "dropped":
-        return f"{float(threshold):g} frames"
+        return f"{float(threshold or 0):g} frames"
     return format_ns(_core.parse_duration_ns(str(threshold)))
 
 
@@ -198,7 +201,13 @@ def as_point(record: Record, step: Step) -> CurvePoint | None:
 
 def limit_of(record: Record, phase: int) -> Limit | None:
     """The limit of a ramp as a line of its picture, where it is one of response times that are drawn."""
-    limit = (phase_plan(record, phase).get("ramp") or {}).get("limit") or {}
-    if limit.get("when") not in ("mean", "p50", "p99") or limit.get("of", "response") != "response":
+    limit = ramp_limit(record, phase)
+    if limit is None or limit.when not in ("mean", "p50", "p99") or limit.of is not TimeKind.RESPONSE:
         return None
-    return Limit(str(limit["when"]), _core.parse_duration_ns(str(limit["above"])))
+    return Limit(limit.when, _core.parse_duration_ns(str(limit.above)))
+
+
+def ramp_limit(record: Record, phase: int) -> RampLimit | None:
+    """What the ramp of a phase was held against."""
+    asked = profile_phase(record, phase)
+    return asked.ramp.limit if asked and asked.ramp else None

@@ -8,13 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from brickyard.analysis.load_curve import CurvePoint, Limit, curve_point, usable
-from brickyard.analysis.replay_runs import (
-    away_s,
-    calls_per_s,
-    ends,
-    pace_kind,
-    service_cells,
-)
+from brickyard.analysis.replay_runs import away_s, calls_per_s, ends, pace_kind, replay_asked, service_cells
 from brickyard.analysis.replay_served import Served, served, served_words
 from brickyard.analysis.replay_warnings import BLINK_S
 from brickyard.analysis.totals import rated_intervals
@@ -160,7 +154,7 @@ def _due(record: Record) -> tuple[float, int]:
 def _constant_speed(record: Record) -> float | None:
     if pace_kind(record) != "time_synchronized":
         return None
-    text = str(record.info.plan["replay"]["pace"]["speed"]).strip().rstrip("xX×").strip()
+    text = str(replay_asked(record).pace.speed).strip().rstrip("xX×").strip()
     return float(text) if " " not in text else None
 
 
@@ -168,7 +162,7 @@ def offered_points(records: list[Record]) -> list[CurvePoint]:
     """Runs at fixed or Poisson rates as points of a load curve."""
     found = []
     for record in records:
-        rate = record.info.plan["replay"]["pace"].get("rate_per_s")
+        rate = replay_asked(record).pace.rate_per_s
         if rate:
             found.append(curve_point(record, float(rate)))
     return sorted(found, key=lambda point: point.offered_per_s)

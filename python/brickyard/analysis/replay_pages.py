@@ -23,7 +23,7 @@ from brickyard.analysis.replay_runs import (
     rate_of,
     streams_of,
 )
-from brickyard.analysis.totals import stream_name, stream_plan
+from brickyard.analysis.totals import stream_name
 from brickyard.store import Json, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_seconds
 
@@ -76,7 +76,7 @@ def pages(records: list[Record], *, by_brick: bool = True) -> list[PageFigures]:
     """Repetitions of one load together; a last line holds all pages."""
     groups: dict[str, list[int]] = {}
     for stream in range(len(streams_of(records[0]))):
-        name = stream_name(records[0], 0, stream) if by_brick else stream_plan(records[0], 0, stream).get("page", "")
+        name = stream_name(records[0], 0, stream) if by_brick else streams_of(records[0])[stream].page or ""
         groups.setdefault(name, []).append(stream)
     found = [_figures(name, streams, records) for name, streams in groups.items()]
     every = [stream for streams in groups.values() for stream in streams]
@@ -85,12 +85,12 @@ def pages(records: list[Record], *, by_brick: bool = True) -> list[PageFigures]:
 
 def bricks(records: list[Record]) -> list[PageFigures]:
     """The same by database; nothing where there is one."""
-    targets = sorted({int(stream["target"]) for stream in streams_of(records[0])})
+    targets = sorted({stream.target for stream in streams_of(records[0])})
     if len(targets) < 2:
         return []
     found = []
     for target in targets:
-        own = [n for n, stream in enumerate(streams_of(records[0])) if stream["target"] == target]
+        own = [n for n, stream in enumerate(streams_of(records[0])) if stream.target == target]
         shown = records[0].info.targets[target]
         figures = _figures(f"brick {target}: {shown}", own, records)
         found.append(replace(figures, away_s=away_s(records, target)))

@@ -9,18 +9,39 @@ from collections import Counter
 
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.totals import rated_intervals
+from brickyard.errors import BadInputError
+from brickyard.schema.plan import OtherKind, OtherPlan, OtherStream, PaceKind, ReplayAsked
 from brickyard.store import Interval, Json, Record
 from brickyard.units import three_digits
 
-COUNTED = ("lines", "requests", "calls", "bad_lines", "unmatched", "late", "outliers")  # of what was in the logs
+COUNTED = (
+    "lines",
+    "requests",
+    "calls",
+    "bad_lines",
+    "unmatched",
+    "late",
+    "outliers",
+    "read_on",
+    "missed",
+)  # of what was in the logs
 
 
 def is_replay(record: Record) -> bool:
-    return record.info.plan.get("kind") == "replay"
+    return isinstance(record.info.plan, OtherPlan) and record.info.plan.kind is OtherKind.REPLAY
 
 
-def streams_of(record: Record) -> list[Json]:
-    return list(record.info.plan["phase"][0]["stream"])
+def replay_asked(record: Record) -> ReplayAsked:
+    """How the log was replayed; only of a record that `is_replay`."""
+    plan = record.info.plan
+    if not isinstance(plan, OtherPlan) or plan.replay is None:
+        raise BadInputError(f"run {record.info.id} is no replay")
+    return plan.replay
+
+
+def streams_of(record: Record) -> list[OtherStream]:
+    plan = record.info.plan
+    return plan.phase[0].stream if isinstance(plan, OtherPlan) and plan.phase else []
 
 
 def by_stream(record: Record) -> list[Json]:
@@ -49,7 +70,7 @@ def rate_of(records: list[Record], streams: set[int] | None = None) -> float | N
 
 def _served_ns(record: Record, streams: set[int] | None) -> int | None:
     """For how long a database served, or one of several did; drivers that ended early wait for no other."""
-    targets = {int(stream["target"]) for n, stream in enumerate(streams_of(record)) if not streams or n in streams}
+    targets = {stream.target for n, stream in enumerate(streams_of(record)) if not streams or n in streams}
     told = [end for end in ends(record) if "served_ns" in end]
     if len(targets) == 1:
         return max((int(end["served_ns"][target]) for end in told for target in targets), default=None)
@@ -95,16 +116,15 @@ def by_pace(records: list[Record]) -> dict[str, list[Record]]:
 
 
 def pace_name(record: Record) -> str:
-    pace = record.info.plan["replay"]["pace"]
-    name = str(record.info.plan["phase"][0]["name"])
-    if pace["kind"] == "time_synchronized":
-        speed = str(pace["speed"])
-        return name if speed in ("1", "1x") else f"{name} at {speed}"
-    return f"{name} {three_digits(pace['rate_per_s'])}/s" if "rate_per_s" in pace else name
+    pace = replay_asked(record).pace
+    name = record.info.plan.phase[0].name
+    if pace.kind is PaceKind.TIME_SYNCHRONIZED:
+        return name if pace.speed in ("1", "1x") else f"{name} at {pace.speed}"
+    return name if pace.rate_per_s is None else f"{name} {three_digits(pace.rate_per_s)}/s"
 
 
-def pace_kind(record: Record) -> str:
-    return str(record.info.plan["replay"]["pace"]["kind"])
+def pace_kind(record: Record) -> PaceKind:
+    return replay_asked(record).pace.kind
 
 
 def ends(record: Record) -> list[Json]:
@@ -145,8 +165,10 @@ def log_counts(record: Record) -> Json:
         for item in told.get("unmatched_paths", []):
             paths[unmapped_words(item)] += item["requests"]
     share = total["calls"] / total["requests"] if total["requests"] else None
+    told = [logs for end in ends(record) if (logs := end.get("logs"))]
     return {
         **{key: total[key] for key in (*COUNTED, "unusable")},
+        "at_end": bool(told) and all(logs.get("at_end", False) for logs in told),
         "late_burst_calls": burst,
         "covered_share": share,
         "unmatched_paths": paths.most_common(5),

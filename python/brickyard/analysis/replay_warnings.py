@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime
 
-from brickyard.analysis.replay_runs import away_s, ends, issued_calls, log_counts, share_words, torn_logs
+from brickyard.analysis.replay_runs import away_s, ends, issued_calls, log_counts, replay_asked, share_words, torn_logs
 from brickyard.analysis.replay_served import served, served_words
+from brickyard.schema.plan import OrderKnown, Outlier
 from brickyard.store import Json, Record
 from brickyard.units import format_count, format_ns, format_percent, format_seconds
 
@@ -78,7 +79,12 @@ def distorted(record: Record) -> str:
             f"{format_count(counts['late'])} calls were sent later than their stamps, up to"
             f" {format_count(counts['late_burst_calls'])} of them within one second: bursts that the log does not have"
         )
-    if count := _order(record).get("beyond_window"):
+    if counts["missed"]:
+        return (
+            f"{format_count(counts['missed'])} requests that belong into the run stood in standard input behind its"
+            " end, further out of order than --window: the replay lacked their calls"
+        )
+    if count := _order(record).beyond_window:
         # A run that ends early may not have come to them, and then lacked their calls from its first second on.
         return f"{format_count(count)} requests of the log are further out of order than --window, and were not sorted"
     return ""
@@ -86,14 +92,14 @@ def distorted(record: Record) -> str:
 
 def unverified(record: Record) -> str:
     """Why nobody knows whether the calls were sent in the log's order; empty where it is known."""
-    if _order(record).get("is_verified", True):
+    counts = log_counts(record)
+    if _order(record).is_verified or counts["at_end"]:
         return ""
-    return "the order of standard input was not verified, because the run may have ended before its last line"
+    return "the order of standard input was verified only in part: it had not ended when reading behind the run stopped"
 
 
-def _order(record: Record) -> Json:
-    found = record.info.plan["replay"].get("order")
-    return found if isinstance(found, dict) else {}
+def _order(record: Record) -> OrderKnown:
+    return replay_asked(record).order or OrderKnown()
 
 
 def _order_warnings(record: Record) -> list[Json]:
@@ -104,19 +110,19 @@ def _order_warnings(record: Record) -> list[Json]:
         text = f"{said[0].upper()}{said[1:]}."
         found.append({"id": "log_unverified", "severity": "note", "text": text, "remedy": SORT_REMEDY})
     if count := log_counts(record)["outliers"]:
-        named = "; ".join(outlier_words(record.info.plan["replay"].get("outliers", [])[:OUTLIERS_NAMED]))
+        named = "; ".join(outlier_words(replay_asked(record).outliers[:OUTLIERS_NAMED]))
         text = f"{format_count(count)} requests were left out, whose stamps are far from all others: {named}."
         remedy = "Set the clock of that server; --keep-outliers replays them, with the time between."
         found.append({"id": "log_outliers", "severity": "warning", "text": text, "remedy": remedy})
     return found
 
 
-def outlier_words(outliers: list[Json]) -> list[str]:
+def outlier_words(outliers: list[Outlier]) -> list[str]:
     """`a.log, line 101: 1970-01-01 00:00:07`, by what a first look found."""
     found = []
     for item in outliers:
-        more = f" and {format_count(item['requests'] - 1)} like it" if item["requests"] > 1 else ""
-        found.append(f"{os.path.basename(item['log'])}, line {item['line']:,}: {_stamp(item['first_ns'])}{more}")
+        more = f" and {format_count(item.requests - 1)} like it" if item.requests > 1 else ""
+        found.append(f"{os.path.basename(item.log)}, line {item.line:,}: {_stamp(item.first_ns)}{more}")
     return found
 
 

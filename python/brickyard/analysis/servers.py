@@ -5,15 +5,19 @@ Refusal: no layout; figures are of the phase in which users work, not of the che
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from brickyard.analysis.totals import Totals, full_stream_name, rated_intervals, totals
+from brickyard.analysis.totals import Totals, full_stream_name, profile_phase, rated_intervals, totals
 from brickyard.schema.generated import ErrorEvent, HangEvent, PhaseEnd, ServerFileEnd
-from brickyard.store import Json, Record
+from brickyard.schema.plan import Checkpoint, LazyWriter, LogWriter, MailboxUser, Phase
+from brickyard.store import Record
 
 READ_MEAN_MOST_S, LOG_MEAN_MOST_S, MAXIMUM_MOST_S = 0.020, 0.010, 0.050
 """Jetstress prints them at its start: average and maximum of database reads and log writes."""
-USERS, WRITERS, LOG_WRITERS = ("mailbox_user",), ("lazy_writer", "checkpoint"), ("log_writer",)
+Kinds = tuple[type, ...]
+USERS: Kinds = (MailboxUser,)
+WRITERS: Kinds = (LazyWriter, Checkpoint)
+LOG_WRITERS: Kinds = (LogWriter,)
 
 
 def test_files(record: Record) -> list[ServerFileEnd]:
@@ -88,23 +92,19 @@ class Jetstress:
 
 def jetstress(record: Record) -> Jetstress | None:
     """Of the phase in which mailboxes' threads work."""
-    plans = record.info.plan.get("phase", [])
-    for phase, plan in enumerate(plans):
-        users = [s for s in plan["stream"] if _kind(s) in USERS]
-        if users:
-            return _jetstress(record, phase, plan, users)
+    for phase in range(len(record.info.plan.phase)):
+        plan = profile_phase(record, phase)
+        users = [s.program for s in plan.stream if isinstance(s.program, MailboxUser)] if plan else []
+        if plan and users:
+            return _jetstress(record, phase, plan, users[0])
     return None
 
 
-def _kind(stream: Json) -> str:
-    return str((stream.get("program") or {}).get("kind", ""))
-
-
-def _jetstress(record: Record, phase: int, plan: Json, users: list[Json]) -> Jetstress | None:
+def _jetstress(record: Record, phase: int, plan: Phase, program: MailboxUser) -> Jetstress | None:
     rows = [row for row in totals(record) if row.phase == phase]
 
-    def chosen(kinds: tuple[str, ...], operation: str) -> list[Totals]:
-        return [r for r in rows if _kind(plan["stream"][r.stream]) in kinds and r.operation == operation]
+    def chosen(kinds: Kinds, operation: str) -> list[Totals]:
+        return [r for r in rows if isinstance(plan.stream[r.stream].program, kinds) and r.operation == operation]
 
     reads, writes = chosen(USERS, "read"), chosen(WRITERS, "write")
     logs = chosen(LOG_WRITERS, "write")
@@ -128,8 +128,7 @@ def _jetstress(record: Record, phase: int, plan: Json, users: list[Json]) -> Jet
         failures.append(f"{damaged} requests failed or brought damaged pages")
     if record.info.outcome != "done":
         failures.append("the run did not end in order")
-    program = users[0]["program"]
-    mailboxes, each = int(program["mailboxes"]), float(program.get("mailbox_iops") or 0)
+    mailboxes, each = program.mailboxes, program.mailbox_iops
     made = Jetstress(
         db_reads_per_s=sum(row.iops for row in reads),
         db_writes_per_s=sum(row.iops for row in writes),
@@ -142,12 +141,12 @@ def _jetstress(record: Record, phase: int, plan: Json, users: list[Json]) -> Jet
         asked_iops=mailboxes * each,
         mailboxes=mailboxes,
         mailbox_iops=each,
-        threads=sum(int(user.get("workers", 1)) for user in users),
+        threads=sum(stream.workers for stream in plan.stream if isinstance(stream.program, USERS)),
         failures=tuple(failures),
     )
     if made.asked_iops and made.achieved_iops < made.asked_iops:
         short = f"{made.achieved_iops:.1f} IOPS achieved, {made.asked_iops:.1f} required"
-        made = Jetstress(**{**made.__dict__, "failures": (*made.failures, short)})
+        made = replace(made, failures=(*made.failures, short))
     return made
 
 
@@ -157,7 +156,7 @@ def _mean_s(rows: list[Totals]) -> float | None:
     return sum(requests * mean for requests, mean in parts) / count / 1e9 if count else None
 
 
-def _max_mean_s(record: Record, phase: int, plan: Json, kinds: tuple[str, ...], operation: str) -> float | None:
+def _max_mean_s(record: Record, phase: int, plan: Phase, kinds: Kinds, operation: str) -> float | None:
     """The longest mean of an interval. Jetstress's maximum is of its samples too, and not of single requests."""
     rated = {cost.start_ns for cost in rated_intervals(record, phase)}
     means = [
@@ -168,6 +167,6 @@ def _max_mean_s(record: Record, phase: int, plan: Json, kinds: tuple[str, ...], 
         and item.operation == operation
         and item.requests
         and item.start_ns in rated
-        and _kind(plan["stream"][item.stream]) in kinds
+        and isinstance(plan.stream[item.stream].program, kinds)
     ]
     return max(means) / 1e9 if means else None

@@ -13,7 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from brickyard import _core
+from brickyard import schema
+from brickyard.schema.plan import Phase, SteadyRule
 from brickyard.store import Json, Record
 
 
@@ -52,19 +53,17 @@ class Steady:
 
 def steady(record: Record, phase: int) -> Steady | None:
     """None where the phase was not to reach one."""
-    phases = record.info.plan.get("phase", [])
-    plan = phases[phase] if phase < len(phases) else {}
-    rule = plan.get("steady")
-    if not rule or plan.get("ramp"):
+    phases = record.info.plan.phase
+    asked = phases[phase] if phase < len(phases) else None
+    if not isinstance(asked, Phase) or asked.steady is None or asked.ramp:
         return None
-    told = [event for event in record.events_of("steady") if int(event["phase"]) == phase]
+    told = [event for event in record.of(schema.Steady) if event.phase == phase]
     if not told:
         return Steady(State.NEVER)
-    last = max(told, key=lambda event: int(event["at_ns"]))
-    at_ns = int(last["at_ns"])
-    if not last["reached"]:
-        return Steady(State.LEFT, None, at_ns)
-    return Steady(State.HELD, _window_start_ns(last, rule), at_ns, int(rule["rounds"]))
+    last = max(told, key=lambda event: event.at_ns)
+    if not last.reached:
+        return Steady(State.LEFT, None, last.at_ns)
+    return Steady(State.HELD, _window_start_ns(last, asked.steady), last.at_ns, asked.steady.rounds)
 
 
 def headline_from_ns(record: Record, phase: int) -> int:
@@ -73,11 +72,11 @@ def headline_from_ns(record: Record, phase: int) -> int:
     return 0 if found is None or found.from_ns is None else found.from_ns
 
 
-def _window_start_ns(event: Json, rule: Json) -> int:
-    if "from_ns" in event:
-        return int(event["from_ns"])
+def _window_start_ns(event: schema.Steady, rule: SteadyRule) -> int:
+    if event.from_ns is not None:
+        return event.from_ns
     # Of a record from before the engine told it: rounds are as long as asked for, but for a part of an interval.
-    return int(event["at_ns"]) - int(rule["rounds"]) * _core.parse_duration_ns(str(rule["round"]))
+    return event.at_ns - rule.rounds * rule.round.ns
 
 
 def _seconds(at_ns: int) -> str:

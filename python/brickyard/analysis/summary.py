@@ -17,6 +17,7 @@ from brickyard.analysis.further import further_document
 from brickyard.analysis.latency import Latency
 from brickyard.analysis.tools import tool_document
 from brickyard.analysis.totals import Totals, totals, whole_intervals
+from brickyard.analysis.workload import workload_words
 from brickyard.bricks import caches
 from brickyard.store import CHAINS, Json, Record, RunInfo
 from brickyard.units import format_count, format_ns, format_percent, format_size
@@ -35,7 +36,7 @@ def run_document(record: Record) -> Json:
         "labels": info.labels,
         "profile": info.profile,
         "profile_hash": info.profile_hash,
-        "plan": info.plan,
+        "plan": info.plan_document,
         "seed": info.seed,
         "condition": info.condition,
         "condition_check": condition_check(record),
@@ -171,6 +172,10 @@ def when(info: RunInfo) -> str:
     return moment.strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
+MODEL_SET = "Model, set"
+"""What `--set` changed of a modelled target."""
+
+
 def circumstance_lines(record: Record) -> list[tuple[str, str]]:
     """What a figure is worth depends on these: label and text, the most telling first."""
     info = record.info
@@ -178,8 +183,9 @@ def circumstance_lines(record: Record) -> list[tuple[str, str]]:
         ("Target", ", ".join(info.targets)),
         *_target_lines(record),
         ("Condition", condition_words(record)),
+        ("Workload", workload_words([record])),
         ("Started", when(info)),
-        ("Profile", f"{info.plan.get('title', info.profile)} ({info.profile}, {info.profile_hash[:12]})"),
+        ("Profile", f"{info.plan_document.get('title', info.profile)} ({info.profile}, {info.profile_hash[:12]})"),
         ("Seed", str(info.seed)),
         ("Verified", verified_words(record)),
         *_engine_lines(record),
@@ -210,7 +216,8 @@ def _with_reason(text: str, reason: str | None) -> str:
 
 
 def _target_lines(record: Record) -> list[tuple[str, str]]:
-    lines = []
+    overrides = record.info.options.get("overrides")
+    lines = [(MODEL_SET, ", ".join(overrides))] if overrides else []
     modelled = bricks.resolved_of(record.info.targets, record.info.options)
     for number, opened in enumerate(record.info.engine.get("targets", [])):
         facts = dig(record.info.facts, "targets", number) or {}
@@ -341,7 +348,7 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
 def _reap(count: int | None) -> str:
     if count is None:
         return ""
-    return "a reap waits for one completion" if count == 1 else f"reap = {count}"
+    return "completions are reaped one at a time (reap = 1)" if count == 1 else f"reap = {count}"
 
 
 def _host_lines(host: Json) -> list[tuple[str, str]]:
@@ -396,19 +403,36 @@ SCALE = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "µs": 10**3, "
 
 
 def distinct_warnings(records: list[Record]) -> list[Json]:
-    """Warnings of several runs, each once: figures as their range, and the number of runs where not all have it."""
-    found: dict[tuple[str, str], list[tuple[int, Json]]] = {}
+    """Warnings of several runs, each once: figures as their range, targets as a list, and the number of runs where not
+    all have it."""
+    found: dict[tuple[str, str], list[tuple[Record, str, Json]]] = {}
     for record in records:
         for warning in record.info.warnings:
-            key = str(warning.get("id")), FIGURE.sub("#", str(warning.get("text", "")))
-            found.setdefault(key, []).append((record.info.id, warning))
+            text = _without_target(record, str(warning.get("text", "")))
+            found.setdefault((str(warning.get("id")), FIGURE.sub("#", text)), []).append((record, text, warning))
     merged = []
     for same in found.values():
         # Where runs differ in severity, the graver one speaks.
-        first = min((warning for _, warning in same), key=lambda item: item.get("severity") != "warning")
-        text, count = _ranged([str(warning.get("text", "")) for _, warning in same]), len({run for run, _ in same})
+        first = min((warning for _, _, warning in same), key=lambda item: item.get("severity") != "warning")
+        targets = list(dict.fromkeys(path for record, _, _ in same for path in record.info.targets))
+        text = _ranged([text for _, text, _ in same]).replace(TARGET, _listed(targets))
+        count = len({record.info.id for record, _, _ in same})
         merged.append({**first, "text": text if count == len(records) else f"{text} ({count} of {len(records)} runs)"})
     return sorted(merged, key=lambda item: item.get("severity") != "warning")
+
+
+TARGET = "{target}"
+LISTED_MAX = 2  # targets of one warning; of more, the number is told
+
+
+def _without_target(record: Record, text: str) -> str:
+    """Of a run with one target, whose name tells no warning apart."""
+    return text.replace(record.info.targets[0], TARGET) if len(record.info.targets) == 1 else text
+
+
+def _listed(targets: list[str]) -> str:
+    more = f" and {len(targets) - LISTED_MAX} more" if len(targets) > LISTED_MAX else ""
+    return (", " if more else " and ").join(targets[:LISTED_MAX]) + more
 
 
 def _ranged(texts: list[str]) -> str:
@@ -435,6 +459,7 @@ def circumstances(records: list[Record]) -> list[tuple[str, str]]:
     targets = list(dict.fromkeys(path for record in records for path in record.info.targets))
     changed = {
         "Target": ", ".join(targets),
+        "Workload": workload_words(records),
         "Profile": ", ".join(f"{count} × {name}" for name, count in profiles.items()),
         "Started": f"{when(records[0].info)}, the last run {when(records[-1].info)}",
         "Generator": _generator_range(records),

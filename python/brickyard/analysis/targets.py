@@ -5,11 +5,13 @@ Refusal: latencies of targets are merged, never averaged.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard.analysis.latency import latency, merge
 from brickyard.analysis.replay_runs import is_replay
-from brickyard.analysis.totals import Totals, phase_plan, rated_intervals, totals
+from brickyard.analysis.totals import Totals, asked_phase, rated_intervals, totals
+from brickyard.schema.plan import OtherStream, Stream
 from brickyard.store import CHAINS, Json, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, three_digits
 
@@ -43,10 +45,11 @@ def target_rows(record: Record) -> list[TargetRow]:
     rows = [row for row in totals(record) if row.operation not in CHAINS]
     found: list[TargetRow] = []
     for phase in sorted({row.phase for row in rows}):
-        streams = phase_plan(record, phase).get("stream", [])
-        of = {number: int(stream.get("target", 0)) for number, stream in enumerate(streams)}
+        asked = asked_phase(record, phase)
+        streams: Sequence[Stream | OtherStream] = asked.stream if asked else ()
+        of = {number: stream.target for number, stream in enumerate(streams)}
         queues = {
-            target: sum(int(s["workers"]) * int(s["depth"]) for s in streams if int(s.get("target", 0)) == target)
+            target: sum((s.workers or 0) * (s.depth or 0) for s in streams if s.target == target)
             for target in set(of.values())
         }
         own = [row for row in rows if row.phase == phase]

@@ -45,7 +45,7 @@ NOTE = "The study's figures are of two bricks of 2003 (MSR-TR-2003-70), whose fo
 
 def is_terraserver(record: Record) -> bool:
     """Whether the calls are those of the study's web site."""
-    return is_replay(record) and "MSR-TR-2003-70" in str(record.info.plan.get("source"))
+    return is_replay(record) and "MSR-TR-2003-70" in record.info.plan.source
 
 
 def study_tables(records: list[Record]) -> list[tuple[str, list[str], list[list[str]]]]:

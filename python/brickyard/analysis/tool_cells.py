@@ -8,7 +8,8 @@ from brickyard.analysis.cells import DASH
 from brickyard.analysis.server_tables import file_name, jetstress_cells, sqliosim_note, sqliosim_rows
 from brickyard.analysis.servers import test_files
 from brickyard.analysis.tools import FAILED_LINES, ToolFigure, has_failures, postmark_seconds, tool_figures, tool_of
-from brickyard.store import Json, Record
+from brickyard.schema.plan import Stream, WriteFile
+from brickyard.store import Record
 from brickyard.units import format_count, format_size, three_digits
 
 
@@ -67,10 +68,9 @@ def _cpu(figure: ToolFigure) -> str:
 
 
 def _bonnie(record: Record, figures: list[ToolFigure]) -> ToolTable:
-    programs: list[Json] = [
-        stream.get("program") or {} for phase in record.info.plan["phase"] for stream in phase["stream"]
-    ]
-    size = max((int(program["size"]) for program in programs if program.get("kind") == "write_file"), default=0)
+    streams = [stream for phase in record.info.plan.phase for stream in phase.stream]
+    programs = [stream.program for stream in streams if isinstance(stream, Stream)]
+    size = max((program.size for program in programs if isinstance(program, WriteFile)), default=0)
     columns, cells = ["file"], [format_size(size)]
     groups: list[tuple[str, int]] = [("", 1)]
     for figure in figures:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 
-from brickyard.analysis.totals import Totals, phase_plan, rated_intervals, totals
+from brickyard.analysis.totals import Totals, phase_name, profile_phase, rated_intervals, totals
+from brickyard.schema import tag_of
+from brickyard.schema.plan import Plan, Stream
 from brickyard.store import Json, Record
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -29,8 +31,9 @@ class ToolFigure:
 
 def tool_of(record: Record) -> str | None:
     """The tool that the profile names, if any."""
-    name = record.info.plan.get("table")
-    return str(name) if name in TOOLS else None
+    plan = record.info.plan
+    name = plan.table if isinstance(plan, Plan) else None
+    return name if name in TOOLS else None
 
 
 def tool_figures(record: Record) -> list[ToolFigure]:
@@ -52,15 +55,19 @@ class _Phases:
     def __init__(self, record: Record) -> None:
         self.record = record
         self.rows = totals(record)
-        self.count = len(record.info.plan.get("phase", []))
+        self.count = len(record.info.plan.phase)
 
-    def programs(self, phase: int) -> list[Json]:
-        return [stream.get("program") or {} for stream in phase_plan(self.record, phase).get("stream", [])]
+    def of_kind(self, kind: str, by: str = "") -> list[int]:
+        """The phases in which a program of this kind runs, and passes bytes in this unit."""
 
-    def of_kind(self, kind: str, **keys: str) -> list[int]:
-        """The phases in which a program of this kind runs, with these values of its keys."""
-        wanted = {"kind": kind, **keys}
-        return [n for n in range(self.count) if any(wanted.items() <= program.items() for program in self.programs(n))]
+        def is_wanted(stream: Stream) -> bool:
+            program = stream.program
+            return (
+                program is not None and tag_of(type(program)) == kind and (not by or getattr(program, "by", "") == by)
+            )
+
+        phases = [profile_phase(self.record, phase) for phase in range(self.count)]
+        return [n for n, phase in enumerate(phases) if phase and any(map(is_wanted, phase.stream))]
 
     def seconds(self, phases: Iterable[int]) -> float:
         spans = [span for phase in phases for span in rated_intervals(self.record, phase)]
@@ -127,7 +134,7 @@ def _bonnie(record: Record) -> list[ToolFigure]:
     """K/s are KiB of the file a second, a rewritten block once; % CPU is that of one processor."""
     phases, found = _Phases(record), []
     for group, name, kind, by, operation in BONNIE:
-        where = phases.of_kind(kind, **({"by": by} if by else {}))
+        where = phases.of_kind(kind, by)
         count = phases.requests(where, operation)
         if kind == "seek_file":
             per_s, unit = phases.requests_per_s(where, where, operation), "/s"
@@ -143,7 +150,7 @@ def _iowork(record: Record) -> list[ToolFigure]:
     found = []
     for phase in range(phases.count):
         per_s = scaled(phases.bytes_per_s([phase], "read", "write"), MIB)
-        name = str(phase_plan(record, phase).get("name") or f"phase {phase + 1}").replace("-", " ")
+        name = phase_name(record, phase).replace("-", " ")
         count = phases.requests([phase], "read", "write")
         found.append(ToolFigure("", name, count, per_s, "MiB/s", phases.cpu_percent([phase])))
     return found

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from statistics import fmean, median, stdev
 
-from brickyard import _core
 from brickyard.analysis.imported import as_imported, imported_figures
 from brickyard.analysis.latency import Latency, latency_of
 from brickyard.analysis.steady import Steady, headline_from_ns, steady
+from brickyard.schema.plan import OtherPhase, OtherStream, Phase, Stream
 from brickyard.store import CHAINS, METADATA, Interval, IntervalCost, Json, Record
 
 MEASURES = ("service", "response", "lateness", "first_byte", "driver_lag")
@@ -66,12 +66,9 @@ class Totals:
 
 
 def phase_plan(record: Record, phase: int) -> Json:
-    phases = record.info.plan.get("phase", [])
+    """As a document, for those who do not read the types yet."""
+    phases = record.info.plan_document.get("phase", [])
     return phases[phase] if phase < len(phases) else {}
-
-
-def phase_name(record: Record, phase: int) -> str:
-    return phase_plan(record, phase).get("name") or f"phase {phase + 1}"
 
 
 def stream_plan(record: Record, phase: int, stream: int) -> Json:
@@ -79,14 +76,50 @@ def stream_plan(record: Record, phase: int, stream: int) -> Json:
     return streams[stream] if stream < len(streams) else {}
 
 
+def asked_phase(record: Record, phase: int) -> Phase | OtherPhase | None:
+    """What was asked of a phase; None where the plan does not have it."""
+    phases = record.info.plan.phase
+    return phases[phase] if phase < len(phases) else None
+
+
+def asked_stream(record: Record, phase: int, stream: int) -> Stream | OtherStream | None:
+    """What was asked of a stream; None where the plan does not have it."""
+    found = asked_phase(record, phase)
+    return found.stream[stream] if found is not None and stream < len(found.stream) else None
+
+
+def asked_targets(record: Record, phase: int) -> list[int]:
+    """The target of each stream of a phase."""
+    found = asked_phase(record, phase)
+    return [stream.target for stream in found.stream] if found else []
+
+
+def profile_phase(record: Record, phase: int) -> Phase | None:
+    """A phase of a profile; None where another program was asked for something."""
+    found = asked_phase(record, phase)
+    return found if isinstance(found, Phase) else None
+
+
+def profile_stream(record: Record, phase: int, stream: int) -> Stream | None:
+    """A stream of a profile; None where another program was asked for something."""
+    found = asked_stream(record, phase, stream)
+    return found if isinstance(found, Stream) else None
+
+
+def phase_name(record: Record, phase: int) -> str:
+    found = asked_phase(record, phase)
+    return (found.name if found else "") or f"phase {phase + 1}"
+
+
 def stream_name(record: Record, phase: int, stream: int) -> str:
-    return stream_plan(record, phase, stream).get("name") or f"stream {stream + 1}"
+    found = asked_stream(record, phase, stream)
+    return (found.name if found else "") or f"stream {stream + 1}"
 
 
 def full_stream_name(record: Record, phase: int, stream: int) -> str:
     """With the name of its phase where the run has more than one."""
     name = stream_name(record, phase, stream)
-    return f"{phase_name(record, phase)} / {name}" if len(record.info.plan.get("phase", [])) > 1 else name
+    return f"{phase_name(record, phase)} / {name}" if len(record.info.plan.phase) > 1 else name
 
 
 def whole_intervals(record: Record) -> list[IntervalCost]:
@@ -123,7 +156,8 @@ def rated_intervals(record: Record, phase: int, *, with_transient: bool = False)
 
 
 def _interval_ns(record: Record) -> int:
-    return _core.parse_duration_ns(record.info.plan.get("interval") or "0ns")
+    interval = record.info.plan.interval
+    return interval.ns if interval else 0
 
 
 def full_intervals(record: Record, phase: int, *, with_transient: bool = False) -> list[IntervalCost]:

@@ -10,8 +10,11 @@ from fnmatch import fnmatchcase
 
 from brickyard.analysis.frames import players
 from brickyard.analysis.latency import latency, merge, with_max
-from brickyard.analysis.totals import Totals, phase_plan, stream_plan, totals
+from brickyard.analysis.ramp import ramp_limit
+from brickyard.analysis.totals import Totals, asked_stream, totals
 from brickyard.rulers import Requirement, Ruler
+from brickyard.schema import Knob, RampEnd, tag_of
+from brickyard.schema.plan import LimitFigure
 from brickyard.store import CHAINS, METADATA, Json, Record
 from brickyard.units import format_size
 
@@ -101,17 +104,17 @@ def all_pass(verdicts: list[Verdict]) -> bool:
     return bool(verdicts)
 
 
-def _searches_drops(record: Record, end: Json) -> bool:
-    limit = (phase_plan(record, int(end["phase"])).get("ramp") or {}).get("limit") or {}
-    return end["knob"] == "workers" and limit.get("when") == "dropped"
+def _searches_drops(record: Record, end: RampEnd) -> bool:
+    limit = ramp_limit(record, end.phase)
+    return end.knob is Knob.WORKERS and limit is not None and limit.when is LimitFigure.DROPPED
 
 
 def _dropped(record: Record, requirement: Requirement) -> Finding:
     """Dropped frames of all players; the slowest frame against the buffer is the head room."""
-    ends = [end for end in record.events_of("ramp_end") if _searches_drops(record, end)]
+    ends = [end for end in record.of(RampEnd) if _searches_drops(record, end)]
     if ends:
         # The last step without a drop is the answer; those beyond were tried on purpose.
-        found = min((float(end["found"]["value"]) if end["found"] else 0.0 for end in ends), default=0.0)
+        found = min((end.found.value if end.found else 0.0 for end in ends), default=0.0)
         note = f"{found:.0f} at once without a drop" if found else "already the first step dropped frames"
         return Finding(requirement, "", 0.0 if found else 1.0, found or None, 0, passed=found > 0, note=note)
     asked = [p for p in players(record) if requirement.stream is None or fnmatchcase(p.stream_name, requirement.stream)]
@@ -132,11 +135,11 @@ def _other_load(record: Record, rows: list[Totals], requirement: Requirement) ->
     """Why a requirement says nothing of this load; empty where it does. What a plan does not state is not held
     against it."""
     for row in rows:
-        stream = stream_plan(record, row.phase, row.stream)
-        address = (stream.get("address") or {}).get("kind")
+        stream = asked_stream(record, row.phase, row.stream)
+        address = tag_of(type(stream.address)) if stream and stream.address else None
         if requirement.address is not None and address not in (None, requirement.address):
             return f"stream {row.stream_name} is {address}; this is for {requirement.address} streams"
-        sizes = [int(item["size"]) for item in stream.get("request") or []]
+        sizes = [item.size for item in (stream.request if stream else None) or []]
         if requirement.request_bytes_min is not None and sizes and min(sizes) < requirement.request_bytes_min:
             least = format_size(requirement.request_bytes_min)
             return f"stream {row.stream_name} has requests of {format_size(min(sizes))}; this is for {least} or more"

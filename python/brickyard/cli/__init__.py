@@ -96,6 +96,8 @@ def _system_words(error: OSError) -> str:
     """What the system refused and what to do about it, for causes that are no mistake of ours."""
     if error.filename is None and error.errno in FULL and _stdout_is_closed():
         return f"standard output: {error.strerror}; make room or choose another place, what was measured is kept"
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return "too many files are open; raise the limit, such as with `ulimit -n 1024`"
     remedy = REMEDIES.get(error.errno or 0)
     return f"{error.filename}: {error.strerror}; {remedy}" if error.filename is not None and remedy else ""
 

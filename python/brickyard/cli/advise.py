@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -166,7 +165,7 @@ def _wanted(
     conditions = conditioning.modelled_words(conditions)
     changes = [*unverified(profile), *changes]
     plan = profiles.validate(profiles.read(profile), changes)
-    writing = any(writes(stream) for phase in jsonlib.loads(plan)["phase"] for stream in phase["stream"])
+    writing = any(writes(stream) for phase in plan.phase for stream in phase.stream)
     return buying.Wanted(
         plan=plan,
         rulers=tuple(rulers.read(word) for word in require),
@@ -198,8 +197,7 @@ def _idle(candidates: Sequence[buying.Candidate], wanted: buying.Wanted) -> list
 
 def _summed(wanted: buying.Wanted) -> list[str]:
     """A rate of several closed loops is a sum in which one that is quick hides one that starves."""
-    plan = jsonlib.loads(wanted.plan)
-    names = [str(s["name"] or n) for phase in plan["phase"] for n, s in enumerate(phase["stream"], 1)]
+    names = [s.name or str(n) for phase in wanted.plan.phase for n, s in enumerate(phase.stream, 1)]
     rulers = [r.figure for ruler in wanted.rulers for r in ruler.requirements if r.is_rate and r.stream is None]
     if len(names) < 2 or not rulers:
         return []

@@ -13,9 +13,9 @@ from cyclopts import Parameter
 from brickyard import _core, bricks, outputs, profiles
 from brickyard.cli import options
 from brickyard.cli.output import emit, stderr, stdout, table
-from brickyard.cli.target import missing_targets, parse_size
 from brickyard.errors import BAD_INPUT, FAILED, INTERRUPTED, BadInputError, one_line
 from brickyard.store import Store, default_place
+from brickyard.study.aim import missing_targets, parse_size
 from brickyard.study.burn_in import Account, BurnIn, Burning, Log
 from brickyard.study.interrupt import Interrupt
 from brickyard.units import format_count, format_ns, format_size

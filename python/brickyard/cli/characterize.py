@@ -9,14 +9,17 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from brickyard import analysis, bricks
+from brickyard.analysis.answers import answer
 from brickyard.analysis.summary import distinct_warnings, totals_document
+from brickyard.analysis.workload import workload_words
 from brickyard.cli import options
 from brickyard.cli.output import emit, stderr, stdout
 from brickyard.cli.progress import Terminal
-from brickyard.cli.tables import print_characterization, print_circumstances, print_warnings
-from brickyard.cli.target import Aim, aim_at, aim_modelled, split_overrides
+from brickyard.cli.tables import print_answer, print_characterization, print_circumstances, print_warnings
+from brickyard.cli.target import aim_at, split_overrides
 from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError
 from brickyard.store import Json, Record, Store
+from brickyard.study.aim import Aim, aim_modelled
 from brickyard.study.characterize import Characterization, Mode, StudyResult
 from brickyard.study.interrupt import Interrupt
 
@@ -86,6 +89,7 @@ def document(result: StudyResult, records: list[Record], page: Path | None) -> J
         "outcome": result.outcome,
         "message": result.message,
         "notes": result.notes,
+        **(answer(records, analysis.characterization(records)).document() if records else {}),
         "warnings": distinct_warnings(records),
         "cells": [
             {
@@ -106,12 +110,14 @@ def document(result: StudyResult, records: list[Record], page: Path | None) -> J
 
 def _print(result: StudyResult, records: list[Record], page: Path | None) -> None:
     console = stdout()
-    print_warnings(console, records)
+    patterns = analysis.characterization(records)
     if records:
-        console.print()
+        print_answer(console, answer(records, patterns))
+    print_characterization(console, patterns, workload_words(records, "cell"))
+    if records:
         print_circumstances(console, records)
         console.print()
-    print_characterization(console, analysis.characterization(records))
+    print_warnings(console, records)
     if result.outcome != "done":
         said = f": {result.message}" if result.message else ""
         console.print(f"{result.outcome}{said}; what was measured is kept as study s{result.study}", markup=False)

@@ -20,7 +20,7 @@ from brickyard.analysis.gate import Finding, Gate, gate
 from brickyard.cli import options
 from brickyard.cli.output import emit, print_text, stderr, stdout, table
 from brickyard.cli.selection import open_store, select
-from brickyard.errors import DONE, FAILED, BadInputError
+from brickyard.errors import BAD_INPUT, DONE, FAILED, BadInputError
 from brickyard.report.matrix_tables import NOISE_UNKNOWN, NOT_SEEN, UNKNOWN, WITHIN_NOISE, difference_text
 from brickyard.report.pictures import Picture
 from brickyard.store import Json, Record, Store
@@ -29,9 +29,10 @@ from brickyard.units import format_ns, format_percent
 
 NAME = re.compile(r"[A-Za-z][\w.-]*")
 ONE_RUN = (
-    "one run against several assumes that its noise equals the baseline's; on a noisier day the gate fails for equal"
-    " things: repeat the new run too"
+    "the intervals of one run against several assume that its noise is that of the others; on a noisier day they are"
+    " too narrow, and --check judges none of them"
 )
+SITTING = "were made within one sitting (an hour), so that they do not show how far days differ; add runs of other days"
 SITTING_NS = 3600 * 10**9  # runs that began within an hour share what the host did in it
 INCONCLUSIVE_SHOWN = 5  # lines of what may be worse; the table has all
 COMPARABLE = tuple(name for name, figure in FIGURES.items() if figure.kind in ("rate", "mib", "time"))
@@ -45,7 +46,7 @@ def compare(
         Parameter(
             negative="",
             help="Exit code 1 where something got worse by more than the tolerance beyond noise, all figures judged as "
-            "one family; 2 where nothing was measured more than once, so that nothing can be judged.",
+            "one family; 2 where no figure was measured more than once on both sides, so that nothing can be judged.",
         ),
     ] = False,
     across_loads: Annotated[
@@ -71,7 +72,7 @@ def compare(
     _refuse_unknown(figure)
     allowed, sure = parse_share("--tolerance", tolerance), parse_share("--confidence", confidence)
     with open_store(store) as kept:
-        before, after = _sides(kept, runs, baseline)
+        before, after, left_out = _sides(kept, runs, baseline)
     names = figure or default_figures(before, after)
     found = compared(before, after, names=names, confidence=sure)
     judged = gate(found.changes, allowed, sure)
@@ -79,13 +80,17 @@ def compare(
     differing = differing_between(before, after)
     loads = loads_differ(before, after)
     bad = verdict_lines(found, judged, allowed)
-    is_judged = judged.lone_share is not None
-    if check:
-        _refuse_unjudged([] if across_loads else loads, bad, is_judged=is_judged)
+    if check and loads and not across_loads:
+        raise BadInputError(
+            f"--check: {_loads_words(loads)}; compare equal loads, or judge them all the same with --across-loads"
+        )
+    open_words = _unjudged_words(judged) if check and not bad else ""
+    notes = [*_left_out_words(left_out), *_assumptions(judged, before if baseline else [])]
     pictures = _draw(found, output) if output else []
-    code = FAILED if check and bad else DONE
+    code = FAILED if check and bad else BAD_INPUT if open_words else DONE
     if json:
-        emit(_document(found, judged, before, after, differing, loads, bad, pictures))
+        about = {"loads_differ": loads, "left_out": left_out, "notes": notes, "not_judged": open_words or None}
+        emit(_document(found, judged, before, after, differing, bad, pictures) | about)
         return code
     console = stdout()
     console.print(f"before: {_runs(before)}; after: {_runs(after)}", markup=False, soft_wrap=True)
@@ -97,12 +102,12 @@ def compare(
     console.print()
     _print(console, found)
     unclear = [f"inconclusive: {_lack_words(item)}" for item in found.lacking if not item.is_lost]
-    for line in (*bad, *gate_lines(judged, allowed), *unclear):
+    for line in (*bad, *gate_lines(judged, allowed), *unclear, *(f"note: {words}" for words in notes)):
         console.print(line, markup=False, soft_wrap=True)
-    if is_judged and any(1 in (change.before.n, change.after.n) for change in found.changes):
-        console.print(ONE_RUN, markup=False, soft_wrap=True)
     for path in pictures:
         console.print(f"picture: {path}", markup=False, soft_wrap=True)
+    if open_words:
+        stderr().print(open_words, markup=False, soft_wrap=True)
     return code
 
 
@@ -119,20 +124,45 @@ def _refuse_nothing(found: Comparison) -> None:
     raise BadInputError(f"nothing can be compared: {why}")
 
 
-def _refuse_unjudged(loads: list[str], bad: list[str], *, is_judged: bool) -> None:
-    """What no gate can judge: different loads, and figures of which nobody knows the noise between runs."""
-    if loads:
-        raise BadInputError(
-            f"--check: {_loads_words(loads)}; compare equal loads, or judge them all the same with --across-loads"
-        )
-    if not bad and not is_judged:
-        raise BadInputError(
-            "--check: every figure was measured once on both sides, so noise between runs is unknown and nothing can be"
-            " judged; measure at least one side with --repeat 5 or more"
-        )
+def _unjudged_words(judged: Gate) -> str:
+    """Why no figure can be judged: of a side that was measured once, nobody knows the noise between runs."""
+    if judged.lone_share is not None:
+        return ""
+    sides = {item.change.before.n > 1 for item in judged.judged}, {item.change.after.n > 1 for item in judged.judged}
+    once = [name for name, several in zip(("before", "after"), sides, strict=True) if several == {False}]
+    where = "on both sides" if len(once) == 2 else once[0] if once else "on one of its sides"
+    return (
+        f"--check: inconclusive: every figure was measured once {where}, so noise between runs is unknown there and"
+        " nothing can be judged; repeat the run, such as with --repeat 3, or judge it by limits of your own with"
+        " `run --ruler NAME --check`"
+    )
 
 
-def _sides(store: Store, words: tuple[str, ...], baseline: str | None) -> tuple[list[Record], list[Record]]:
+def _left_out_words(left_out: dict[str, list[int]]) -> list[str]:
+    return [
+        f"{name}: left out, as {'it' if len(runs) == 1 else 'they'} came to no valid end: {runs_words(runs)}"
+        for name, runs in left_out.items()
+        if runs
+    ]
+
+
+def _assumptions(judged: Gate, baseline: list[Record]) -> list[str]:
+    """What the figures take for granted."""
+    once = any(
+        item.finding is Finding.ONCE and max(item.change.before.n, item.change.after.n) > 1 for item in judged.judged
+    )
+    return [*([ONE_RUN] if once else []), *_sitting(baseline)]
+
+
+def _sitting(baseline: list[Record]) -> list[str]:
+    began = [record.info.created_unix_ns for record in baseline]
+    return [f"the baseline's runs {SITTING}"] if began and max(began) - min(began) < SITTING_NS else []
+
+
+def _sides(
+    store: Store, words: tuple[str, ...], baseline: str | None
+) -> tuple[list[Record], list[Record], dict[str, list[int]]]:
+    """The runs that are compared, and by side those that came to no valid end."""
     if baseline is None:
         if len(words) != 2:
             raise BadInputError("name BEFORE and AFTER, or AFTER with --baseline NAME")
@@ -148,15 +178,16 @@ def _sides(store: Store, words: tuple[str, ...], baseline: str | None) -> tuple[
     for name, side in zip(("BEFORE", "AFTER"), kept, strict=True):
         if not side:
             raise BadInputError(f"{name}: none of its runs came to a valid end, so there is nothing to compare")
-    for name, asked, side in zip(("BEFORE", "AFTER"), (before, after), kept, strict=True):
-        left = [record.info.id for record in asked if record not in side]
-        if left:
-            they = "it" if len(left) == 1 else "they"
-            said = f"{name}: left out, as {they} came to no valid end: {runs_words(left)}"
-            stderr().print(said, markup=False, soft_wrap=True)
+    left_out = {
+        name: [record.info.id for record in asked if record not in side]
+        for name, asked, side in zip(("BEFORE", "AFTER"), (before, after), kept, strict=True)
+    }
     if {r.info.id for r in kept[0]} == {r.info.id for r in kept[1]}:
-        raise BadInputError(f"both sides are {_runs(kept[0])}; a side says nothing when it is compared with itself")
-    return kept[0], kept[1]
+        raise BadInputError(
+            f"both sides are {_runs(kept[0])}; a side says nothing when it is compared with itself"
+            + "".join(f"; {words}" for words in _left_out_words(left_out))
+        )
+    return kept[0], kept[1], left_out
 
 
 def parse_share(option: str, text: str) -> float:
@@ -173,7 +204,7 @@ def verdict_lines(found: Comparison, judged: Gate, tolerance: float) -> list[str
     """What the gate fails for; nothing that was measured before may be missing."""
     said = [f"worse: {', '.join(c.name)}, {c.figure.title}: {_words(c)}" for c in judged.of(Finding.WORSE)]
     said += [_failed_words(item) for item in found.failures if item.is_worse(tolerance)]
-    said += [f"not measured: {_lack_words(item)}, and it was before" for item in found.lacking if item.is_lost]
+    said += [f"not measured: {_lack_words(item)}; the runs before have it" for item in found.lacking if item.is_lost]
     return said + [f"not measured: {', '.join(name)}, which was before" for name in found.only_before]
 
 
@@ -192,9 +223,12 @@ def _failed_words(item: Failures) -> str:
 
 
 def _lack_words(item: Lack) -> str:
-    runs = [run for side in item.runs for run in side]
-    lack = "lacks" if len(runs) == 1 else "lack"
-    return f"{', '.join(item.name)}, {item.figure.title}: {runs_words(runs)} {lack} it"
+    sides = [
+        f"{runs_words(runs)} ({side}) {'lacks' if len(runs) == 1 else 'lack'} it"
+        for side, runs in zip(("before", "after"), item.runs, strict=True)
+        if runs
+    ]
+    return f"{', '.join(item.name)}, {item.figure.title}: {', '.join(sides)}"
 
 
 def gate_lines(judged: Gate, tolerance: float) -> list[str]:
@@ -322,7 +356,6 @@ def _document(
     before: list[Record],
     after: list[Record],
     differing: list[Differing],
-    loads: list[str],
     bad: list[str],
     pictures: list[str],
 ) -> Json:
@@ -330,7 +363,6 @@ def _document(
         "before": [record.info.id for record in before],
         "after": [record.info.id for record in after],
         "differing": [{"label": item.label, "values": [list(value) for value in item.values]} for item in differing],
-        "loads_differ": loads,
         "lacking": [lack.document() for lack in found.lacking],
         "repeats": [repeat.document() for repeat in found.repeats],
         "changes": [{**item.change.document(), "verdict": item.finding.value} for item in judged.judged],
@@ -367,17 +399,14 @@ def save_baseline(name: str, /, *runs: str, store: options.StorePlace = None, js
             raise BadInputError("none of these runs came to a valid end, so there is nothing to hold others against")
         replaced = kept.baselines().get(name)
         kept.add_baseline(name, good)
+    notes = _sitting([record for record in records if record.info.id in good])
     if json:
-        emit({"baseline": name, "runs": good, "replaced": replaced[1] if replaced else None})
+        emit({"baseline": name, "runs": good, "replaced": replaced[1] if replaced else None, "notes": notes})
     else:
         instead = f", instead of {runs_words(replaced[1])}" if replaced else ""
         print_text(f"baseline {name}: {runs_words(good)}{instead}\n")
-        began = [record.info.created_unix_ns for record in records if record.info.id in good]
-        if max(began) - min(began) < SITTING_NS:
-            print_text(
-                "note: these runs were made within one sitting (an hour), so that they do not show how far days differ;"
-                " add runs of other days\n"
-            )
+        for words in notes:
+            print_text(f"note: {words}\n")
     return 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -17,6 +16,7 @@ from brickyard.cli.progress import Terminal
 from brickyard.cli.target import aim_at
 from brickyard.errors import BAD_INPUT, BadInputError
 from brickyard.report.matrix_tables import difference_text
+from brickyard.schema import plan_document
 from brickyard.store import Store
 from brickyard.study.crosscheck import crosscheck as run_crosscheck
 from brickyard.study.fit import refuse_programs
@@ -50,7 +50,7 @@ def crosscheck(
         raise BadInputError("fio knows no modelled brick; name a file or a device")
     text = profiles.read(profile)
     plan = profiles.validate(text, list(overrides))
-    refuse_programs(text.name, jsonlib.loads(plan), "crosscheck")
+    refuse_programs(text.name, plan, "crosscheck")
     with (
         Store(store) as kept,
         aim_at(targets, placing) as aimed,
@@ -73,7 +73,7 @@ def crosscheck(
                 "outcome": done.outcome,
                 "message": done.message,
                 "profile": text.name,
-                "plan": jsonlib.loads(plan),
+                "plan": plan_document(plan),
                 "runs": {"brickyard": done.ours, "fio": done.theirs},
                 "fio_version": theirs[0].info.software_version if theirs else None,
                 "comparisons": [comparison_document(item) for item in found],

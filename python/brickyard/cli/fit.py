@@ -22,10 +22,11 @@ from brickyard.cli.fit_words import Outcome, array_words, untold
 from brickyard.cli.output import emit, stderr
 from brickyard.cli.progress import Terminal
 from brickyard.cli.selection import open_store, select
-from brickyard.cli.target import Aim, aim
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.outputs import check_file, check_place, folder, write_whole
+from brickyard.schema.plan import Plan
 from brickyard.store import Record, Store
+from brickyard.study.aim import Aim, aim
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Runner, RunSpec
 
@@ -124,7 +125,7 @@ class _Wanted:
     long_load: str | None
     writes: bool
 
-    def long_plan(self, *, writes: bool) -> list[str]:
+    def long_plan(self, *, writes: bool) -> list[Plan]:
         load = self.long_load or ("random-writes" if writes else "random-reads")
         return [] if self.long_s is None else [grid.long_plan(load, self.long_s)]
 
@@ -173,7 +174,7 @@ def _measure(
     return records
 
 
-def _how_long(plans: list[str], seconds: float, wanted: _Wanted) -> str:
+def _how_long(plans: list[Plan], seconds: float, wanted: _Wanted) -> str:
     whole_s, long_s = len(plans) * (seconds + grid.WARMUP_S), wanted.long_s or 0.0
     most_s = whole_s * grid.MOST_LONGER + long_s
     slow = "" if wanted.each_s is not None else f", on slow storage up to {most_s / 60:.0f} min"
@@ -190,7 +191,7 @@ class _Measuring:
         self.study: int | None = None
         self.notes: list[str] = []
 
-    def run(self, plans: list[str], records: list[Record]) -> tuple[str, str]:
+    def run(self, plans: list[Plan], records: list[Record]) -> tuple[str, str]:
         for plan in plans:
             try:
                 result = self.runner.run(RunSpec("fit", plan, self.aimed.targets, self.aimed.options), self._study)

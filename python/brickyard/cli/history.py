@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from brickyard.analysis.differing import runs_words
 from brickyard.analysis.figures import FIGURES
 from brickyard.analysis.history import RUNS_MIN, History, histories
 from brickyard.cli import options
@@ -16,7 +18,8 @@ from brickyard.cli.output import emit, stdout, table
 from brickyard.cli.runs import since_unix_ns
 from brickyard.cli.selection import open_store, readable
 from brickyard.errors import BadInputError
-from brickyard.store import Json
+from brickyard.facts.target import NO_PATH
+from brickyard.store import Json, RunInfo
 from brickyard.study.keys import nearest
 
 
@@ -37,7 +40,7 @@ def history(
     Parameters
     ----------
     target
-        A path or sim:NAME, as the runs were given it.
+        A path or sim:NAME. A relative path is looked up in this directory first.
     """
     if figure not in COMPARABLE:
         raise BadInputError(f"--figure {figure}: has no history{nearest(figure, COMPARABLE)}")
@@ -45,11 +48,8 @@ def history(
     sure = parse_share("--confidence", confidence)
     with open_store(store) as kept:
         runs = kept.runs()
-        chosen = [
-            run.id
-            for run in runs
-            if target in run.targets and run.created_unix_ns >= since_ns and profile in (None, run.profile)
-        ]
+        asked = [run for run in runs if run.created_unix_ns >= since_ns and profile in (None, run.profile)]
+        chosen = [run.id for run in asked if _is_meant(target, run)] or _by_name(target, asked)
         if not chosen:
             known = sorted({path for run in runs for path in run.targets})
             raise BadInputError(f"{target}: no run on it in {kept.place}{nearest(target, known)}")
@@ -69,6 +69,38 @@ def history(
         return 0
     _print(found, pictures, sure)
     return 0
+
+
+def _is_meant(target: str, run: RunInfo) -> bool:
+    """A relative name stands for another file in each directory: it is the file that counts."""
+    if NO_PATH.match(target):
+        return target in run.targets
+    return any(
+        name in (target, os.path.abspath(target)) if os.path.isabs(name) else place == os.path.realpath(target)
+        for name, place in places(run)
+    )
+
+
+def _by_name(target: str, runs: list[RunInfo]) -> list[int]:
+    """Runs that were given this name in some other directory, if all of them were on one file."""
+    found: dict[str, list[int]] = {}
+    for run in runs:
+        for name, place in places(run):
+            if name == target:
+                found.setdefault(place, []).append(run.id)
+    if len(found) > 1:
+        several = "; ".join(f"{place} ({runs_words(ids)})" for place, ids in found.items())
+        raise BadInputError(f"{target}: is the name of several files: {several}; name one of them by its whole path")
+    return next(iter(found.values()), [])
+
+
+def places(run: RunInfo) -> list[tuple[str, str]]:
+    """Each target as it was named, and the file that it was."""
+    facts = run.facts.get("targets") or []
+    return [
+        (name, str((facts[number].get("real_path") if number < len(facts) else None) or name))
+        for number, name in enumerate(run.targets)
+    ]
 
 
 def unit_of(figure: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,16 +17,18 @@ from brickyard.advise.simulate import Brick, dearest, filled, rates, simulate, u
 from brickyard.cli import conditioning, options
 from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.cli.progress import Terminal
-from brickyard.cli.target import aim, split_overrides
+from brickyard.cli.target import split_overrides
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.rulers import Ruler
+from brickyard.schema.plan import Plan
 from brickyard.store import Json, Record, Store
+from brickyard.study.aim import aim
 from brickyard.study.fit import refuse_programs
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Runner, RunSpec
 from brickyard.units import format_iops, format_ns
 
-Measure = Callable[[str], Record]
+Measure = Callable[[Plan], Record]
 
 
 def predict(
@@ -83,7 +84,7 @@ def predict(
     changes, of_brick = split_overrides((target,), list(overrides))
     if modelled:
         changes = [*unverified(profile), *changes]
-    whole: Json = jsonlib.loads(profiles.validate(profiles.read(profile), changes))
+    whole = profiles.validate(profiles.read(profile), changes)
     refuse_programs(profile, whole, "advise predict")
     plan = predicting.one_phase(whole, phase)
     predicting.refuse_chains(plan)
@@ -94,7 +95,7 @@ def predict(
         if modelled:
             resolved = bricks.resolve(target, [*of_brick, bricks.condition_override(state)])
             changed = [*of_brick, *dearest(state, resolved["brick"], (target, *of_brick))]
-            loaded = jsonlib.loads(filled(jsonlib.dumps(plan), resolved["brick"]))
+            loaded = filled(plan, resolved["brick"])
         else:
             loaded, changed = plan, []
         with (
@@ -116,7 +117,7 @@ class Predicted:
     carried: predicting.Carried
 
 
-def _predicted(plan: Json, target: str, condition: str, ruler: Ruler, length_s: float, measure: Measure) -> Predicted:
+def _predicted(plan: Plan, target: str, condition: str, ruler: Ruler, length_s: float, measure: Measure) -> Predicted:
     console = stderr()
     figure = ruler.requirements[0].figure
     console.print(f"{condition}: what the brick does when nothing limits the rate …", markup=False)
@@ -156,7 +157,7 @@ def _real(
     ):
         runner = Runner(kept, terminal, interrupt)
 
-        def measure(plan: str) -> Record:
+        def measure(plan: Plan) -> Record:
             result = runner.run(RunSpec(profile, plan, aimed.targets, aimed.options))
             if result.outcome == "interrupted":
                 raise KeyboardInterrupt

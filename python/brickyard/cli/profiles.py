@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -11,17 +10,18 @@ from brickyard import profiles
 from brickyard.cli import options
 from brickyard.cli.output import emit, print_text, stdout, table
 from brickyard.errors import BadInputError, one_line
-from brickyard.store import Json
+from brickyard.schema import plan_document
+from brickyard.schema.plan import Plan
 
 
 def list_profiles(*, json: options.Json = False) -> int:
     """List the profiles that ship with Brickyard."""
-    found = [(name, jsonlib.loads(profiles.validate(profiles.read(name), []))) for name in profiles.names()]
+    found = [(name, profiles.validate(profiles.read(name), [])) for name in profiles.names()]
     if json:
-        keys = ("title", "source", "about")
-        emit({"profiles": [{"name": name, **{key: plan[key] for key in keys}} for name, plan in found]})
+        told = [{"name": name, "title": plan.title, "source": plan.source, "about": plan.about} for name, plan in found]
+        emit({"profiles": told})
     else:
-        rows = [[name, plan["title"]] for name, plan in found]
+        rows = [[name, plan.title] for name, plan in found]
         stdout().print(table("", [("profile", "left"), ("title", "left")], rows))
     return 0
 
@@ -44,18 +44,18 @@ def show_profile(
         The name of a shipped profile, or a path.
     """
     profile = profiles.read(name)
-    plan = jsonlib.loads(profiles.validate(profile, list(overrides)))
+    plan = profiles.validate(profile, list(overrides))
     if overrides and format == "toml" and not json:
         raise BadInputError("--set changes a plan, not its text; add --format fio or --json")
     text = profile.text if format == "toml" else _as_fio(profile.name, plan)
     if json:
-        emit({"name": profile.name, "place": profile.place, "text": text, "plan": plan})
+        emit({"name": profile.name, "place": profile.place, "text": text, "plan": plan_document(plan)})
     else:
         print_text(text if text.endswith("\n") else text + "\n")
     return 0
 
 
-def _as_fio(name: str, plan: Json) -> str:
+def _as_fio(name: str, plan: Plan) -> str:
     from brickyard.formats.fio_export import export_fio
 
     try:

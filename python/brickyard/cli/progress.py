@@ -13,9 +13,9 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from brickyard import _core
 from brickyard.analysis import PhaseRate
 from brickyard.cli.output import stderr
+from brickyard.schema.plan import OtherPlan, Phase, Plan
 from brickyard.store import CHAINS, METADATA, Json
 from brickyard.study.runner import RunResult, RunSpec
 from brickyard.units import format_iops, format_mib_per_s, format_ns, format_seconds, format_size
@@ -73,13 +73,13 @@ def closing(rates: Sequence[PhaseRate], words: str = IOPS) -> str:
     return "; ".join(said)
 
 
-def planned_ns(plan: Json) -> int | None:
+def planned_ns(plan: Plan | OtherPlan) -> int | None:
     """How long a plan lasts, where time ends every phase."""
     total = 0
-    for phase in plan["phase"]:
-        if not phase.get("duration"):
+    for phase in plan.phase:
+        if not phase.duration:
             return None
-        total += _core.parse_duration_ns(phase["duration"]) + _core.parse_duration_ns(phase.get("warmup") or "0ns")
+        total += phase.duration.ns + (phase.warmup.ns if isinstance(phase, Phase) else 0)
     return total
 
 
@@ -126,11 +126,11 @@ class Terminal:
         if self._task is not None and runs > 1:
             self._progress.update(self._task, total=runs * 1000)
 
-    def run_begins(self, spec: RunSpec, plan: Json) -> None:
+    def run_begins(self, spec: RunSpec) -> None:
         self._name = describe(spec)
         self._last = ""
         self._began_ns = None
-        self._planned_ns = planned_ns(plan)
+        self._planned_ns = planned_ns(spec.plan)
         if self._task is None or not self._many:
             if self._task is not None:
                 self._progress.remove_task(self._task)

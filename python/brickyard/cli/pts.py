@@ -20,10 +20,11 @@ from brickyard.cli import options
 from brickyard.cli.output import emit, print_line, stderr, stdout, table
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_circumstances, print_warnings
-from brickyard.cli.target import Aim, aim_at, aim_modelled, split_overrides
+from brickyard.cli.target import aim_at, split_overrides
 from brickyard.errors import DONE, BadInputError, BrickyardError, one_line
 from brickyard.store import Store
 from brickyard.study import pts_tests as tests
+from brickyard.study.aim import Aim, aim_modelled
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.pts import Found, Rounds, Setting, Specification, document, extent
 from brickyard.study.pts_tests import KINDS, TESTS, TITLES, Kind

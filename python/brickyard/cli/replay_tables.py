@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from rich.console import Console
 from rich.text import Text
 
@@ -15,7 +16,10 @@ from brickyard.analysis import (
     terraserver,
 )
 from brickyard.analysis.load_curve import Limit
+from brickyard.analysis.replay_answer import replay_answer
 from brickyard.cli.output import print_line, table
+from brickyard.cli.tables import print_answer
+from brickyard.schema.plan import Outlier
 from brickyard.store import Json, Record
 from brickyard.units import format_count, format_iops, format_seconds
 
@@ -28,7 +32,8 @@ def _columns(names: list[str], text_columns: int = 1) -> list[tuple[str, str]]:
 
 
 def print_replay(console: Console, records: list[Record], limit: Limit | None = None) -> None:
-    """The runs of one command: calls/s by driver, figures by page, and the verdict."""
+    """The runs of one command: the answer, calls/s by driver, figures by page."""
+    print_answer(console, replay_answer(records, limit))
     columns, rows = replay_pages.throughput_rows(records)
     console.print(table("Calls a second", _columns(columns), rows))
     _print_curve(console, records)
@@ -51,7 +56,6 @@ def print_replay(console: Console, records: list[Record], limit: Limit | None = 
             console.print()
             console.print(table("By database", _columns(columns), bricks))
         _print_rest(console, group)
-    _print_verdict(console, records, limit)
 
 
 def _study_columns(names: list[str]) -> list[tuple[str, str]]:
@@ -113,14 +117,6 @@ def _print_rest(console: Console, group: list[Record]) -> None:
         print_line(console, f"Coverage: {said}")
 
 
-def _print_verdict(console: Console, records: list[Record], limit: Limit | None) -> None:
-    lines = replay_head_room.verdict_lines(records, limit)
-    if lines:
-        console.print()
-    for line in lines:
-        print_line(console, line, "bold")
-
-
 def print_explained(console: Console, told: Json, look: Json, *, is_sorted: bool) -> None:
     """What a log would do; `look` is what a first look at it found."""
     span_s = replay_head_room.log_span_s(told["first_ns"], told["last_ns"])
@@ -133,7 +129,10 @@ def print_explained(console: Console, told: Json, look: Json, *, is_sorted: bool
         ("Rate", _rate_words(told, span_s)),
         ("Sessions", _sessions(told)),
         ("Out of order", _order_words(told, look, is_sorted=is_sorted)),
-        *(("Left out", words) for words in replay_warnings.outlier_words(look["outliers"])),
+        *(
+            ("Left out", words)
+            for words in replay_warnings.outlier_words(msgspec.convert(look["outliers"], list[Outlier]))
+        ),
     ]
     for label, text in lines:
         if text:

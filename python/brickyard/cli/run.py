@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -22,19 +21,13 @@ from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stderr, stdout
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_run
-from brickyard.cli.target import (
-    Aim,
-    aim_at,
-    aim_directories,
-    aim_modelled,
-    check_unnamed,
-    missing_targets,
-    parse_size,
-    split_overrides,
-)
+from brickyard.cli.target import aim_at, aim_directories, check_unnamed, split_overrides
 from brickyard.errors import BAD_INPUT, BadInputError, one_line
 from brickyard.formats.fio_export import export_fio
-from brickyard.store import Json, Store, check_place
+from brickyard.schema import plan_document, plan_text, read_plan
+from brickyard.schema.plan import Plan
+from brickyard.store import Store, check_place
+from brickyard.study.aim import Aim, aim_modelled, missing_targets, parse_size
 from brickyard.study.check import check_run
 from brickyard.study.fit import check_room, has_programs, has_server, own_size, server_changes, sized
 from brickyard.study.forecast import forecast, forecast_lines
@@ -117,9 +110,9 @@ def run(
         brick_changes.append(bricks.condition_override(condition))
     plan = _for_server(text, plan, targets, changes, modelled=modelled)
     targets, placing = _in_directory(plan, targets, placing)
-    if has_programs(jsonlib.loads(plan)):
+    if has_programs(plan):
         _refuse_carriers(text.name, engine, modelled=modelled)
-        plan = profiles.validate(text, [*sized(jsonlib.loads(plan), placing.size), *changes])
+        plan = profiles.validate(text, [*sized(plan, placing.size), *changes])
         aiming = aim_directories(_target_count(plan), targets, placing, makes=not dry_run)
         asked = None if dry_run else (repeat, judge, wish, store)
         if dry_run:
@@ -127,7 +120,7 @@ def run(
             check_place(store)
         return _run_programs(text.name, plan, aiming, asked, as_json=json)
     if placing.size is None and not modelled and not any(os.path.lexists(path) for path in targets):
-        placing = replace(placing, size=own_size(jsonlib.loads(plan)))
+        placing = replace(placing, size=own_size(plan))
     if engine == "fio":
         _check_fio(plan, modelled=modelled)
     if dry_run:
@@ -166,22 +159,21 @@ def _load(profile: str | None, targets: tuple[str, ...], words: AdHoc) -> tuple[
 
 
 def _for_server(
-    text: profiles.ProfileText, plan: str, targets: tuple[str, ...], changes: list[str], *, modelled: bool
-) -> str:
+    text: profiles.ProfileText, plan: Plan, targets: tuple[str, ...], changes: list[str], *, modelled: bool
+) -> Plan:
     """The plan, where it is of a database server with what follows from its targets."""
-    parsed: Json = jsonlib.loads(plan)
-    if not has_server(parsed):
+    if not has_server(plan):
         return plan
-    own = server_changes(parsed, targets, modelled=modelled)
+    own = server_changes(plan, targets, modelled=modelled)
     return spread(profiles.validate(text, [*own, *changes]), targets)
 
 
 def _in_directory(
-    plan: str, targets: tuple[str, ...], placing: options.Placing
+    plan: Plan, targets: tuple[str, ...], placing: options.Placing
 ) -> tuple[tuple[str, ...], options.Placing]:
     """In a directory a server makes a file of its own, and takes it away."""
     named = len(targets) == 1 and os.path.isdir(targets[0]) and placing.scratch is None
-    if named and has_server(jsonlib.loads(plan)):
+    if named and has_server(plan):
         return (), replace(placing, scratch=Path(targets[0]))
     return targets, placing
 
@@ -195,11 +187,11 @@ def _aim_models(targets: tuple[str, ...], changes: list[str], rebuild_rate: str 
     return replace(aimed, notes=(*aimed.notes, *notes))
 
 
-def _check_fio(plan: str, *, modelled: bool) -> None:
+def _check_fio(plan: Plan, *, modelled: bool) -> None:
     """What fio can't do or say is refused before anything is touched."""
     if modelled:
         raise BadInputError("--engine fio: fio knows no modelled brick; name a file or a device")
-    export_fio(jsonlib.loads(plan))
+    export_fio(plan)
 
 
 def _refuse_carriers(name: str, engine: str | None, *, modelled: bool) -> None:
@@ -209,19 +201,18 @@ def _refuse_carriers(name: str, engine: str | None, *, modelled: bool) -> None:
 
 def _run_programs(
     name: str,
-    plan: str,
+    plan: Plan,
     aiming: AbstractContextManager[Aim],
     asked: tuple[int, judges.Judging, conditioning.Wish, Path | None] | None,
     *,
     as_json: bool,
 ) -> int:
     """So many times, held against what, in which condition and store; or a dry run."""
-    parsed: Json = jsonlib.loads(plan)
     with aiming as aimed:
-        check_room(parsed, aimed.targets)
+        check_room(plan, aimed.targets)
         if asked is None:
             check_run(plan, aimed.targets, aimed.options)
-            return _dry_run_programs(name, parsed, aimed, as_json=as_json)
+            return _dry_run_programs(name, plan, aimed, as_json=as_json)
         times, judge, wish, place = asked
         with Store(place) as kept:
             return _measure(kept, name, plan, aimed, times, judge, "brickyard", wish, as_json=as_json)
@@ -230,7 +221,7 @@ def _run_programs(
 def _measure(
     store: Store,
     name: str,
-    plan: str,
+    plan: Plan,
     aimed: Aim,
     times: int,
     judge: judges.Judging,
@@ -262,24 +253,23 @@ def _measure(
     return judge.exit_code(records, EXIT_CODES.get(results[-1].outcome, BAD_INPUT))
 
 
-def spread(plan: str, targets: Sequence[str]) -> str:
+def spread(plan: Plan, targets: Sequence[str]) -> Plan:
     """Every stream on each target, where the profile or the user asks for it."""
-    if len(targets) < 2 or not jsonlib.loads(plan).get("each"):
+    if len(targets) < 2 or not plan.each:
         return plan
     try:
-        return _core.spread(plan, list(targets))
+        return read_plan(_core.spread(plan_text(plan), list(targets)))
     except ValueError as error:
         raise BadInputError(one_line(error)) from error
 
 
-def _target_count(plan: str) -> int:
-    parsed: Json = jsonlib.loads(plan)
-    return 1 + max(int(stream.get("target", 0)) for phase in parsed["phase"] for stream in phase["stream"])
+def _target_count(plan: Plan) -> int:
+    return 1 + max(stream.target for phase in plan.phase for stream in phase.stream)
 
 
-def _announce(console: Console, plan: str, aimed: Aim) -> None:
+def _announce(console: Console, plan: Plan, aimed: Aim) -> None:
     """Before a long run that writes: how much, for how long, and what that is to the drive."""
-    expected = forecast(jsonlib.loads(plan), _sizes(aimed.targets, aimed.options["create_bytes"]))
+    expected = forecast(plan, _sizes(aimed.targets, aimed.options["create_bytes"]))
     if expected.writes and (expected.duration_s is None or expected.duration_s >= LONG_WRITE_S):
         for line in forecast_lines(expected, aimed.targets):
             console.print(line, markup=False, soft_wrap=True)
@@ -294,13 +284,13 @@ def _targets(count: int) -> str:
     return "1 target" if count == 1 else f"{count} targets"
 
 
-def _refuse_unnamed(name: str, plan: str, targets: tuple[str, ...]) -> None:
+def _refuse_unnamed(name: str, plan: Plan, targets: tuple[str, ...]) -> None:
     if not targets and _target_count(plan) > 1:
         raise BadInputError(f"{name}: speaks of {_targets(_target_count(plan))}; name them")
 
 
 def _check_targets(
-    plan: str, targets: tuple[str, ...], placing: options.Placing, aimed: Aim | None, *, by_fio: bool
+    plan: Plan, targets: tuple[str, ...], placing: options.Placing, aimed: Aim | None, *, by_fio: bool
 ) -> None:
     """What the run would refuse of its targets; nothing is made or written."""
     if aimed is not None:
@@ -316,7 +306,7 @@ def _check_targets(
 
 def _dry_run(
     text: profiles.ProfileText,
-    plan: str,
+    plan: Plan,
     targets: tuple[str, ...],
     placing: options.Placing,
     aimed: Aim | None,
@@ -324,7 +314,6 @@ def _dry_run(
     by_fio: bool,
     as_json: bool,
 ) -> int:
-    parsed: Json = jsonlib.loads(plan)
     size = placing.size
     if targets and aimed is None:
         missing_targets(targets, parse_size(size))
@@ -334,15 +323,22 @@ def _dry_run(
     _refuse_unnamed(text.name, plan, targets)
     _check_targets(plan, targets, placing, aimed, by_fio=by_fio)
     sizes = _sizes(list(targets) or [""], parse_size(size))
-    expected = forecast(parsed, sizes)
+    expected = forecast(plan, sizes)
     if as_json:
-        emit({"profile": text.name, "plan": parsed, "targets": list(targets), "forecast": expected.document()})
+        emit(
+            {
+                "profile": text.name,
+                "plan": plan_document(plan),
+                "targets": list(targets),
+                "forecast": expected.document(),
+            }
+        )
         return 0
     from brickyard.cli.plan_text import plan_lines
 
     console = stdout()
     for line in [
-        *plan_lines(parsed),
+        *plan_lines(plan),
         *forecast_lines(expected, list(targets), made=any(":" not in p and not os.path.exists(p) for p in targets)),
         "nothing was touched (--dry-run)",
     ]:
@@ -350,9 +346,9 @@ def _dry_run(
     return 0
 
 
-def _dry_run_programs(name: str, plan: Json, aimed: Aim, *, as_json: bool) -> int:
+def _dry_run_programs(name: str, plan: Plan, aimed: Aim, *, as_json: bool) -> int:
     if as_json:
-        emit({"profile": name, "plan": plan, "targets": aimed.targets, "forecast": None})
+        emit({"profile": name, "plan": plan_document(plan), "targets": aimed.targets, "forecast": None})
         return 0
     from brickyard.cli.plan_text import plan_lines
 

@@ -96,7 +96,7 @@ def _document(run: RunInfo) -> Json:
         "study": run.study,
         "labels": run.labels,
         "profile": run.profile,
-        "title": run.plan.get("title"),
+        "title": run.plan_document.get("title"),
         "profile_hash": run.profile_hash,
         "condition": run.condition,
         "targets": run.targets,

@@ -14,12 +14,13 @@ from brickyard.analysis.observe import Observed
 from brickyard.cli import options
 from brickyard.cli.output import emit, print_line, print_text, stderr, stdout, table
 from brickyard.cli.progress import Terminal
-from brickyard.cli.target import parse_size
+from brickyard.cli.tables import print_answer, print_warnings
 from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError, one_line
-from brickyard.report.matrix_tables import footnotes, matrix_table
-from brickyard.report.study_page import StudyView, study_document, write_study_report
+from brickyard.report.matrix_tables import footnotes
+from brickyard.report.study_page import StudyView, study_document, view_tables, write_study_report
 from brickyard.report.tables import Table
 from brickyard.store import Json, Record, Store, check_place
+from brickyard.study.aim import parse_size
 from brickyard.study.cells import Layout, Specs, Wishes, combinations_words, lay_out
 from brickyard.study.design import Design, read_design
 from brickyard.study.interrupt import Interrupt
@@ -27,6 +28,7 @@ from brickyard.study.matrix import Matrix, MatrixResult, Step, steps
 from brickyard.study.texts import names, read
 
 REFERENCE = "reference"
+COMPARISONS_SHOWN = 4  # more than that is a wall of text
 EXIT_CODES = {"done": DONE, "stopped": DONE, "failed": FAILED, "interrupted": INTERRUPTED}
 
 study_app = App(name="study", help="Factors × levels × repetitions, and the tables that come out.")
@@ -121,11 +123,12 @@ def _told(
         emit({**told, **study_document(view), **({"report": str(page)} if page else {})})
         return code
     console = stdout()
+    if found.counted:
+        print_answer(console, view.answer)
+    print_matrix(console, view)
+    _print_comparisons(console, conclusions(found.observed.pivots, found.counted))
     print_differing(console, found.counted)
-    print_matrix(console, found.observed)
-    for line in conclusions(found.observed.pivots, found.counted):
-        print_line(console, line)
-    console.print()
+    print_warnings(console, found.counted)
     for record in found.invalid:
         console.print(f"invalid, in no table: run {record.info.id}: {record.info.invalid}", markup=False)
     for line in _closing(planned, result, len(found.counted)):
@@ -140,17 +143,28 @@ def _reported(view: StudyView, output: Path) -> Path:
         return write_study_report(view, output)
 
 
+def _print_comparisons(console: Console, lines: list[str]) -> None:
+    """The first of them; a report has all."""
+    for line in lines[:COMPARISONS_SHOWN]:
+        print_line(console, line)
+    if len(lines) > COMPARISONS_SHOWN:
+        more = len(lines) - COMPARISONS_SHOWN
+        print_line(console, f"{more} more comparisons: --json, or in the report (-o FOLDER)", "dim")
+    if lines:
+        console.print()
+
+
 def print_differing(console: Console, records: list[Record]) -> None:
-    """Before any figure: what was not alike, although no level says so."""
+    """What was not alike between the runs, although no level says so."""
     for item in differing_in_study(records):
         console.print(f"differed between the runs: {item.label}: {item.words}", markup=False, soft_wrap=True)
 
 
-def print_matrix(console: Console, observed: Observed) -> None:
-    for pivot in observed.pivots:
-        if pivot.rows:
-            print_table(console, matrix_table(pivot))
-            console.print()
+def print_matrix(console: Console, view: StudyView) -> None:
+    observed = view.observed
+    for made in view_tables(view):
+        print_table(console, made)
+        console.print()
     for line in (*footnotes(observed.pivots), *observed.troubles):
         print_line(console, line, "dim")
 
@@ -162,7 +176,9 @@ def print_table(console: Console, made: Table) -> None:
     many = len(told) > 1
     title = made.title if many or not told else f"{made.title} ({told[0]})"
     sides = ["left"] * made.text_columns + ["right"] * (len(made.columns) - made.text_columns)
-    console.print(title, markup=False, soft_wrap=True, style="bold")
+    print_line(console, title, "bold")
+    if made.note:
+        print_line(console, made.note, "dim")
     console.print(table("", list(zip(made.columns, sides, strict=True)), made.rows, heads=heads if many else ()))
 
 

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from brickyard import analysis
 from brickyard.analysis import cells, summary
+from brickyard.analysis.answers import Answer
 from brickyard.analysis.characterization import RankedCell
 from brickyard.analysis.conditions import condition_spans
 from brickyard.analysis.further import further_tables, further_words
@@ -16,17 +17,35 @@ from brickyard.analysis.latency import FEW_EVENTS, FEW_EVENTS_WORDS
 from brickyard.analysis.replay_runs import is_replay
 from brickyard.analysis.tool_cells import tool_table
 from brickyard.analysis.totals import Totals
+from brickyard.analysis.workload import workload_words
 from brickyard.cli.output import print_labelled, print_line, table, warning_text
 from brickyard.facts.caveats_run import DAMAGE_WORDS
 from brickyard.store import CHAINS, METADATA, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, format_size
 
 LEFT, RIGHT = "left", "right"
+SERVICE = ("mean", "p50", "p99", "p99.9", "max")
+"""Columns of the service time in a characterization."""
 
 
 def print_warnings(console: Console, records: list[Record]) -> None:
     for warning in summary.distinct_warnings(records):
         print_line(console, warning_text(warning))
+
+
+def titled(title: str, workload: str) -> str:
+    """A heading with what its figures depend on."""
+    return f"{title}: {workload}" if workload else title
+
+
+def print_answer(console: Console, found: Answer) -> None:
+    """Before everything else: the question, its answer, and what limits belief."""
+    if found.question:
+        print_line(console, found.question, "bold")
+    for sentence in found.sentences:
+        print_line(console, sentence)
+    print_line(console, f"Before you believe it: {found.belief}", "dim")
+    console.print()
 
 
 def print_circumstances(console: Console, records: list[Record]) -> None:
@@ -64,7 +83,7 @@ def print_totals(console: Console, record: Record) -> None:
     ]
     columns = [("stream", LEFT), ("operation", LEFT), ("time", LEFT), *((n, RIGHT) for n in cells.LATENCY_COLUMNS)]
     console.print()
-    console.print(table("Latency", columns, latencies))
+    console.print(table(titled("Latency", workload_words([record])), columns, latencies))
     print_dash(console, latencies)
 
 
@@ -75,7 +94,7 @@ def _print_throughput(console: Console, record: Record, rows: list[Totals]) -> N
     _print_rows(
         console,
         record,
-        "Throughput",
+        titled("Throughput", workload_words([record])),
         (*over, "requests", "IOPS", "MiB/s", "variation", "depth", "errors"),
         [
             (
@@ -179,7 +198,9 @@ def print_conditions(console: Console, record: Record) -> None:
         console.print(table("Conditions (response times)", [("", LEFT), *((name, RIGHT) for name in names)], rows))
 
 
-def print_characterization(console: Console, patterns: dict[tuple[str, str], list[RankedCell]]) -> None:
+def print_characterization(
+    console: Console, patterns: dict[tuple[str, str], list[RankedCell]], workload: str = ""
+) -> None:
     over = cells.over_columns(item.cell.row for ranked in patterns.values() for item in ranked)
     columns = [
         ("request", RIGHT),
@@ -214,7 +235,8 @@ def print_characterization(console: Console, patterns: dict[tuple[str, str], lis
                     format_count(row.errors),
                 ]
             )
-        console.print(table(f"{address.capitalize()} {operation}", columns, rows))
+        heads = ["service time" if name in SERVICE else "" for name, _ in columns]
+        console.print(table(titled(f"{address.capitalize()} {operation}", workload), columns, rows, heads=heads))
         print_dash(console, rows)
         console.print()
 

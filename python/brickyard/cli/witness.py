@@ -11,13 +11,13 @@ from brickyard import _core
 from brickyard.cli import options
 from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stderr, stdout
-from brickyard.cli.target import aim
 from brickyard.errors import BAD_INPUT, DONE, FAILED, BadInputError, one_line
 from brickyard.honesty.recorder import parse_address
 from brickyard.honesty.verify import Verified
 from brickyard.honesty.verify import verify as verify_target
 from brickyard.honesty.writers import Writers, new_layout
 from brickyard.reading import parsed_bytes
+from brickyard.study.aim import aim
 from brickyard.study.interrupt import Interrupt
 
 

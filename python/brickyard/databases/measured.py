@@ -24,7 +24,16 @@ from brickyard.databases.jpeg import base_pictures, make_tile, mean_tile_bytes, 
 from brickyard.databases.layout import SCALES, Tiles
 from brickyard.databases.terraserver import Brick, prepare
 from brickyard.errors import BadInputError, BrickyardError, one_line
-from brickyard.schema import Bound
+from brickyard.schema import Bound, Duration
+from brickyard.schema.plan import (
+    ClosedPace,
+    OtherKind,
+    OtherPhase,
+    OtherPlan,
+    OtherStream,
+    SequentialAddress,
+    SizeShare,
+)
 from brickyard.store import Json, Store
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.replay import local_volume
@@ -51,38 +60,32 @@ class LoadSpec:
     clients: int
     duration_ns: int | None
 
-    def plan(self) -> Json:
+    def plan(self) -> OtherPlan:
         several = len(self.dsns) > 1
-        phase: Json = {
-            "name": OPERATION,
-            "stream": [
-                {
-                    "name": f"load on brick {number}" if several else OPERATION,
-                    "target": number,
-                    "operations": {OPERATION: 100.0},
-                    "request": [
-                        {"size": round(mean_tile_bytes(theme)), "share": 100 / len(SCALES)} for theme in SCALES
-                    ],
-                    "address": {"kind": "sequential"},
-                    "region": "0..100%",
-                    "workers": self.clients,
-                    "depth": 1,
-                    "pace": {"loop": "closed"},
-                }
-                for number in range(len(self.dsns))
-            ],
-        }
-        if self.duration_ns:
-            phase["duration"] = f"{self.duration_ns}ns"
-        return {
-            "kind": "load",
-            "title": "TerraServer's loader, one tile a transaction",
-            "source": "Barclay, Chong, Gray: A Quick Look at SATA Disk Performance, MSR-TR-2003-70",
-            "seed": self.bricks[0].seed,
-            "interval": f"{INTERVAL_NS}ns",
-            "load": {"clients": self.clients, **self.bricks[0].described()},
-            "phase": [phase],
-        }
+        streams = [
+            OtherStream(
+                name=f"load on brick {number}" if several else OPERATION,
+                target=number,
+                operations={OPERATION: 100.0},
+                request=[SizeShare(size=round(mean_tile_bytes(theme)), share=100 / len(SCALES)) for theme in SCALES],
+                address=SequentialAddress(apart=False),
+                region="0..100%",
+                workers=self.clients,
+                depth=1,
+                pace=ClosedPace(),
+            )
+            for number in range(len(self.dsns))
+        ]
+        lasts = Duration(self.duration_ns) if self.duration_ns else None
+        return OtherPlan(
+            kind=OtherKind.LOAD,
+            title="TerraServer's loader, one tile a transaction",
+            source="Barclay, Chong, Gray: A Quick Look at SATA Disk Performance, MSR-TR-2003-70",
+            seed=self.bricks[0].seed,
+            interval=Duration(INTERVAL_NS),
+            load={"clients": self.clients, **self.bricks[0].described()},
+            phase=[OtherPhase(name=OPERATION, duration=lasts, stream=streams)],
+        )
 
 
 def load_measured(store: Store, listener: Listener, interrupt: Interrupt, spec: LoadSpec) -> RunResult:
@@ -113,7 +116,7 @@ def load_measured(store: Store, listener: Listener, interrupt: Interrupt, spec: 
     }
     run = RunSpec(
         profile="terraserver-load",
-        plan=json.dumps(spec.plan()),
+        plan=spec.plan(),
         targets=[spoken(dsn) for dsn in spec.dsns],
         places=tuple(place for target in targets if (place := local_volume(target))),
         start=lambda: MeasuredLoad(clients, start, spec.duration_ns),

@@ -4,7 +4,31 @@ from __future__ import annotations
 
 from brickyard import _core
 from brickyard.errors import BadInputError
-from brickyard.store import Json
+from brickyard.schema import tag_of
+from brickyard.schema.operations import shares
+from brickyard.schema.plan import (
+    Address,
+    Arrivals,
+    CacheState,
+    EngineChoice,
+    IoMode,
+    Moves,
+    NormalAddress,
+    OpenPace,
+    ParetoAddress,
+    PermutationAddress,
+    Phase,
+    Plan,
+    RandomAddress,
+    RunsAddress,
+    SequentialAddress,
+    SizeShare,
+    Stream,
+    SyncMode,
+    ZipfAddress,
+    Zone,
+    ZonesAddress,
+)
 
 RW = {
     ("read", False): "read",
@@ -18,16 +42,16 @@ RW = {
 }
 
 
-def export_fio(plan: Json, targets: list[str] | None = None, data_bytes: list[tuple[int, int]] | None = None) -> str:
+def export_fio(plan: Plan, targets: list[str] | None = None, data_bytes: list[tuple[int, int]] | None = None) -> str:
     """One job for each stream; a phase after the first begins with `stonewall`.
 
     `data_bytes` gives where the data of each target begin and how many there are, so that fio leaves our header alone.
     """
-    lines = [f"; {plan['title']}".replace("\n", " "), "[global]", *_global(plan)]
-    for number, phase in enumerate(plan["phase"], 1):
+    lines = [f"; {plan.title}".replace("\n", " "), "[global]", *_global(plan)]
+    for number, phase in enumerate(plan.phase, 1):
         _refuse_phase(phase)
-        for index, stream in enumerate(phase["stream"]):
-            name = f"{phase['name'] or f'phase-{number}'}-{stream['name'] or f'stream-{index + 1}'}"
+        for index, stream in enumerate(phase.stream):
+            name = f"{phase.name or f'phase-{number}'}-{stream.name or f'stream-{index + 1}'}"
             lines += ["", f"[{name.replace('[', '').replace(']', '')}]"]
             if number > 1 and index == 0:
                 lines.append("stonewall")
@@ -39,16 +63,16 @@ def _refuse(what: str) -> BadInputError:
     return BadInputError(f"{what} can't be said in a fio job file; set it otherwise with --set")
 
 
-def _global(plan: Json) -> list[str]:
-    engine = {"auto": "io_uring", "io_uring": "io_uring", "psync": "psync"}[plan["engine"]]
+def _global(plan: Plan) -> list[str]:
+    engine = "psync" if plan.engine is EngineChoice.PSYNC else "io_uring"
     return [
         f"ioengine={engine}",
-        f"direct={1 if plan['io'] == 'direct' else 0}",
-        f"randseed={plan['seed']}",
+        f"direct={1 if plan.io is IoMode.DIRECT else 0}",
+        f"randseed={plan.seed}",
         "thread",
         "randrepeat=1",
-        "invalidate=1" if plan["cache"] == "cold" else "invalidate=0",
-        *_batches(plan["reap"], engine),
+        "invalidate=1" if plan.cache is CacheState.COLD else "invalidate=0",
+        *_batches(plan.reap, engine),
     ]
 
 
@@ -61,122 +85,131 @@ def _batches(reap: int, engine: str) -> list[str]:
     return [f"iodepth_batch_complete_min={reap}", f"iodepth_batch_complete_max={reap}"]
 
 
-def _refuse_phase(phase: Json) -> None:
+def _refuse_phase(phase: Phase) -> None:
     for key in ("stop", "ramp", "steady", "requests", "lockstep"):
-        if phase.get(key):
+        if getattr(phase, key):
             raise _refuse(key)
-    if any(stream.get("program") for stream in phase["stream"]):
+    if any(stream.program for stream in phase.stream):
         raise _refuse("program")
-    if phase.get("bytes") and len(phase["stream"]) > 1:
+    if phase.bytes and len(phase.stream) > 1:
         raise _refuse("bytes of several streams together")
-    if not (phase.get("duration") or phase.get("bytes") or phase.get("passes")):
+    if not (phase.duration or phase.bytes or phase.passes):
         raise _refuse("a phase without duration, bytes or passes")
 
 
-def _job(phase: Json, stream: Json, targets: list[str] | None, data_bytes: list[tuple[int, int]] | None) -> list[str]:
+def _job(
+    phase: Phase, stream: Stream, targets: list[str] | None, data_bytes: list[tuple[int, int]] | None
+) -> list[str]:
     for key in ("chain", "frames"):
-        if stream.get(key):
+        if getattr(stream, key):
             raise _refuse(key)
-    address = stream["address"]
-    workers = stream["workers"]
+    workers = stream.workers
     lines = [
-        *_operations(stream, is_random=address["kind"] != "sequential"),
+        *_operations(stream, is_random=not isinstance(stream.address, SequentialAddress)),
         *_request(stream),
         *_address(stream),
         f"numjobs={workers}",
-        f"iodepth={stream['depth']}",
+        f"iodepth={stream.depth}",
         "group_reporting",
         "new_group",
     ]
-    target = stream["target"]
+    target = stream.target
     if targets is not None:
         lines.append(f"filename={targets[target].replace(':', chr(92) + ':')}")
-    lines += _region(stream["region"], _align(stream), data_bytes[target] if data_bytes else None)
+    lines += _region(stream.region, _align(stream), data_bytes[target] if data_bytes else None)
     lines += _limits(phase, workers)
     return lines + _pace(stream, workers) + _rest(stream)
 
 
-def _operations(stream: Json, *, is_random: bool) -> list[str]:
-    shares = {name: share for name, share in stream["operations"].items() if share}
-    if "flush" in shares or ("trim" in shares and len(shares) > 1):
+def _operations(stream: Stream, *, is_random: bool) -> list[str]:
+    mixed = {name: share for name, share in shares(stream.operations).items() if share}
+    if "flush" in mixed or ("trim" in mixed and len(mixed) > 1):
         raise _refuse("operations with a share of flush, or of trim beside others,")
-    if len(shares) == 1:
-        return [f"rw={RW[next(iter(shares)), is_random]}"]
-    if shares["read"] != int(shares["read"]):
+    if len(mixed) == 1:
+        return [f"rw={RW[next(iter(mixed)), is_random]}"]
+    if stream.operations.read != int(stream.operations.read):
         raise _refuse("operations in fractions of a per cent")
-    return [f"rw={RW['mixed', is_random]}", f"rwmixread={int(shares['read'])}"]
+    return [f"rw={RW['mixed', is_random]}", f"rwmixread={int(stream.operations.read)}"]
 
 
-def _request(stream: Json) -> list[str]:
-    mix = stream["request"]
-    align = stream.get("align")
-    if any(item.get("of") for item in mix):
+def _request(stream: Stream) -> list[str]:
+    mix, align = stream.request, stream.align
+    if any(item.of for item in mix):
         return _request_by_operation(mix, align)
-    lines = [f"bs={mix[0]['size']}"]
+    lines = [f"bs={mix[0].size}"]
     if len(mix) > 1:
         lines = [f"bssplit={_split(mix)}"]
-    smallest = min(item["size"] for item in mix)
+    smallest = min(item.size for item in mix)
     return lines if align in (None, smallest) and len(mix) == 1 else [*lines, f"blockalign={align or smallest}"]
 
 
-def _request_by_operation(mix: list[Json], align: int | None) -> list[str]:
+def _request_by_operation(mix: list[SizeShare], align: int | None) -> list[str]:
     """fio's lists are reads, writes, trims; an operation that the stream has not is left empty."""
-    by_operation = [[item for item in mix if item["of"] == name] for name in ("read", "write", "trim")]
+    by_operation = [[item for item in mix if item.of is name] for name in (Moves.READ, Moves.WRITE, Moves.TRIM)]
     while not by_operation[-1]:
         by_operation.pop()
     if all(len(items) <= 1 for items in by_operation):
-        lines = ["bs=" + ",".join(str(items[0]["size"]) if items else "" for items in by_operation)]
+        lines = ["bs=" + ",".join(str(items[0].size) if items else "" for items in by_operation)]
     else:
         lines = ["bssplit=" + ",".join(_split(items) if items else "4k/100" for items in by_operation)]
-    smallest = [str(align or min((item["size"] for item in items), default=512)) for items in by_operation]
+    smallest = [str(align or min((item.size for item in items), default=512)) for items in by_operation]
     return [*lines, "blockalign=" + ",".join(smallest)]
 
 
-def _split(mix: list[Json]) -> str:
-    return ":".join(f"{item['size']}/{share}" for item, share in zip(mix, _whole(mix), strict=True))
+def _split(mix: list[SizeShare]) -> str:
+    return ":".join(f"{item.size}/{share}" for item, share in zip(mix, _whole(mix), strict=True))
 
 
-def _whole(mix: list[Json]) -> list[int]:
+def _whole(mix: list[SizeShare]) -> list[int]:
     """fio takes whole per cents: rounded so that they still sum to 100, none off by a whole one."""
-    shares = [int(item["share"] + 1e-9) for item in mix]
-    by_rest = sorted(range(len(mix)), key=lambda k: shares[k] - mix[k]["share"])
-    for k in by_rest[: 100 - sum(shares)]:
-        shares[k] += 1
-    if not all(shares):
+    whole = [int(item.share + 1e-9) for item in mix]
+    by_rest = sorted(range(len(mix)), key=lambda k: whole[k] - mix[k].share)
+    for k in by_rest[: 100 - sum(whole)]:
+        whole[k] += 1
+    if not all(whole):
         raise _refuse("a request size with a share below 1 %")
-    return shares
+    return whole
 
 
-def _address(stream: Json) -> list[str]:
-    address = stream["address"]
-    kind = address["kind"]
-    if kind in ("sequential", "permutation") and stream["workers"] > 1:
+def _address(stream: Stream) -> list[str]:
+    kind = tag_of(type(stream.address))
+    if kind in ("sequential", "permutation") and stream.workers > 1:
         raise _refuse(f"a {kind} stream of several workers (each of fio's would go through all of the region)")
-    plain = {"sequential": [], "random": ["norandommap"], "permutation": ["norandommap=0"]}
-    if kind in plain:
-        return plain[kind]
-    if kind == "runs":
-        if address["random"] != int(address["random"]):
+    match stream.address:
+        case SequentialAddress():
+            return []
+        case RandomAddress():
+            return ["norandommap"]
+        case PermutationAddress():
+            return ["norandommap=0"]
+        case RunsAddress(random=share) if share != int(share):
             raise _refuse("address runs in fractions of a per cent")
-        return ["norandommap", f"percentage_random={int(address['random'])}"]
-    if kind == "zipf":
-        return ["norandommap", f"random_distribution=zipf:{address['theta']:g}"]
-    if kind == "pareto":
-        return ["norandommap", f"random_distribution=pareto:{1 - address['skew'] / 100:g}"]
-    if kind == "normal":
-        return ["norandommap", f"random_distribution=normal:{address['deviation']:g}"]
-    if kind == "zones":
-        return ["norandommap", f"random_distribution={_zones(address['zones'])}"]
-    raise _refuse(f"address {kind}")
+        case _:
+            return ["norandommap", _distribution(stream.address)]
 
 
-def _zones(zones: list[Json]) -> str:
+def _distribution(address: Address) -> str:
+    match address:
+        case RunsAddress(random=share):
+            return f"percentage_random={int(share)}"
+        case ZipfAddress(theta=theta):
+            return f"random_distribution=zipf:{theta:g}"
+        case ParetoAddress(skew=skew):
+            return f"random_distribution=pareto:{1 - skew / 100:g}"
+        case NormalAddress(deviation=deviation):
+            return f"random_distribution=normal:{deviation:g}"
+        case ZonesAddress(zones=zones):
+            return f"random_distribution={_zones(zones)}"
+    raise _refuse(f"address {tag_of(type(address))}")
+
+
+def _zones(zones: list[Zone]) -> str:
     """fio's zones lie one behind the other from the start, and have whole per cents."""
-    edges = [zone["region"].split("..") for zone in zones]
+    edges = [zone.region.split("..") for zone in zones]
     if any(start.strip("0B%") and start != before[1] for (start, _), before in zip(edges[1:], edges, strict=False)):
         raise _refuse("zones with gaps between them, or in another order,")
-    shares = [zone["requests"] for zone in zones]
-    if any(share != int(share) for share in shares) or edges[0][0].strip("0B%"):
+    parts = [zone.requests for zone in zones]
+    if any(share != int(share) for share in parts) or edges[0][0].strip("0B%"):
         raise _refuse("zones in fractions of a per cent, or not from the start,")
     is_percent = all(end.endswith("%") for _, end in edges)
     if not is_percent and any(end.endswith("%") for _, end in edges):
@@ -185,12 +218,12 @@ def _zones(zones: list[Json]) -> str:
     lengths = [end - before for end, before in zip(ends, [0, *ends], strict=False)]
     if is_percent and any(length != int(length) for length in lengths):
         raise _refuse("zones in fractions of a per cent")
-    items = ":".join(f"{int(share)}/{int(length)}" for share, length in zip(shares, lengths, strict=True))
+    items = ":".join(f"{int(share)}/{int(length)}" for share, length in zip(parts, lengths, strict=True))
     return f"zoned:{items}" if is_percent else f"zoned_abs:{items}"
 
 
-def _align(stream: Json) -> int:
-    return int(stream.get("align") or min(item["size"] for item in stream["request"]))
+def _align(stream: Stream) -> int:
+    return stream.align or min(item.size for item in stream.request)
 
 
 def _region(region: str, align: int, data: tuple[int, int] | None) -> list[str]:
@@ -224,58 +257,56 @@ def _region(region: str, align: int, data: tuple[int, int] | None) -> list[str]:
     return [f"offset={low_bytes}", f"size={size}"]
 
 
-def _limits(phase: Json, workers: int) -> list[str]:
+def _limits(phase: Phase, workers: int) -> list[str]:
     lines = []
-    if phase.get("duration"):
-        lines.append(f"runtime={max(1, _core.parse_duration_ns(phase['duration']) // 1000)}us")
-    if phase.get("bytes"):
-        lines.append(f"io_size={max(1, phase['bytes'] // workers)}")
-    elif phase.get("passes"):
-        if phase["passes"] != int(phase["passes"]):
+    if phase.duration:
+        lines.append(f"runtime={max(1, phase.duration.ns // 1000)}us")
+    if phase.bytes:
+        lines.append(f"io_size={max(1, phase.bytes // workers)}")
+    elif phase.passes:
+        if phase.passes != int(phase.passes):
             raise _refuse("a part of a pass")
-        lines.append(f"loops={phase['passes']}")
+        lines.append(f"loops={int(phase.passes)}")
         if workers > 1:
             raise _refuse("passes of several workers together")
     else:
         lines.append("time_based")
-    warmup_us = _core.parse_duration_ns(phase.get("warmup") or "0ns") // 1000
+    warmup_us = phase.warmup.ns // 1000
     return [*lines, f"ramp_time={warmup_us}us"] if warmup_us else lines
 
 
-def _pace(stream: Json, workers: int) -> list[str]:
-    pace = stream["pace"]
+def _pace(stream: Stream, workers: int) -> list[str]:
     lines = []
-    if pace["loop"] == "open":
+    if isinstance(stream.pace, OpenPace):
         # A rate of fio's holds for each direction of each job.
-        rates = [pace["rate"] / workers * share / 100 for share in _directions(stream)]
+        rates = [stream.pace.rate / workers * share / 100 for share in _directions(stream)]
         if any(abs(rate - round(rate)) > 1e-6 for rate in rates):
             said = " and ".join(f"{rate:g}" for rate in rates if rate)
             raise _refuse(f"a rate of {said} requests/s of a worker and direction")
-        process = "poisson" if pace["arrivals"] == "poisson" else "linear"
+        process = "poisson" if stream.pace.arrivals is Arrivals.POISSON else "linear"
         lines = ["rate_iops=" + ",".join(str(round(rate)) for rate in rates), f"rate_process={process}"]
-    think_us = _core.parse_duration_ns(stream["think"]) / 1000
+    think_us = stream.think.ns / 1000
     if think_us != int(think_us):
-        raise _refuse(f"think {stream['think']}")
+        raise _refuse(f"think {stream.think}")
     return [*lines, f"thinktime={int(think_us)}us"] if think_us else lines
 
 
-def _directions(stream: Json) -> list[float]:
+def _directions(stream: Stream) -> list[float]:
     """Shares of reads, writes and trims, as far as the last that there is; one value alone where only reads are."""
-    shares = [float(stream["operations"].get(name, 0)) for name in ("read", "write", "trim")]
-    while not shares[-1]:
-        shares.pop()
-    return shares
+    found = [stream.operations.read, stream.operations.write, stream.operations.trim]
+    while not found[-1]:
+        found.pop()
+    return found
 
 
-def _rest(stream: Json) -> list[str]:
-    if stream["verify"]:
+def _rest(stream: Stream) -> list[str]:
+    if stream.verify:
         raise _refuse("verify (fio's stamps are others)")
-    lines = [] if stream["sync"] == "none" else [f"sync={stream['sync']}"]
-    if flush := stream.get("flush_every"):
-        lines.append(f"{flush['call']}={flush['writes']}")
-    data = stream["data"]
-    if data["compressible"]:
-        lines.append(f"buffer_compress_percentage={data['compressible']:g}")
-    if data["duplicate"]:
-        lines.append(f"dedupe_percentage={data['duplicate']:g}")
-    return lines if data["compressible"] else [*lines, "refill_buffers"]
+    lines = [] if stream.sync is SyncMode.NONE else [f"sync={stream.sync}"]
+    if flush := stream.flush_every:
+        lines.append(f"{flush.call}={flush.writes}")
+    if stream.data.compressible:
+        lines.append(f"buffer_compress_percentage={stream.data.compressible:g}")
+    if stream.data.duplicate:
+        lines.append(f"dedupe_percentage={stream.data.duplicate:g}")
+    return lines if stream.data.compressible else [*lines, "refill_buffers"]

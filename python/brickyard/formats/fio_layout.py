@@ -8,7 +8,6 @@ Refusal: where the options are not all known, as with group_reporting over sever
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -18,6 +17,8 @@ from brickyard.errors import BadInputError
 from brickyard.formats.fio_file import Job
 from brickyard.formats.fio_job import import_jobs
 from brickyard.formats.fio_options import canonical
+from brickyard.schema import read_plan
+from brickyard.schema.plan import OtherKind, OtherPhase, OtherPlan, OtherStream, Plan
 from brickyard.store import Json
 
 
@@ -25,19 +26,19 @@ from brickyard.store import Json
 class Layout:
     """A plan, and for each of its phases the jobs with the number of the stream that each is."""
 
-    plan: Json
+    plan: Plan | OtherPlan
     phases: list[list[tuple[int, Json]]]
     is_guessed: bool = False
     """Whether the plan was made from what fio's JSON tells of the options."""
 
 
-def lay_out(document: Json, plan: Json | None) -> Layout:
+def lay_out(document: Json, plan: Plan | None) -> Layout:
     """With a plan of ours the jobs are its streams in order."""
     jobs = [job for job in document["jobs"] if isinstance(job, dict)]
     if not jobs or len(jobs) != len(document["jobs"]):
         raise BadInputError("fio's JSON has no job")
     if plan is not None:
-        counts = [len(phase["stream"]) for phase in plan["phase"]]
+        counts = [len(phase.stream) for phase in plan.phase]
         if sum(counts) != len(jobs):
             raise BadInputError(f"fio reports {len(jobs)} jobs for {sum(counts)} streams")
         rest = iter(jobs)
@@ -71,10 +72,10 @@ def _by_options(document: Json, jobs: list[Json]) -> Layout | None:
         )
     ]
     try:
-        plan: Json = json.loads(_core.validate(import_jobs("fio", read, str(document["fio version"])).text, []))
+        plan = read_plan(_core.validate(import_jobs("fio", read, str(document["fio version"])).text, []))
     except (BadInputError, ValueError):
         return None
-    phases: list[list[tuple[int, Json]]] = [[] for _ in plan["phase"]]
+    phases: list[list[tuple[int, Json]]] = [[] for _ in plan.phase]
     places = _places(plan)
     for job, group in zip(read, clones, strict=True):
         wanted = int(job.options.get("numjobs", "1") or 1)
@@ -98,10 +99,10 @@ def _by_options(document: Json, jobs: list[Json]) -> Layout | None:
     return Layout(plan, phases, is_guessed=True)
 
 
-def _places(plan: Json) -> Iterator[tuple[int, int, int]]:
-    for phase, item in enumerate(plan["phase"]):
-        for stream, found in enumerate(item["stream"]):
-            yield phase, stream, int(found["workers"])
+def _places(plan: Plan) -> Iterator[tuple[int, int, int]]:
+    for phase, item in enumerate(plan.phase):
+        for stream, found in enumerate(item.stream):
+            yield phase, stream, found.workers
 
 
 def _by_names(document: Json, jobs: list[Json]) -> Layout:
@@ -110,18 +111,18 @@ def _by_names(document: Json, jobs: list[Json]) -> Layout:
         if _starts_a_phase(document, before, job):
             groups.append([])
         groups[-1].append(job)
-    phases = [
-        {
-            "name": str(group[0]["jobname"]),
-            "stream": [{"name": str(job["jobname"]), "options": job.get("job options") or {}} for job in group],
-        }
-        for group in groups
-    ]
-    plan = {
-        "title": f"fio: {', '.join(str(job['jobname']) for job in jobs)[:200]}",
-        "source": str(document["fio version"]),
-        "about": "Imported from fio's JSON.",
-        "seed": 0,
-        "phase": phases,
-    }
+    phases = [OtherPhase(name=str(group[0]["jobname"]), stream=[_stream(job) for job in group]) for group in groups]
+    plan = OtherPlan(
+        kind=OtherKind.IMPORT,
+        title=f"fio: {', '.join(str(job['jobname']) for job in jobs)[:200]}",
+        source=str(document["fio version"]),
+        about="Imported from fio's JSON.",
+        seed=0,
+        phase=phases,
+    )
     return Layout(plan, [list(enumerate(group)) for group in groups], is_guessed=True)
+
+
+def _stream(job: Json) -> OtherStream:
+    options = {str(key): str(value) for key, value in (job.get("job options") or {}).items()}
+    return OtherStream(name=str(job["jobname"]), options=options)

@@ -16,6 +16,7 @@ from typing import Any
 from brickyard import _core
 from brickyard.errors import BadInputError
 from brickyard.formats.fio_layout import Layout, lay_out
+from brickyard.schema.plan import Plan
 from brickyard.store import Json, Store
 
 DIRECTIONS = ("read", "write", "trim")
@@ -46,7 +47,7 @@ def read_result(text: str) -> Json:
     return document
 
 
-def store_result(store: Store, document: Json, *, profile: str, plan: Json | None = None, **circumstances: Any) -> int:
+def store_result(store: Store, document: Json, *, profile: str, plan: Plan | None = None, **circumstances: Any) -> int:
     """Appends a run with what fio measured; gives back its number."""
     try:
         layout = lay_out(document, plan)

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 
 from brickyard import analysis
 from brickyard.analysis import Totals
-from brickyard.analysis.totals import phase_plan
+from brickyard.analysis.totals import profile_stream
 from brickyard.store import Json, Record
 
 OVERWRITE, GROUP, DIRTY = "honesty-overwrite", "honesty-group", "honesty-dirty"
@@ -100,13 +100,14 @@ def _overwrite(record: Record, rows: list[Totals]) -> OverwriteFigures | None:
     flush = _mean_ns(flush_row)
     if plain is None or write is None or flush is None or flush_row is None:
         return None
-    size = int(phase_plan(record, 0)["stream"][0]["request"][0]["size"])
+    first = profile_stream(record, 0, 0)
+    size = first.request[0].size if first and first.request else 0
     return OverwriteFigures(size, plain, write, flush, flush_row.iops, dsync.iops if dsync else None)
 
 
 def _writes_a_flush(record: Record, phase: int) -> int:
-    every = phase_plan(record, phase)["stream"][0].get("flush_every")
-    return int(every["writes"]) if every else 0
+    stream = profile_stream(record, phase, 0)
+    return stream.flush_every.writes if stream and stream.flush_every else 0
 
 
 def _pairs(rows: list[Totals]) -> list[tuple[Totals, float, int]]:

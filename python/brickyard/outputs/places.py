@@ -47,6 +47,8 @@ def cannot(path: Path, error: OSError) -> BadInputError:
 def place_of(path: Path) -> Iterator[Place]:
     """The directory and the name that a path leads to through all links; refused where no file may be made."""
     _refuse_kind(path)
+    if os.path.islink(path) and not os.path.exists(path):
+        raise refuse(path, "is a symbolic link to nothing, so nobody named the file that would be made", "remove it")
     real = Path(os.path.realpath(path))
     if not real.name or str(path).endswith("/"):
         raise refuse(path, "names no file", "name a file")

@@ -11,6 +11,8 @@ from importlib import resources
 from pathlib import Path
 
 from brickyard.errors import BadInputError, one_line
+from brickyard.schema import read_plan
+from brickyard.schema.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -43,12 +45,12 @@ def read(name_or_path: str) -> ProfileText:
     raise BadInputError(f"{name_or_path}: no such profile, and a path needs a slash or the ending .toml{hint}")
 
 
-def validate(profile: ProfileText, overrides: list[str]) -> str:
-    """The canonical plan of a profile with its overrides, as JSON text."""
+def validate(profile: ProfileText, overrides: list[str]) -> Plan:
+    """The plan of a profile with its overrides."""
     from brickyard import _core
 
     try:
-        return _core.validate(profile.text, overrides)
+        return read_plan(_core.validate(profile.text, overrides))
     except ValueError as error:
         at_fault = _override_at_fault(profile, overrides)
         said = one_line(error)

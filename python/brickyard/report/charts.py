@@ -14,6 +14,7 @@ from brickyard.units import MIB
 PATTERN = tuple[str, str]
 SHOWN_PERCENTILES = ("p50", "p90", "p99", "p99.9", "p99.99")
 BAND_LINE = 14  # line height of the names above a picture, in pixels
+LINES_NAMED = 16  # a legend of more lines is larger than its picture: they are named by operation
 ZERO_SHARE = 0.5  # on a log axis, an interval without completions is drawn at this share of the smallest rate
 
 
@@ -76,11 +77,11 @@ def latency(
 ) -> Any:
     """Percentiles of the service time against request size; a point is missing where too few samples lie beyond."""
     rows: list[dict[str, Any]] = [
-        {"request_bytes": item.cell.request_bytes, "figure": name, "time_ns": value}
-        for item in cells
-        if item.cell.service
-        for name, value in item.cell.service.percentiles.items()
-        if name in SHOWN_PERCENTILES and value
+        {"request_bytes": item.cell.request_bytes, "figure": name, "time_ns": value, "segment": segment}
+        for name in SHOWN_PERCENTILES
+        for item, value, segment in theme.unbroken(
+            cells, [item.cell.service.percentiles[name] if item.cell.service else None for item in cells]
+        )
     ]
     low = min((row["time_ns"] for row in rows), default=1)
     high = max((row["time_ns"] for row in rows), default=10)
@@ -94,6 +95,7 @@ def latency(
         .mark_line(strokeWidth=2, point={"size": 46, "filled": True})
         .encode(
             x=theme.size_axis(*sizes),
+            detail="segment:N",
             y=alt.Y(
                 "time_ns:Q",
                 title="service time",
@@ -127,15 +129,21 @@ def throughput(points: list[Point], series_of: dict[int, str], *, log: bool, wid
     loads = {(p.run, p.stream, p.operation) for p in points}
     many_operations = len(loads) > len({run for run, _, _ in loads})
     rows: list[dict[str, Any]] = []
+    operation_of: dict[str, str] = {}
     for point in points:
         rate = point.bytes_per_s / MIB
         name = series_of.get(point.run, "")
         if many_operations or not name:
             name = " ".join(part for part in (name, point.stream, point.operation) if part)
-        row = {"rate": max(rate, floor) if log else rate, "series": name, "line": f"{point.run} {name}"}
+        line = f"{point.run} {name}"
+        operation_of[line] = point.operation
+        row = {"rate": max(rate, floor) if log else rate, "series": name, "line": line}
         rows += [{**row, "time_s": round(point.start_s, 4)}, {**row, "time_s": round(point.end_s, 4)}]
     names = list(dict.fromkeys(row["series"] for row in rows))
-    colours = [theme.PATTERN_COLOURS.get(n, theme.LINE_COLOURS[i % 7]) for i, n in enumerate(names)]
+    if len(names) > LINES_NAMED:
+        rows = [{**row, "series": operation_of[row["line"]]} for row in rows]
+        names = list(dict.fromkeys(row["series"] for row in rows))
+    colours = theme.line_colours(names)
     end_s = max((row["time_s"] for row in rows), default=1)
     return (
         alt.Chart(_data(rows))

@@ -36,6 +36,12 @@ def changes_picture(found: Comparison) -> Picture | None:
     if not rows:
         return None
     most = max(1.0, *(CUT_AT * abs(row["share"]) for row in rows))
+    cut = [
+        {"name": row["name"], "share": end, "kind": row["kind"], "way": way}
+        for row in rows
+        for is_cut, end, way in ((row["low"] < -most, -most, "left"), (row["high"] > most, most, "right"))
+        if is_cut
+    ]
     for row in rows:
         row["low"], row["high"] = max(row["low"], -most), min(row["high"], most)
     kinds = [k for k in ("seen", "not seen beyond noise", "noise unknown") if any(row["kind"] == k for row in rows)]
@@ -51,8 +57,26 @@ def changes_picture(found: Comparison) -> Picture | None:
         zero,
         base.mark_rule(strokeWidth=2).encode(y=y, x=alt.X("low:Q"), x2="high:Q", color=colour),
         base.mark_point(filled=True, size=70, opacity=1).encode(y=y, x=x, color=colour),
+        *_arrows(cut, y, colour),
     ).properties(width=420, height=max(60, 24 * len(rows)))
-    return draw("compare", f"Differences of {len(rows)} figures with their intervals", chart, width=WIDTH)
+    said = f"Differences of {len(rows)} figures with their intervals"
+    if cut:
+        names = len({row["name"] for row in cut})
+        words = f"▶ ◀ {names} of {len(rows)} intervals reach further than is shown; the table has their ends"
+        chart = chart.properties(title=alt.TitleParams(words, anchor="start", fontSize=12, fontWeight="normal"))
+        said += f", {names} of them cut"
+    return draw("compare", said, chart, width=WIDTH)
+
+
+def _arrows(cut: list[dict[str, Any]], y: alt.Y, colour: alt.Color) -> list[alt.Chart]:
+    """At the ends of intervals that are longer than the picture is wide."""
+    return [
+        alt.Chart(alt.InlineData(values=ends))
+        .mark_point(shape=f"triangle-{way}", filled=True, size=90, opacity=1)
+        .encode(y=y, x="share:Q", color=colour)
+        for way in ("left", "right")
+        if (ends := [row for row in cut if row["way"] == way])
+    ]
 
 
 def shifts_picture(found: Comparison) -> Picture | None:

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Literal
 from brickyard.analysis.latency import PERCENTILES, percentile_name
 from brickyard.analysis.steady import headline_from_ns
 from brickyard.analysis.summary import run_document
-from brickyard.analysis.totals import phase_name, stream_name, stream_plan, totals
+from brickyard.analysis.totals import asked_stream, phase_name, stream_name, totals
 from brickyard.errors import BadInputError
 from brickyard.printable import csv_cell, json_text
 from brickyard.report.hdr_log import histogram_log
@@ -131,14 +131,14 @@ def _interval_rows(record: Record) -> Iterator[dict[str, Any]]:
 def _total_rows(record: Record) -> Iterator[dict[str, Any]]:
     """Warm-up left out. Where every request failed there is no measure, and the counts stand alone."""
     for row in totals(record):
-        plan = stream_plan(record, row.phase, row.stream)
+        asked = asked_stream(record, row.phase, row.stream)
         common = {
             **of_run(record.info),
             "phase": row.phase_name,
             "stream": row.stream_name,
             "operation": row.operation,
-            "workers": plan.get("workers"),
-            "depth": plan.get("depth"),
+            "workers": asked.workers if asked else None,
+            "depth": asked.depth if asked else None,
             "requests": row.requests,
             "bytes": row.bytes,
             "errors": row.errors,
@@ -177,7 +177,7 @@ def _run_rows(record: Record) -> Iterator[dict[str, Any]]:
         "kernel": host.get("kernel"),
         "labels": json.dumps(info.labels, ensure_ascii=False, sort_keys=True),
         "warnings": ",".join(warning["id"] for warning in info.warnings),
-        "plan": json.dumps(info.plan, ensure_ascii=False),
+        "plan": json.dumps(info.plan_document, ensure_ascii=False),
     }
 
 
@@ -217,12 +217,19 @@ def _write_csv(table: list[dict[str, Any]], columns: dict[str, type], file: Bina
     file.write(text.getvalue().encode())
 
 
-def _write_parquet(table: list[dict[str, Any]], columns: dict[str, type], file: BinaryIO) -> None:
+def arrow_table(table: list[dict[str, Any]], columns: dict[str, type]) -> Any:
+    """A pyarrow.Table of rows and the types of their columns."""
     try:
         import pyarrow as pa
-        import pyarrow.parquet as pq
     except ImportError as error:
-        raise BadInputError("Parquet needs pyarrow; install brickyard[parquet], or choose --format csv") from error
+        raise BadInputError("Arrow and Parquet need pyarrow; install brickyard[parquet], or choose CSV") from error
     kinds = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
     schema = pa.schema([(name, kinds[kind]) for name, kind in columns.items()])
-    pq.write_table(pa.Table.from_pylist(table, schema=schema), file)
+    return pa.Table.from_pylist(table, schema=schema)
+
+
+def _write_parquet(table: list[dict[str, Any]], columns: dict[str, type], file: BinaryIO) -> None:
+    made = arrow_table(table, columns)
+    import pyarrow.parquet as pq
+
+    pq.write_table(made, file)

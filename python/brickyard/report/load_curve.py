@@ -13,7 +13,8 @@ from brickyard.report.pictures import Picture, draw
 FIGURES = ("mean", "p50", "p99")
 COLOURS = {"mean": theme.BLACK, "p50": theme.BLUE, "p99": theme.VERMILLION}
 SHAPES = {"mean": "circle", "p50": "square", "p99": "triangle-up"}
-WIDTH, HEIGHT = 640, 340
+WIDTH, NARROW_WIDTH, HEIGHT = 640, 330, 340
+DRAWN_NARROW = 255  # the plot in a narrow picture: what its axis leaves
 
 
 def load_curve(
@@ -24,13 +25,22 @@ def load_curve(
     name: str = "load-curve",
     against: str = "offered rate",
     unit: str = " in 1/s",
+    note: str = "",
+    narrow: bool = False,
 ) -> Picture:
     """Response time on a log axis against the offered rate; overloaded rates are hollow, the knee is a line."""
     rows: list[dict[str, Any]] = [
-        {"rate": point.offered_per_s, "figure": name, "time_ns": value, "overloaded": point.overloaded}
-        for point in points
-        for name, value in (("mean", point.mean_ns), *((n, point.percentiles.get(n)) for n in FIGURES[1:]))
-        if value
+        {
+            "rate": point.offered_per_s,
+            "figure": figure,
+            "time_ns": value,
+            "overloaded": point.overloaded,
+            "segment": segment,
+        }
+        for figure in FIGURES
+        for point, value, segment in theme.unbroken(
+            points, [point.mean_ns if figure == "mean" else point.percentiles.get(figure) for point in points]
+        )
     ]
     times = [row["time_ns"] for row in rows] + ([limit.above_ns] if limit else [])
     low, high = min(times, default=1) * 0.8, max(times, default=10) * 1.25
@@ -59,7 +69,7 @@ def load_curve(
         scale=alt.Scale(domain=present, range=[SHAPES[n] for n in present]),
         legend=alt.Legend(columns=3),
     )
-    base = alt.Chart(alt.InlineData(values=rows)).encode(x=x, y=y, color=colour)
+    base = alt.Chart(alt.InlineData(values=rows)).encode(x=x, y=y, color=colour, detail="segment:N")
     layers: list[Any] = [base.mark_line(strokeWidth=2)]
     for overloaded in (False, True):
         only = [row for row in rows if row["overloaded"] is overloaded]
@@ -72,9 +82,13 @@ def load_curve(
     hollow = " (hollow: overloaded)" if any(point.overloaded for point in points) else ""
     # Of a ramp's knob nobody asks for saturation; of a rate a reader would take the last point for it.
     is_open = knee is None and against == "offered rate" and not hollow
-    title = f"Response time against {against}{hollow}{' (not saturated)' if is_open else ''}"
-    chart = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=title)
-    return draw(name, _alt_text(points, knee, against), chart, width=WIDTH)
+    ends = [text for text in (hollow.strip(), "(not saturated)" if is_open else "") if text]
+    head = f"Response time against {against}"
+    title = [head, *ends] if narrow else " ".join([head, *ends])
+    chart = alt.layer(*layers).properties(width=DRAWN_NARROW if narrow else WIDTH, height=HEIGHT, title=title)
+    width = NARROW_WIDTH if narrow else WIDTH
+    suffix = "-narrow" if narrow else ""
+    return draw(name + suffix, _alt_text(points, knee, against), chart, width=width, note=note)
 
 
 def _lines(knee: CurvePoint | None, limit: Limit | None, x_scale: Any, y_scale: Any, high: float) -> list[Any]:

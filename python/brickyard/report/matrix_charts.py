@@ -16,13 +16,13 @@ from brickyard.report.pictures import Picture, draw
 
 CUT_AT = 2.0  # times the largest figure
 ACROSS = 3  # multiples side by side: what a page's column holds
-WHOLE_WIDTH, HEIGHT = 780, 210
+WHOLE_WIDTH, NARROW_WIDTH, HEIGHT = 780, 330, 210
 LABEL_LIMIT = 120
-LETTER = 6.5  # width of a letter of a label, in pixels
+LETTER = 7.5  # width of a letter of a label, in pixels
 TIME_LABEL = f"datum.value == 0 ? '0' : {theme.TIME_LABEL}"
 
 
-def matrix_picture(pivot: Pivot) -> Picture | None:
+def matrix_picture(pivot: Pivot, workload: str = "", *, narrow: bool = False) -> Picture | None:
     """Colours are the column factor, groups the innermost row factor, multiples what is left."""
     if not pivot.entries:
         return None
@@ -32,8 +32,9 @@ def matrix_picture(pivot: Pivot) -> Picture | None:
     for row in pivot.rows:
         groups.setdefault(row[: len(outer)], []).append(row)
     along = [inner[0].label(level) for level in inner[0].labels] if inner else [""]
-    across = min(len(groups), ACROSS)
-    width = (WHOLE_WIDTH - 60 * across) // across
+    whole_width = NARROW_WIDTH if narrow else WHOLE_WIDTH
+    across = 1 if narrow else min(len(groups), ACROSS)
+    width = (whole_width - 60 * across) // across
     charts = []
     for number, (key, rows) in enumerate(groups.items()):
         cells = [
@@ -60,8 +61,10 @@ def matrix_picture(pivot: Pivot) -> Picture | None:
     if len(charts) > 1:
         # Groups have other numbers of bars in each multiple, so that neither places nor offsets may be shared.
         whole = whole.resolve_scale(x="independent", xOffset="independent", y="independent")
-    name = f"table-{pivot.spec.name}".lower().replace(" ", "-")
-    return draw(name, f"{pivot.spec.title}: {pivot.figure.heading} as grouped bars", whole)
+    name = f"table-{pivot.spec.name}".lower().replace(" ", "-") + ("-narrow" if narrow else "")
+    return draw(
+        name, f"{pivot.spec.title}: {pivot.figure.heading} as grouped bars", whole, width=whole_width, note=workload
+    )
 
 
 def _top(pivot: Pivot, key: Key) -> float:
@@ -146,7 +149,7 @@ def _bars(
     )
 
 
-def trade_picture(x: Pivot, y: Pivot, title: str) -> Picture | None:
+def trade_picture(x: Pivot, y: Pivot, title: str, workload: str = "", *, narrow: bool = False) -> Picture | None:
     """Two figures of the same cells against each other, each point with its level."""
     rows: list[dict[str, Any]] = [
         {
@@ -184,7 +187,11 @@ def trade_picture(x: Pivot, y: Pivot, title: str) -> Picture | None:
         base.mark_text(align="left", dx=8, dy=-9, fontSize=12, color=theme.INK).encode(
             x=x_axis, y=y_axis, text="name:N"
         ),
-    ).properties(width=640, height=320)
+    ).properties(width=260 if narrow else 640, height=320)
     return draw(
-        f"trade-{y.spec.name}-{x.spec.name}", f"{title}: {y.figure.title} against {x.figure.title}", chart, width=640
+        f"trade-{y.spec.name}-{x.spec.name}" + ("-narrow" if narrow else ""),
+        f"{title}: {y.figure.title} against {x.figure.title}",
+        chart,
+        width=NARROW_WIDTH if narrow else 640,
+        note=workload,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from brickyard.analysis.totals import Totals, stream_plan, totals
+from brickyard.analysis.totals import Totals, asked_stream, totals
 from brickyard.store import Record
 
 NS = 1e9
@@ -105,7 +105,7 @@ def _asked(key: str) -> Callable[[Record], Iterator[Sample]]:
 
     def samples(record: Record) -> Iterator[Sample]:
         for row in totals(record):
-            value = stream_plan(record, row.phase, row.stream).get(key)
+            value = getattr(asked_stream(record, row.phase, row.stream), key, None)
             if isinstance(value, int):
                 yield "", _of_row(record, row), value
 

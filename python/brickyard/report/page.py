@@ -17,9 +17,23 @@ import altair as alt
 from brickyard import analysis
 from brickyard.analysis import ramp
 from brickyard.analysis import summary as summaries
+from brickyard.analysis.answers import Answer, Patterns, answer, counted_words
+from brickyard.analysis.curve_words import (
+    NAMES,
+    RESPONSE,
+    curve_answer,
+    curve_notes,
+    curve_of,
+    curve_row,
+    found_lines,
+    run_name,
+)
+from brickyard.analysis.load_curve import knee
+from brickyard.analysis.replay_answer import replay_answer
 from brickyard.analysis.replay_runs import is_replay
+from brickyard.analysis.workload import workload_words
 from brickyard.outputs import report_place
-from brickyard.report import charts, replay, words
+from brickyard.report import charts, replay
 from brickyard.report.load_curve import load_curve
 from brickyard.report.pictures import Picture, draw
 from brickyard.report.tables import Table, characterization_tables, failure_table, slowest_table, totals_tables
@@ -53,8 +67,9 @@ class Figure:
 
 @dataclass(frozen=True)
 class Lead:
-    """What stands before all else in the report of a study that has a picture of its own."""
+    """What stands before all else in the report of a study that has an answer and a picture of its own."""
 
+    answer: Answer
     figures: list[Figure]
     tables: list[Table]
 
@@ -66,17 +81,37 @@ def default_directory(records: list[Record], study: StudyInfo | None) -> Path:
     return Path(f"brickyard-report-{moment:%Y%m%d-%H%M%S}")
 
 
-def write_report(
-    records: list[Record], study: StudyInfo | None, place: Path, judge: Judge | None = None, lead: Lead | None = None
-) -> Path:
+def write_report(records: list[Record], study: StudyInfo | None, place: Path, judge: Judge | None = None) -> Path:
     """Writes `report.html` and `pictures/` into a directory, and gives back the page's absolute path.
 
     A place that ends in .html is the page itself, with its pictures beside it.
     """
+    lead = _lead(records, study)
     figures = [*(lead.figures if lead else []), *draw_figures(records)]
     where = report_place(place)
     html = render(records, study, figures, judge, lead, pictures=where.pictures.name)
     return write_page(where, html, (picture for figure in figures for picture in figure.files))
+
+
+def _lead(records: list[Record], study: StudyInfo | None) -> Lead | None:
+    """Of a load curve."""
+    curve = curve_of(study, records)
+    if curve is None:
+        return None
+    workload = workload_words(records)
+    bent = knee(curve.points).point
+    wide, narrow = (
+        load_curve(curve.points, bent, curve.limit, note=workload, narrow=is_narrow) for is_narrow in (False, True)
+    )
+    rows = [curve_row(point, curve.maximum_per_s) for point in curve.points]
+    caption = "; ".join([*found_lines(curve)[1:], *curve_notes(rows)]) + "."
+    groups = (("", 3), ("response time", len(RESPONSE)), ("", len(NAMES) - 2 - len(RESPONSE)))
+    title = "Response time against offered rate"
+    return Lead(
+        curve_answer(curve, records),
+        [Figure(title, caption, [wide], [narrow])],
+        [Table(title, [*NAMES, ""], rows, groups=groups, note=workload)],
+    )
 
 
 def draw_figures(records: list[Record]) -> list[Figure]:
@@ -88,7 +123,8 @@ def draw_figures(records: list[Record]) -> list[Figure]:
     patterns = analysis.characterization(records)
     figures = []
     if analysis.is_graph(patterns):
-        figures += [_graph(patterns), _latency(patterns)]
+        note = workload_words(records, "cell")
+        figures += [_graph(patterns, note), _latency(patterns, note)]
     return figures + _ramps(records) + _over_time(records, patterns)
 
 
@@ -104,53 +140,62 @@ def _ramps(records: list[Record]) -> list[Figure]:
             knob = found[0].knob
             limit = ramp.limit_of(record, found[0].phase)
             name = f"ramp-{record.info.id}-{number}"
-            picture = load_curve(points, None, limit, name=name, against=knob, unit=" in 1/s" if knob == "rate" else "")
+            unit, note = " in 1/s" if knob == "rate" else "", workload_words([record])
+            wide, narrow = (
+                load_curve(points, None, limit, name=name, against=knob, unit=unit, note=note, narrow=is_narrow)
+                for is_narrow in (False, True)
+            )
             caption = " ".join(ramp.found_words(record)) or "Each point is a step of the ramp."
             run = f", run {record.info.id}" if len(records) > 1 else ""
-            figures.append(Figure(f"Ramp of {phase}{run}", caption, [picture], []))
+            figures.append(Figure(f"Ramp of {phase}{run}", caption, [wide], [narrow]))
     return figures
 
 
-def _facets(patterns: words.Patterns, chart: Callable[..., Any], name: str, what: str) -> tuple[list[Picture], Picture]:
+def _facets(
+    patterns: Patterns, chart: Callable[..., Any], name: str, what: str, note: str
+) -> tuple[list[Picture], Picture]:
     """One picture for each pattern, and one of all together for slides and papers."""
     sizes = [item.cell.request_bytes for cells in patterns.values() for item in cells]
     span = min(sizes), max(sizes)
     made = {pattern: chart(pattern, cells, sizes=span) for pattern, cells in patterns.items()}
     pictures = [
-        draw(f"{name}-{'-'.join(pattern)}", f"{what}, {charts.pattern_name(pattern)}", drawing)
+        draw(f"{name}-{'-'.join(pattern)}", f"{what}, {charts.pattern_name(pattern)}", drawing, note=note)
         for pattern, drawing in made.items()
     ]
     whole = alt.concat(*made.values(), columns=2, spacing=36)
-    return pictures, draw(name, what, whole)
+    return pictures, draw(name, what, whole, width=WIDE, note=note)
 
 
-def _graph(patterns: words.Patterns) -> Figure:
+def _graph(patterns: Patterns, note: str) -> Figure:
     pictures, whole = _facets(
-        patterns, charts.characterization, "characterization", "IOPS and MiB/s against request size"
+        patterns, charts.characterization, "characterization", "IOPS and MiB/s against request size", note
     )
-    caption = "Requests a second (left, blue, solid) and throughput (right, red, dashed) against request size."
+    caption = "IOPS (left, blue, solid) and throughput (right, red, dashed) against request size."
     return Figure("Characterization graph", caption, pictures, [], whole)
 
 
-def _latency(patterns: words.Patterns) -> Figure:
+def _latency(patterns: Patterns, note: str) -> Figure:
     pictures, whole = _facets(
-        patterns, charts.latency, "latency", "Percentiles of the service time against request size"
+        patterns, charts.latency, "latency", "Percentiles of the service time against request size", note
     )
-    caption = "Service time from submission to completion. A point is missing where fewer than ten samples lie beyond."
+    caption = (
+        "Service time, from submission to completion. A line has a gap where fewer than ten samples lie beyond its"
+        " percentile."
+    )
     return Figure("Latency against request size", caption, pictures, [], whole)
 
 
-def _over_time(records: list[Record], patterns: words.Patterns) -> list[Figure]:
+def _over_time(records: list[Record], patterns: Patterns) -> list[Figure]:
     """Throughput and latency over time, all runs laid end to end."""
     series_of = _series(records, patterns)
     bands = _bands(records, series_of)
     points = analysis.throughput(records)
-    many = len(records) > 1
+    many, note = len(records) > 1, workload_words(records, "cell" if analysis.is_graph(patterns) else "run")
     ends = "Runs are laid end to end, without warm-up and pauses. " if many else "Warm-up is left out. "
 
     def rates(name: str, width: int) -> Picture:
         chart = charts.throughput(points, series_of, log=analysis.is_graph(patterns), width=width)
-        return draw(name, "Throughput over time", chart, width=width)
+        return draw(name, "Throughput over time", chart, width=width, note=note)
 
     figures = [
         Figure(
@@ -166,7 +211,11 @@ def _over_time(records: list[Record], patterns: words.Patterns) -> list[Figure]:
         if not cells:
             return None
         return draw(
-            name, "Service times over time as a heat map", charts.heat_map(cells, bands, width=width), width=width
+            name,
+            "Service times over time as a heat map",
+            charts.heat_map(cells, bands, width=width),
+            width=width,
+            note=note,
         )
 
     wide, narrow = (
@@ -179,7 +228,7 @@ def _over_time(records: list[Record], patterns: words.Patterns) -> list[Figure]:
     return figures
 
 
-def _series(records: list[Record], patterns: words.Patterns) -> dict[int, str]:
+def _series(records: list[Record], patterns: Patterns) -> dict[int, str]:
     """Which line a run belongs to: that of its pattern in a characterization, else its own."""
     cells = {record.info.id: analysis.cell_of(record) for record in records}
     if analysis.is_graph(patterns):
@@ -187,7 +236,7 @@ def _series(records: list[Record], patterns: words.Patterns) -> dict[int, str]:
             run: charts.pattern_name((cell.address, cell.operation)) if cell else f"run {run}"
             for run, cell in cells.items()
         }
-    return {run: f"run {run}" if len(records) > 1 else "" for run in cells}
+    return {r.info.id: run_name(r) if len(records) > 1 else "" for r in records}
 
 
 def _bands(records: list[Record], series_of: dict[int, str]) -> list[tuple[str, float, float]]:
@@ -220,7 +269,8 @@ def render(
     patterns = analysis.characterization(records)
     graph = analysis.is_graph(patterns)
     replayed = all(is_replay(record) for record in records)
-    tables: list[Table] = characterization_tables(patterns) if graph else totals_tables(records)
+    workload = workload_words(records, "cell" if graph else "run")
+    tables: list[Table] = characterization_tables(patterns, workload) if graph else totals_tables(records)
     if replayed:
         tables = replay.tables(records)
     outcomes = [r for r in records if r.info.outcome != "done"]
@@ -235,7 +285,9 @@ def render(
             notes=study.notes if study else [],
             unfinished=[f"Run {r.info.id} {r.info.outcome}: {r.info.message}" for r in outcomes],
             circumstances=summaries.circumstances(records),
-            summary=replay.summary(records) if replayed else words.summary(records, patterns),
+            workload=workload,
+            counted=counted_words(records, study.notes if study else [], len(outcomes)),
+            answer=_answer(records, patterns, lead, replayed=replayed),
             figures=figures,
             tables=[*(lead.tables if lead else []), *tables],
             verdicts=_verdicts(records, judge),
@@ -244,6 +296,12 @@ def render(
             pictures=pictures,
         )
     )
+
+
+def _answer(records: list[Record], patterns: Patterns, lead: Lead | None, *, replayed: bool) -> Answer:
+    if lead:
+        return lead.answer
+    return replay_answer(records) if replayed else answer(records, patterns)
 
 
 def _verdicts(records: list[Record], judge: Judge | None) -> list[Table]:
@@ -270,5 +328,5 @@ def _title(records: list[Record], study: StudyInfo | None, *, graph: bool) -> st
         return f"Characterization of {where}"
     if study:
         return f"{study.name} on {where}"
-    titles = sorted({str(record.info.plan.get("title") or record.info.profile) for record in records})
+    titles = sorted({record.info.plan.title or record.info.profile for record in records})
     return f"{titles[0] if len(titles) == 1 else f'{len(records)} runs'} on {where}"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import resource
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,14 +13,18 @@ from typing import Any
 import altair as alt
 import vl_convert
 
+from brickyard.errors import BrickyardError
 from brickyard.outputs import check_file, write_whole
 from brickyard.printable import printable
-from brickyard.report.theme import dressed
+from brickyard.report.theme import PALE, dressed
 
 PNG_SCALE = 2.0  # twice the nominal size stays sharp on paper and on phones
+DESCRIPTORS_MIN = 24  # a report failed where 20 files could be open in all, and was drawn where 24 could
 VEGALITE_VERSION = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
 
 
+LETTER = 6.6  # pixels of a letter of a note
+DEFAULT_WIDTH, LEAST_LETTERS = 380, 30
 MARK = "<!-- drawn by Brickyard -->\n"
 SVG_MARK = re.compile(re.escape(MARK.strip().encode()))
 PNG_MARK = re.compile(rb"\A\x89PNG\r\n\x1a\n")
@@ -66,6 +73,14 @@ class Picture:
         return re.sub(r'\s(?:xmlns(?::\w+)?)="[^"]*"', "", rest)
 
 
+def _subtitled(drawn: dict[str, Any], lines: list[str]) -> None:
+    title = drawn.get("title")
+    if title is None:
+        drawn["title"] = {"text": lines, "fontSize": 12, "fontWeight": "normal", "color": PALE}
+        return
+    drawn["title"] = {**(title if isinstance(title, dict) else {"text": title}), "subtitle": lines}
+
+
 def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
 
@@ -79,7 +94,24 @@ def _printable(part: Any) -> Any:
     return printable(part, lines=True) if isinstance(part, str) else part
 
 
-def draw(name: str, alt_text: str, chart: Any, *, width: int | None = None) -> Picture:
+def refuse_few_descriptors() -> None:
+    """The library that draws stops the process where it can open no more files."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    opened = len(os.listdir("/proc/self/fd"))
+    if limit != resource.RLIM_INFINITY and limit - opened < DESCRIPTORS_MIN:
+        raise BrickyardError(
+            f"pictures need {DESCRIPTORS_MIN} more open files, and {max(0, limit - opened)} are left of {limit};"
+            " raise the limit, such as with `ulimit -n 1024`"
+        )
+
+
+def draw(name: str, alt_text: str, chart: Any, *, width: int | None = None, note: str = "") -> Picture:
+    """`note` says below the title what the figures depend on; it is broken where the picture is narrow."""
+    refuse_few_descriptors()
     dressed_chart = _printable(dressed(chart, width=width).to_dict())
+    if note:
+        letters = max(int((width or DEFAULT_WIDTH) / LETTER), LEAST_LETTERS)
+        _subtitled(dressed_chart, textwrap.wrap(note, letters))
+        alt_text = f"{alt_text}; {note}"
     svg = vl_convert.vegalite_to_svg(dressed_chart, VEGALITE_VERSION, allowed_base_urls=[])
     return Picture(name, alt_text, svg)

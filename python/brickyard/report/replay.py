@@ -13,8 +13,6 @@ from brickyard.analysis import (
     replay_head_room,
     replay_pages,
     replay_runs,
-    replay_served,
-    replay_warnings,
     terraserver,
 )
 from brickyard.analysis.latency import latency_of, percentile_name
@@ -25,7 +23,7 @@ from brickyard.report.load_curve import load_curve
 from brickyard.report.pictures import Picture, draw
 from brickyard.report.tables import Table
 from brickyard.store import Interval, Record
-from brickyard.units import MIB, format_count, format_iops, format_ns
+from brickyard.units import MIB
 
 COLUMNS = 160  # of a picture over time; finer is more than a reader sees
 FEW = 20  # columns up to which each has its point
@@ -66,9 +64,10 @@ def _curve(records: list[Record]) -> list[Drawn]:
     points = replay_head_room.offered_points(records)
     if len(points) < 2:
         return []
-    picture = load_curve(points, knee(points).point, None)
+    bent = knee(points).point
+    drawn, small = (load_curve(points, bent, None, narrow=is_narrow) for is_narrow in (False, True))
     caption = "Response time counts from the due instant; rates that were not reached are hollow."
-    return [("Response time against offered rate", caption, picture, picture)]
+    return [("Response time against offered rate", caption, drawn, small)]
 
 
 def _panels(record: Record) -> list[Panel]:
@@ -153,6 +152,7 @@ def _response(record: Record, end_s: float, width: int, *, last: bool) -> Any:
         .mark_line(strokeWidth=1.8, clip=True, point=len(rows) < 3 * FEW)
         .encode(
             x=_time(end_s, last=last),
+            detail="segment:N",
             y=alt.Y(
                 "value:Q",
                 title="response time",
@@ -182,11 +182,13 @@ def _response_rows(record: Record) -> list[dict[str, Any]]:
     for item in record.intervals:
         if item.measure == "response":
             groups.setdefault(item.start_ns, []).append(item)
-    rows = []
+    rows: list[dict[str, Any]] = []
+    segments = dict.fromkeys(FIGURES, 0)  # a line ends where a value is missing
     for at in range(0, len(spans), width):
         piece = spans[at : at + width]
         found = latency_of(item for span in piece for item in groups.get(span.start_ns, []))
         if found is None:
+            segments = {name: number + 1 for name, number in segments.items()}
             continue
         figures_of = {
             "p50": found.percentiles["p50"],
@@ -194,7 +196,11 @@ def _response_rows(record: Record) -> list[dict[str, Any]]:
             "max": found.max_ns,
         }
         middle_s = (piece[0].start_ns + piece[-1].end_ns) / 2e9
-        rows += [{"time_s": middle_s, "value": value, "what": what} for what, value in figures_of.items() if value]
+        for what, value in figures_of.items():
+            if value:
+                rows.append({"time_s": middle_s, "value": value, "what": what, "segment": segments[what]})
+            else:
+                segments[what] += 1
     return rows
 
 
@@ -245,25 +251,3 @@ def tables(records: list[Record]) -> list[Table]:
 
 def _cut(group: list[Record], start: int, end: int | None) -> list[list[str]]:
     return [[row[0], *row[max(start, 1) : end]] for row in replay_pages.page_rows(group)]
-
-
-def summary(records: list[Record]) -> str:
-    said = replay_head_room.verdict_lines(records)
-    for name, group in replay_runs.by_pace(records).items():
-        whole = replay_pages.pages(group)[-1]
-        rate = replay_runs.calls_per_s(group)
-        if rate is None or whole.response is None:
-            continue
-        half, most = whole.response.percentiles["p50"], whole.response.percentiles["p99"]
-        text = f"{name[0].upper()}{name[1:]}: {format_iops(rate)} calls a second"
-        if half and most:
-            text += f", half of them answered within {format_ns(half)} and 99 % within {format_ns(most)}"
-        said.append(f"{text}, the slowest after {format_ns(whole.response.max_ns)}.")
-        whence = replay_served.served_words(replay_served.served(group))
-        said.append(f"{whence[0].upper()}{whence[1:]}.")
-        if cold := replay_served.cold_words(group[0]):
-            said.append(cold)
-    failed = sum(replay_pages.pages([record])[-1].errors for record in records)
-    said.append(f"{format_count(failed)} calls failed; they are in no rate." if failed else "No call failed.")
-    coverage = replay_warnings.coverage_words(records[0])
-    return " ".join([*said, f"{coverage}." if coverage else ""]).strip()

@@ -10,21 +10,22 @@ import io
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from brickyard.analysis import summary as summaries
+from brickyard.analysis.answers import Answer, counted_words
 from brickyard.analysis.conclusions import conclusions
 from brickyard.analysis.differing import differing_in_study
 from brickyard.analysis.observe import Observed
 from brickyard.analysis.pivot import Pivot
+from brickyard.analysis.workload import workload_words
 from brickyard.outputs import report_place
 from brickyard.printable import csv_cell, json_text
 from brickyard.report.matrix_charts import matrix_picture, trade_picture
 from brickyard.report.matrix_documents import pivot_document
 from brickyard.report.matrix_tables import footnotes, matrix_table
 from brickyard.report.page import Figure
-from brickyard.report.pictures import Picture
 from brickyard.report.tables import Table
 from brickyard.report.written import Beside, templates, write_page
 from brickyard.store import Json, Record
@@ -43,6 +44,7 @@ class StudyView:
     records: Sequence[Record]
     invalid: Sequence[Record]
     observed: Observed
+    answer: Answer
     notes: Sequence[str]
     trades: Sequence[tuple[str, str, str]] = ()
 
@@ -67,6 +69,7 @@ def study_document(view: StudyView) -> Json:
         "differing": [
             {"label": i.label, "values": [list(v) for v in i.values]} for i in differing_in_study(view.records)
         ],
+        **view.answer.document(),
         "conclusions": conclusions(view.observed.pivots, view.records),
         "tables": [pivot_document(pivot) for pivot in view.observed.pivots],
         "invalid": [{"run": record.info.id, "reason": record.info.invalid} for record in view.invalid],
@@ -101,16 +104,33 @@ def _figures(view: StudyView) -> list[Figure]:
     found = [_trade(view, *trade) for trade in view.trades]
     for pivot in view.observed.pivots:
         if "value" in pivot.spec.show:
-            picture = matrix_picture(pivot)
+            picture = matrix_picture(pivot, _workload(view, pivot))
             caption = INTERVALS if pivot.repetitions > 1 else "Each cell was measured once: noise is unknown."
-            found.append(Figure(pivot.spec.title, caption, [picture], []) if picture else None)
+            narrow = matrix_picture(pivot, _workload(view, pivot), narrow=True)
+            found.append(Figure(pivot.spec.title, caption, [picture], [narrow]) if picture and narrow else None)
     return [figure for figure in found if figure is not None]
+
+
+def view_tables(view: StudyView) -> list[Table]:
+    """With what the runs of each asked of their targets."""
+    return [replace(matrix_table(pivot), note=_workload(view, pivot)) for pivot in view.observed.pivots if pivot.rows]
+
+
+def _workload(view: StudyView, pivot: Pivot) -> str:
+    """What the runs of one table asked of their targets."""
+    runs = {run for entry in pivot.entries.values() for run in entry.runs}
+    return workload_words([record for record in view.records if record.info.id in runs])
 
 
 def _trade(view: StudyView, x: str, y: str, title: str) -> Figure | None:
     by_name = {pivot.spec.name: pivot for pivot in view.observed.pivots}
-    picture: Picture | None = trade_picture(by_name[x], by_name[y], title) if x in by_name and y in by_name else None
-    return Figure(title, "Each point is a level of the study.", [picture], []) if picture else None
+    if x not in by_name or y not in by_name:
+        return None
+    workload = _workload(view, by_name[y])
+    wide, narrow = (
+        trade_picture(by_name[x], by_name[y], title, workload, narrow=is_narrow) for is_narrow in (False, True)
+    )
+    return Figure(title, "Each point is a level of the study.", [wide], [narrow]) if wide and narrow else None
 
 
 def _render(view: StudyView, figures: list[Figure], pictures: str) -> str:
@@ -128,9 +148,12 @@ def _render(view: StudyView, figures: list[Figure], pictures: str) -> str:
             unfinished=[f"Run {r.info.id} is in no table: {r.info.invalid}" for r in view.invalid],
             circumstances=_circumstances(view),
             about=" ".join(view.about.split()),
+            workload=workload_words(records),
+            answer=view.answer,
+            counted=counted_words(records, [*view.notes, *view.observed.troubles], len(view.invalid)),
             conclusions=conclusions(view.observed.pivots, view.records),
             figures=figures,
-            tables=[matrix_table(pivot) for pivot in view.observed.pivots if pivot.rows],
+            tables=view_tables(view),
             footnotes=footnotes(view.observed.pivots),
             verdicts=[],
             failures=None,

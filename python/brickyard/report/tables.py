@@ -10,6 +10,7 @@ from brickyard.analysis import summary as summaries
 from brickyard.analysis.cells import LATENCY_COLUMNS, latency_cells
 from brickyard.analysis.further import further_tables
 from brickyard.analysis.tool_cells import tool_table
+from brickyard.analysis.workload import workload_words
 from brickyard.store import CHAINS, METADATA, Record
 from brickyard.units import (
     format_count,
@@ -28,9 +29,11 @@ class Table:
     rows: list[list[str]]
     text_columns: int = 0
     groups: tuple[tuple[str, int], ...] = ()
+    note: str = ""
+    """What its figures depend on, below the title."""
 
 
-def characterization_tables(patterns: dict[tuple[str, str], list[RankedCell]]) -> list[Table]:
+def characterization_tables(patterns: dict[tuple[str, str], list[RankedCell]], note: str = "") -> list[Table]:
     """One table for each pattern; "% of best" compares with the best request size of the same pattern."""
     over = cells.over_columns(item.cell.row for ranked in patterns.values() for item in ranked)
     columns = [
@@ -71,6 +74,7 @@ def characterization_tables(patterns: dict[tuple[str, str], list[RankedCell]]) -
             ],
             text_columns=1 + len(over),
             groups=groups,
+            note=note,
         )
         for (address, operation), ranked in patterns.items()
     ]
@@ -83,7 +87,7 @@ def totals_tables(records: list[Record]) -> list[Table]:
     chains = [(record, row) for record, row in every if row.operation in CHAINS]
     found = [(record, row) for record, row in every if row.operation not in CHAINS | METADATA]
     many_runs = len(records) > 1
-    many_phases = any(len(record.info.plan.get("phase", [])) > 1 for record in records)
+    many_phases = any(len(record.info.plan.phase) > 1 for record in records)
     shares = _shares(found)
     names = [*(["run", "profile"] if many_runs else []), *(["phase"] if many_phases else []), "stream", "operation"]
 
@@ -109,6 +113,7 @@ def totals_tables(records: list[Record]) -> list[Table]:
             *([format_percent(share)] if best else []),
             cells.mib_per_s(row),
             cells.variation(row.variation),
+            format_count(row.depth_max),
             format_count(row.errors),
         ]
         for record, row, share, words in [*shown, *whole]
@@ -118,12 +123,14 @@ def totals_tables(records: list[Record]) -> list[Table]:
         for record, row in [*found, *chains, *named]
         for measure in row.measures
     ]
+    note = workload_words(records)
     apart = [
         Table(
             title,
             [*names, noun, *cells.RATE_COLUMNS],
             [[*name_cells(record, row), format_count(row.requests), *cells.rate_cells(row)] for record, row in rows],
             text_columns=len(names),
+            note=note,
         )
         for title, noun, rows in (
             (cells.chains_title(row.operation for _, row in chains), "count", chains),
@@ -131,16 +138,16 @@ def totals_tables(records: list[Record]) -> list[Table]:
         )
         if rows
     ]
-    columns = [*names, *over, "requests", "IOPS", *best, "MiB/s", "variation", "errors"]
+    columns = [*names, *over, "requests", "IOPS", *best, "MiB/s", "variation", "depth", "errors"]
     return [
         *tool_tables(records),
         *(
-            [Table("Throughput", columns, throughput, text_columns=len(names) + len(over))]
+            [Table("Throughput", columns, throughput, text_columns=len(names) + len(over), note=note)]
             if throughput or not apart
             else []
         ),
         *apart,
-        Table("Latency", [*names, "time", *LATENCY_COLUMNS], latency, text_columns=len(names) + 1),
+        Table("Latency", [*names, "time", *LATENCY_COLUMNS], latency, text_columns=len(names) + 1, note=note),
         *more_tables(records),
     ]
 

@@ -6,7 +6,8 @@ differ in dash or mark, so that a black-and-white print can be read.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
 import altair as alt
 
@@ -26,8 +27,16 @@ PATTERN_COLOURS = {
     "sequential write": VERMILLION,
     "random write": ORANGE,
 }
-FONT = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
+# The widest first: pictures are laid out by its letters, so that labels have room in whatever a reader has.
+FONT = "'DejaVu Sans', Verdana, 'Liberation Sans', Arial, sans-serif"
 GRID, INK, PALE = "#e4e7eb", "#1f2933", "#52606d"
+
+Item = TypeVar("Item")
+SHADES = [
+    "#440154", "#482475", "#414487", "#355f8d", "#2a788e", "#21918c", "#22a884", "#44bf70", "#7ad151", "#bddf26",
+    "#d9a514", "#e07b00", "#c43c00",
+]  # fmt: skip
+"""Viridis and on to red, dark enough to be seen on white."""
 
 SIZE_LABEL = (
     "datum.value >= 1048576 ? format(datum.value / 1048576, ',') + ' MiB' : "
@@ -42,6 +51,23 @@ COUNT_LABEL = (
     "datum.value >= 1e6 ? format(datum.value / 1e6, ',') + ' M' : "
     "datum.value >= 1e4 ? format(datum.value / 1e3, ',') + ' k' : format(datum.value, ',')"
 )
+
+
+def line_colours(names: Sequence[str]) -> list[str]:
+    """One for each line; of more lines than there are colours, shades in their order."""
+    if len(names) > len(LINE_COLOURS):
+        return [SHADES[round(n * (len(SHADES) - 1) / (len(names) - 1))] for n in range(len(names))]
+    return [PATTERN_COLOURS.get(name, LINE_COLOURS[n]) for n, name in enumerate(names)]
+
+
+def unbroken(items: Sequence[Item], values: Sequence[float | None]) -> Iterator[tuple[Item, float, int]]:
+    """Points with the number of the line that they belong to: a line ends where a value is missing."""
+    segment = 0
+    for item, value in zip(items, values, strict=True):
+        if value:
+            yield item, value, segment
+        else:
+            segment += 1
 
 
 def dressed(chart: Any, *, width: int | None = None) -> Any:
@@ -74,7 +100,16 @@ def dressed(chart: Any, *, width: int | None = None) -> Any:
             labelLimit=400,
             titleLimit=400,
         )
-        .configure_title(fontSize=14, fontWeight=600, color=INK, anchor="start", offset=10)
+        .configure_title(
+            fontSize=14,
+            fontWeight=600,
+            color=INK,
+            anchor="start",
+            offset=10,
+            subtitleFontSize=12,
+            subtitleColor=PALE,
+            frame="group",
+        )
     )
 
 

@@ -24,6 +24,21 @@ SHARES = ("errors",)  # of all requests, those that failed
 COUNTS = ("dropped",)  # frames of video that were missing when their buffer ran out
 MEASURES = ("service", "response")
 OPERATIONS = ("read", "write", "flush", "trim", "append", "put", "get", *sorted(METADATA), *sorted(CHAINS))
+ADDRESSES = (
+    *(
+        "sequential",
+        "random",
+        "permutation",
+        "strided",
+        "mixed",
+        "runs",
+        "zipf",
+        "pareto",
+        "hot_spots",
+        "zones",
+        "normal",
+    ),
+)
 LOAD_KEYS = ("address", "request_at_least")  # which loads a requirement is for
 CONDITIONS = (
     "normal",
@@ -174,9 +189,16 @@ def _requirement(ruler: str, number: int, item: dict[str, Any]) -> Requirement:
         operation=operation,
         stream=_word(at, item, "stream"),
         condition=_condition(at, item),
-        address=_word(at, item, "address"),
+        address=_address(at, item),
         request_bytes_min=_request_bytes(at, item),
     )
+
+
+def _address(at: str, item: dict[str, Any]) -> str | None:
+    word = _word(at, item, "address")
+    if word is not None and word not in ADDRESSES:
+        raise BadInputError(f"ruler {at}: address {word} is none of {', '.join(ADDRESSES)}")
+    return word
 
 
 def _request_bytes(at: str, item: dict[str, Any]) -> int | None:

@@ -1,11 +1,24 @@
-"""Duty: the events of a run as types, how they are read and written as JSON, and what older stores have in their place.
+"""Duty: events and plans as types, how they are read and written as JSON, and what older stores have in their place.
 
-The types are generated from crates/record, where they are defined. This room is below every other.
+The types are generated from crates/record and crates/plan, where they are defined. This room is below every other.
 
 Refusal: nothing is computed, stored or shown.
 """
 
-from brickyard.schema.codec import SCHEMA, bound_of, decode, encode, tag_of, typed
+from brickyard.schema.codec import (
+    SCHEMA,
+    bound_of,
+    decode,
+    encode,
+    plan_document,
+    plan_of,
+    plan_text,
+    plan_values,
+    read_plan,
+    tag_of,
+    typed,
+)
+from brickyard.schema.duration import Duration
 from brickyard.schema.generated import (
     Bound,
     BrickBackground,
@@ -76,6 +89,7 @@ __all__ = [
     "DriverShare",
     "Drivers",
     "DropEvent",
+    "Duration",
     "End",
     "ErrorEvent",
     "Event",
@@ -111,6 +125,11 @@ __all__ = [
     "bound_of",
     "decode",
     "encode",
+    "plan_document",
+    "plan_of",
+    "plan_text",
+    "plan_values",
+    "read_plan",
     "tag_of",
     "typed",
 ]

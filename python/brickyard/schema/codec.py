@@ -1,4 +1,4 @@
-"""Events from JSON and to it. An event that does not fit its type is an error of whoever wrote it."""
+"""Events and plans from JSON and to it. What does not fit its type is an error of whoever wrote it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import Any
 
 import msgspec
 
+from brickyard import _core
+from brickyard.schema.duration import Duration
 from brickyard.schema.generated import Bound, Event
-from brickyard.schema.older import upgraded
+from brickyard.schema.older import plan_kind, upgraded
+from brickyard.schema.plan import OtherPlan, Plan
 
 SCHEMA = 1
 """The version of the events as they are described here (`record::event::SCHEMA`); a writer puts it into its `Start`."""
@@ -43,3 +46,49 @@ def bound_of(end: Mapping[str, Any]) -> Bound | None:
     later version gave a reason that is not known here."""
     text = end.get("generator_bound_reason")
     return Bound(text) if end.get("generator_bound") and text in {Bound.OWN, Bound.CPU} else None
+
+
+def plan_of(document: Mapping[str, Any]) -> Plan | OtherPlan:
+    """A plan out of a store of any version. Raises msgspec.ValidationError."""
+    if kind := plan_kind(document):
+        return msgspec.convert({**document, "kind": kind}, OtherPlan, dec_hook=_read)
+    return msgspec.convert(document, Plan, dec_hook=_read)
+
+
+def read_plan(text: str) -> Plan:
+    """A plan as the core writes it."""
+    return _PLAN_DECODER.decode(text)
+
+
+def plan_text(plan: Plan | OtherPlan) -> str:
+    """A plan as the core writes it: equal plans are equal texts. Raises ValueError where the core refuses the plan."""
+    text = _PLAN_ENCODER.encode(plan).decode()
+    return _core.canonical(text) if isinstance(plan, Plan) else text
+
+
+def plan_document(plan: Plan | OtherPlan) -> dict[str, Any]:
+    """A plan as a store keeps it."""
+    found: dict[str, Any] = msgspec.json.decode(plan_text(plan))
+    return found
+
+
+def plan_values(plan: Plan | OtherPlan) -> dict[str, Any]:
+    """Every key of a plan, those that have their default included."""
+    found: dict[str, Any] = msgspec.to_builtins(plan, enc_hook=_written)
+    return found
+
+
+def _read(kind: type, value: Any) -> Duration:
+    if kind is not Duration:
+        raise NotImplementedError(f"no reading of {kind}")
+    return Duration.read(str(value))
+
+
+def _written(value: Any) -> str:
+    if not isinstance(value, Duration):
+        raise NotImplementedError(f"no writing of {type(value)}")
+    return str(value)
+
+
+_PLAN_DECODER: msgspec.json.Decoder[Plan] = msgspec.json.Decoder(Plan, dec_hook=_read)
+_PLAN_ENCODER = msgspec.json.Encoder(enc_hook=_written)

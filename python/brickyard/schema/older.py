@@ -25,3 +25,11 @@ def upgraded(event: Mapping[str, Any]) -> Mapping[str, Any]:
         "reason": _REASON.get(str(reason), reason),
         "generator_bound_reason": _BOUND.get(str(bound), bound),
     }
+
+
+def plan_kind(plan: Mapping[str, Any]) -> str:
+    """Who carried a plan out that is no profile; empty where it is one. Imported plans did not say so."""
+    if kind := plan.get("kind"):
+        return str(kind)
+    streams = [stream for phase in plan.get("phase", ()) for stream in phase.get("stream", ())]
+    return "import" if any("options" in stream for stream in streams) else ""

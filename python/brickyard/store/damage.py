@@ -87,7 +87,7 @@ def damaged(run: int, cause: str, created_unix_ns: int = 0, study: int | None = 
         created_unix_ns=created_unix_ns,
         profile="",
         profile_hash="",
-        plan={},
+        plan_document={},
         seed=0,
         condition="",
         targets=[],

@@ -6,12 +6,14 @@ Refusal: no arithmetic. Totals, percentiles and shares are the business of `bric
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from brickyard.errors import BadInputError
-from brickyard.schema import Start, tag_of, typed
+from brickyard.schema import Start, plan_of, tag_of, typed
+from brickyard.schema.plan import OtherPlan, Plan
 
 Json = dict[str, Any]
 E = TypeVar("E", bound=msgspec.Struct)
@@ -71,7 +73,7 @@ class IntervalCost:
     """Nothing was issued any more: what completed then is in latencies and counts, in no rate."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunInfo:
     """A run without its measurements: its circumstances and how it ended."""
 
@@ -79,7 +81,7 @@ class RunInfo:
     created_unix_ns: int
     profile: str
     profile_hash: str
-    plan: Json
+    plan_document: Json
     seed: int
     condition: str
     targets: list[str]
@@ -98,6 +100,14 @@ class RunInfo:
     warnings: list[Json]
     invalid: str = ""
     """Why the run was not what it was meant to be: the condition did not last. Such a run is in no table of a study."""
+
+    @cached_property
+    def plan(self) -> Plan | OtherPlan:
+        """What was asked for. Raises BadInputError where the record of it is damaged."""
+        try:
+            return plan_of(self.plan_document)
+        except (msgspec.ValidationError, ValueError) as error:
+            raise BadInputError(f"run {self.id}: its plan is damaged: {error}") from error
 
     @property
     def start(self) -> Start | None:

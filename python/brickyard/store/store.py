@@ -24,6 +24,7 @@ from weakref import ref
 
 from brickyard import outputs, schema
 from brickyard.errors import BadInputError, one_line
+from brickyard.schema.plan import OtherPlan, Plan
 from brickyard.store import damage
 from brickyard.store.damage import DAMAGED, DamagedRunError, cause_of, check_histogram, check_outcome, is_damage
 from brickyard.store.histograms import InMemory, OnDisk
@@ -166,7 +167,7 @@ class Store:
         *,
         profile: str,
         profile_hash: str,
-        plan: Json,
+        plan: Plan | OtherPlan | Json,
         condition: str,
         targets: list[str],
         options: Json,
@@ -176,6 +177,7 @@ class Store:
         labels: Json | None = None,
     ) -> int:
         """Notes that a run is about to begin; from here on it is on record, whatever becomes of it."""
+        asked = plan if isinstance(plan, dict) else schema.plan_document(plan)
         with self._transaction() as db:
             cursor = db.execute(
                 "INSERT INTO run (created_unix_ns, profile, profile_hash, plan, seed, condition, targets, options,"
@@ -184,9 +186,9 @@ class Store:
                     time.time_ns(),
                     profile,
                     profile_hash,
-                    _text(plan),
+                    _text(asked),
                     # SQLite's integers are signed; the plan keeps the seed as it was written.
-                    _signed(int(plan.get("seed", 0))),
+                    _signed(int(asked.get("seed") or 0)),
                     condition,
                     _text(targets),
                     _text(options),
@@ -489,7 +491,7 @@ def _run_info(row: tuple[Any, ...]) -> RunInfo:
         created_unix_ns=row[1],
         profile=row[2],
         profile_hash=row[3],
-        plan=plan,
+        plan_document=plan,
         seed=int(plan.get("seed", row[5])),
         condition=row[6],
         targets=json.loads(row[7]),

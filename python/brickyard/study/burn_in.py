@@ -21,6 +21,8 @@ from typing import Any
 from brickyard import _core, facts, outputs
 from brickyard.errors import BadInputError, one_line
 from brickyard.facts.target import drives
+from brickyard.schema import plan_text
+from brickyard.schema.plan import Plan
 from brickyard.store import Json, Store
 from brickyard.store.process import own_process
 from brickyard.study.interrupt import Interrupt
@@ -209,7 +211,7 @@ class BurnIn:
             if one.handle is not None:
                 one.handle.abandon()
 
-    def run(self, plan_of: Callable[[int], str], accounts: list[tuple[Account, Log]], options: Json) -> list[Account]:
+    def run(self, plan_of: Callable[[int], Plan], accounts: list[tuple[Account, Log]], options: Json) -> list[Account]:
         """`plan_of` makes the plan for the time that is left."""
         self.burning = [Burning(account, log) for account, log in accounts]
         for one in self.burning:
@@ -230,16 +232,16 @@ class BurnIn:
                 one.log.save(one.account)
         return [one.account for one in self.burning]
 
-    def _begin(self, one: Burning, plan: str, options: Json) -> None:
+    def _begin(self, one: Burning, plan: Plan, options: Json) -> None:
         device = one.account.device
-        one.burned_before_ns = one.account.burned_ns
+        one.burned_before_ns, text = one.account.burned_ns, plan_text(plan)
         if not one.account.before:
             one.account.before = health_of(device)
         anew = not one.account.runs
         try:
             one.log.make_room(anew=anew)
             kept = {**options, "verify_keep": str(one.log.generations)}
-            one.handle = _core.start(plan, [device], json.dumps(kept))
+            one.handle = _core.start(text, [device], json.dumps(kept))
         except (ValueError, RuntimeError, OSError) as error:
             one.account.refused = one_line(error)
             one.log.refused()
@@ -248,8 +250,8 @@ class BurnIn:
         found = facts.collect(device)
         one.run = self.store.add_run(
             profile="burn-in",
-            profile_hash=hashlib.sha256(plan.encode()).hexdigest(),
-            plan=json.loads(plan),
+            profile_hash=hashlib.sha256(text.encode()).hexdigest(),
+            plan=plan,
             condition="normal",
             targets=[device],
             options=options,

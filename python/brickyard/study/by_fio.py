@@ -10,8 +10,6 @@ Refusal: fio's own runs have no intervals, no response time from a due instant a
 
 from __future__ import annotations
 
-import copy
-import hashlib
 import json
 import os
 import shutil
@@ -20,10 +18,14 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from msgspec import structs
+
 from brickyard import _core, outputs
-from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.errors import BadInputError, BrickyardError, core_refusals, one_line
 from brickyard.formats.fio_export import export_fio
 from brickyard.formats.fio_result import read_result, store_result
+from brickyard.schema import Duration, plan_text
+from brickyard.schema.plan import IoMode, Plan
 from brickyard.store import Json, Store
 from brickyard.study import circumstances
 from brickyard.study.interrupt import Interrupt
@@ -50,11 +52,13 @@ def run_fio(
 ) -> RunResult:
     """One run of a plan by fio; what fio can't express is refused before anything is touched."""
     place = fio_place()
-    plan: Json = json.loads(spec.plan)
+    plan = spec.profile_plan
     export_fio(plan, spec.targets)
     opened = prepare(plan, spec, interrupt)
     facts = circumstances.collect(spec.targets)
-    plan["io"] = opened["io"]  # where the file system has no O_DIRECT, fio must not try either
+    plan = structs.replace(
+        plan, io=IoMode(opened["io"])
+    )  # where the file system has no O_DIRECT, fio must not try either
     listener.note(f"{_version(place)} runs {spec.profile}")
     with _held(plan, spec) as held:
         data = [(target.data_start_bytes, target.data_bytes) for target in held]
@@ -64,8 +68,8 @@ def run_fio(
         store,
         document,
         profile=spec.profile,
-        plan=json.loads(spec.plan),
-        profile_hash=hashlib.sha256(spec.plan.encode()).hexdigest(),
+        plan=spec.profile_plan,
+        profile_hash=spec.profile_hash,
         targets=spec.targets,
         facts=facts,
         io=opened["io"],
@@ -79,7 +83,7 @@ def run_fio(
 
 
 @contextmanager
-def _held(plan: Json, spec: RunSpec) -> Iterator[list[_core.OpenTarget]]:
+def _held(plan: Plan, spec: RunSpec) -> Iterator[list[_core.OpenTarget]]:
     """The targets as the guard has opened them, locked and claimed until fio has ended."""
     held: list[_core.OpenTarget] = []
     options = json.dumps({**spec.options, "create_bytes": None})
@@ -95,9 +99,9 @@ def _held(plan: Json, spec: RunSpec) -> Iterator[list[_core.OpenTarget]]:
             os.close(target.file)
 
 
-def _is_written(plan: Json, target: int) -> bool:
-    streams = [stream for phase in plan["phase"] for stream in phase["stream"] if stream["target"] == target]
-    return any(stream["operations"].get(name) for stream in streams for name in ("write", "trim"))
+def _is_written(plan: Plan, target: int) -> bool:
+    streams = [stream for phase in plan.phase for stream in phase.stream if stream.target == target]
+    return any(stream.operations.write or stream.operations.trim for stream in streams)
 
 
 def _paths(files: list[int]) -> list[str]:
@@ -105,15 +109,11 @@ def _paths(files: list[int]) -> list[str]:
     return [f"/proc/self/fd/{file}" for file in files]
 
 
-def prepare(plan: Json, spec: RunSpec, interrupt: Interrupt) -> Json:
+def prepare(plan: Plan, spec: RunSpec, interrupt: Interrupt) -> Json:
     """One request of each phase through the core, with all its checks; gives back what it says about the targets."""
-    short = copy.deepcopy(plan)
-    for phase in short["phase"]:
-        phase.update(requests=1, warmup="0ns")
-    try:
-        handle = _core.start(json.dumps(short), spec.targets, json.dumps(spec.options))
-    except ValueError as error:
-        raise BadInputError(one_line(error)) from error
+    phases = [structs.replace(phase, requests=1, warmup=Duration(0)) for phase in plan.phase]
+    with core_refusals():
+        handle = _core.start(plan_text(structs.replace(plan, phase=phases)), spec.targets, json.dumps(spec.options))
     interrupt.attach(handle)
     opened: Json = {}
     try:

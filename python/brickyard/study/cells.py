@@ -20,6 +20,7 @@ from brickyard import bricks, profiles
 from brickyard.analysis.pivot import Where
 from brickyard.errors import BadInputError, one_line
 from brickyard.reading import parsed_bytes_per_s
+from brickyard.schema.plan import Plan
 from brickyard.store import Json
 from brickyard.study.design import CONDITIONS, PLACE, Design, Factor, Level, Recipe
 from brickyard.study.fit import own_size
@@ -305,7 +306,7 @@ class Specs:
         own = self._wishes.changes
         changes += [change for change in own if not (cell.is_modelled and bricks.is_override(change))]
         plan = profiles.validate(text, changes)
-        options = self._modelled(cell) if cell.is_modelled else self._real(cell, json.loads(plan))
+        options = self._modelled(cell) if cell.is_modelled else self._real(cell, plan)
         spec = RunSpec(text.name, plan, list(cell.targets), options, condition=cell.condition)
         labels: Json = {"levels": dict(cell.levels), "repetition": repetition, "study": self._design.name}
         labels |= {"label": self._wishes.label} if self._wishes.label else {}
@@ -342,7 +343,7 @@ class Specs:
             self._bricks[key] = bricks.resolve(target, list(overrides))
         return self._bricks[key]
 
-    def _real(self, cell: StudyCell, plan: Json) -> Json:
+    def _real(self, cell: StudyCell, plan: Plan) -> Json:
         missing = any(not os.path.lexists(target) for target in cell.targets)
         own = own_size(plan) if missing and self._wishes.create_bytes is None else None
         return {
@@ -354,5 +355,5 @@ class Specs:
     def _identity(self, spec: RunSpec, labels: Json) -> str:
         named = {key: value for key, value in labels.items() if key != "usd"}
         model = spec.options if "bricks" in spec.options else None
-        what = [named, spec.plan, spec.targets, spec.condition, model]
+        what = [named, spec.plan_text, spec.targets, spec.condition, model]
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:32]

@@ -14,6 +14,7 @@ from brickyard import bricks, profiles
 from brickyard.bricks import caches
 from brickyard.errors import BadInputError
 from brickyard.facts.cache import cache_bytes as known_cache
+from brickyard.schema.plan import Plan
 from brickyard.store import Json, Store
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
@@ -84,7 +85,7 @@ def cells() -> list[Cell]:
     return [first, *(cell for cell in found if cell is not first)]
 
 
-def plan_of(cell: Cell, mode: Mode, cell_s: float, overrides: list[str]) -> str:
+def plan_of(cell: Cell, mode: Mode, cell_s: float, overrides: list[str]) -> Plan:
     """The plan of one cell; what the user sets comes last and wins."""
     if mode is Mode.FULL:
         length = list(FULL_CELL)

@@ -10,11 +10,12 @@ import time
 from brickyard import _core, bricks, facts
 from brickyard.analysis import replay_runs, replay_warnings, summary
 from brickyard.analysis.steadiness import steadiness_warnings
-from brickyard.analysis.totals import stream_plan
+from brickyard.analysis.totals import asked_stream
 from brickyard.bricks import caches
+from brickyard.schema.plan import OtherKind, OtherPlan, Plan
 from brickyard.store import READS, WRITES, Json, Record, Store
 
-DATABASE_KINDS = ("replay", "load")  # of plans that go to a server, not to a file or device
+DATABASE_KINDS = (OtherKind.REPLAY, OtherKind.LOAD)  # of plans that go to a server, not to a file or device
 NOT_OF_DATABASES = {"cache_unknown", "smaller_than_cache", "unwritten", "unwritten_unknown"}
 NOT_OF_REPLAYS = {*NOT_OF_DATABASES, "volatile_write_cache"}
 SAMPLE_EVERY_S = 1.0  # a sample reads a few open files; more often would tell no more
@@ -84,12 +85,20 @@ def ours(record: Record, target: int) -> Json:
     """What the run itself asked of one target, warm-up included, to be told apart from what others did."""
     counts = {"read_bytes": 0, "read_requests": 0, "write_bytes": 0, "write_requests": 0}
     for item in record.intervals:
-        stream = stream_plan(record, item.phase, item.stream)
-        if item.measure == "service" and item.operation in READS | WRITES and stream.get("target", 0) == target:
+        stream = asked_stream(record, item.phase, item.stream)
+        if (
+            item.measure == "service"
+            and item.operation in READS | WRITES
+            and (stream.target if stream else 0) == target
+        ):
             side = "read" if item.operation in READS else "write"
             counts[f"{side}_bytes"] += item.bytes
             counts[f"{side}_requests"] += item.requests
     return counts
+
+
+def asks_databases(plan: Plan | OtherPlan) -> bool:
+    return isinstance(plan, OtherPlan) and plan.kind in DATABASE_KINDS
 
 
 def _written(record: Record) -> int:
@@ -119,7 +128,7 @@ def warnings(store: Store, record: Record, watched: list[Json]) -> list[Json]:
             "power_cuts_ns": bricks.power_cuts_ns(info.targets, info.options),
             "volatile_caches": _volatile_caches(record),
             "failures_ns": bricks.failures_ns(info.targets, info.options),
-            "plan": info.plan,
+            "plan": info.plan_document,
             "store": facts.store_facts(str(store.place)),
             "release_build": _core.is_release_build(),
         }
@@ -130,7 +139,7 @@ def warnings(store: Store, record: Record, watched: list[Json]) -> list[Json]:
         judged = replay_warnings.replay_warnings(record, watched)
     else:
         judged = steadiness_warnings(record)
-        if info.plan.get("kind") in DATABASE_KINDS:
+        if asks_databases(info.plan):
             found = [item for item in found if item["id"] not in NOT_OF_DATABASES]
     return sorted([*judged, *found], key=lambda item: item["severity"] != "warning")
 

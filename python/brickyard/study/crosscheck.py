@@ -5,7 +5,6 @@ Refusal: no figures; `brickyard.analysis.crosscheck` compares.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 
 from brickyard.formats.fio_export import export_fio
@@ -26,7 +25,7 @@ class Crosschecked:
 
 def crosscheck(store: Store, listener: Listener, interrupt: Interrupt, spec: RunSpec, times: int) -> Crosschecked:
     fio_place()
-    export_fio(json.loads(spec.plan), spec.targets)
+    export_fio(spec.profile_plan, spec.targets)
     runner = Runner(store, listener, interrupt)
     listener.expect(times)
     study = store.add_study(f"crosscheck of {spec.profile}", {"profile": spec.profile, "repetitions": times})

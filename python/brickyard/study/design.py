@@ -113,6 +113,9 @@ class Design:
     title: str
     source: str
     about: str
+    question: str
+    answer: tuple[str, ...]
+    """The factors that the question is about."""
     repetitions: int
     order: str
     blocks: tuple[str, ...]
@@ -149,6 +152,7 @@ def read_design(text: StudyText) -> Design:
     keys = Keys.parse(text.text, text.place)
     title = keys.text("title", text.name)
     source, about = keys.text("source", ""), keys.text("about", "")
+    question, asked = keys.text("question", ""), tuple(keys.words("answer", ()))
     repetitions = keys.whole("repetitions", 1, at_least=1)
     order = keys.choice("order", ("random", "written"), "random")
     seed, settle = keys.whole("seed", 1, at_least=0), keys.duration("settle", "0s")
@@ -160,6 +164,8 @@ def read_design(text: StudyText) -> Design:
     blocks = tuple(keys.words("blocks", ()))
     for name in blocks:
         _known_factor(name, factors, keys.place("blocks"))
+    for name in asked:
+        _known_factor(name, factors, keys.place("answer"))
     exclude = tuple(_where(table, factors) for table in keys.list_of_tables("exclude"))
     overrides = tuple(_override(table, factors) for table in keys.list_of_tables("override"))
     stop = _stop(keys.table("stop"))
@@ -173,6 +179,8 @@ def read_design(text: StudyText) -> Design:
         title=title,
         source=source,
         about=about,
+        question=question,
+        answer=asked,
         repetitions=repetitions,
         order=order,
         blocks=blocks,

@@ -12,80 +12,95 @@ from collections.abc import Sequence
 from brickyard import facts
 from brickyard.errors import BadInputError
 from brickyard.reading import parsed_bytes
-from brickyard.store import Json
+from brickyard.schema.plan import (
+    Audit,
+    BulkUpdate,
+    Checkpoint,
+    DatabaseFile,
+    LazyWriter,
+    LogWriter,
+    MailboxUser,
+    Plan,
+    Program,
+    RandomUser,
+    ReadAhead,
+    Table,
+    WriteFile,
+)
 from brickyard.units import format_size
 
 MEMORY_FACTOR = 2  # iowork's file was twice the memory (Kirkwood 2003); a smaller one measures the cache
-OF_MEMORY = ("iowork", "bonnie")
+OF_MEMORY = (Table.IOWORK, Table.BONNIE)
 
 
-def own_size(plan: Json) -> str | None:
+def own_size(plan: Plan) -> str | None:
     """The size that a profile's file has where nobody says another."""
     if files := _database_files(plan):
-        return str(max(int(file["most"]) + int(file["log_size"]) for file in files))
-    if plan.get("table") not in OF_MEMORY:
+        return str(max(file.most + file.log_size for file in files))
+    if plan.table not in OF_MEMORY:
         return None
     memory = (facts.collect("/")["host"].get("memory") or {}).get("total_bytes")
     return str(MEMORY_FACTOR * int(memory)) if memory else None
 
 
-SERVER_KINDS = frozenset(
-    {
-        "database_file",
-        "random_user",
-        "bulk_update",
-        "read_ahead",
-        "audit",
-        "checkpoint",
-        "lazy_writer",
-        "log_writer",
-        "mailbox_user",
-    }
+SERVER = (
+    DatabaseFile,
+    RandomUser,
+    BulkUpdate,
+    ReadAhead,
+    Audit,
+    Checkpoint,
+    LazyWriter,
+    LogWriter,
+    MailboxUser,
 )
 """Programs that are parts of a database server: their target is a file, a device or a model."""
 GROWTH = 1.1  # room in Jetstress's file for the records that a test inserts
 
 
-def _programs(plan: Json) -> list[Json]:
-    return [stream["program"] for phase in plan["phase"] for stream in phase["stream"] if stream.get("program")]
+def _programs(plan: Plan) -> list[Program]:
+    return [stream.program for phase in plan.phase for stream in phase.stream if stream.program]
 
 
-def has_programs(plan: Json) -> bool:
+def has_programs(plan: Plan) -> bool:
     """Whether the load is programs over the files of a directory."""
-    return any(program["kind"] not in SERVER_KINDS for program in _programs(plan))
+    return any(not isinstance(program, SERVER) for program in _programs(plan))
 
 
-def has_server(plan: Json) -> bool:
-    return any(program["kind"] in SERVER_KINDS for program in _programs(plan))
+def has_server(plan: Plan) -> bool:
+    return any(isinstance(program, SERVER) for program in _programs(plan))
 
 
-def _database_files(plan: Json) -> list[Json]:
-    return [program for program in _programs(plan) if program["kind"] == "database_file"]
+def _database_files(plan: Plan) -> list[DatabaseFile]:
+    return [program for program in _programs(plan) if isinstance(program, DatabaseFile)]
 
 
-def server_changes(plan: Json, targets: Sequence[str], *, modelled: bool) -> list[str]:
+def _on_log(program: Program | None) -> bool:
+    return isinstance(program, LogWriter) or (isinstance(program, Audit) and program.log)
+
+
+def server_changes(plan: Plan, targets: Sequence[str], *, modelled: bool) -> list[str]:
     """Overrides of a server's load, before those of the user: pages are checked where there are pages, a database holds
     its mailboxes, and of two targets the second has the log."""
     changes = ["verify=false"] if modelled else []
-    for users in [program for program in _programs(plan) if program["kind"] == "mailbox_user"][:1]:
-        size = int(users["mailboxes"]) * int(users["mailbox_size"])
+    for users in [program for program in _programs(plan) if isinstance(program, MailboxUser)][:1]:
+        size = users.mailboxes * users.mailbox_size
         changes += [f"size={size}", f"most={int(size * GROWTH)}"]
     if len(targets) == 2:
-        for phase in plan["phase"]:
-            for stream in phase["stream"]:
-                program = stream.get("program") or {}
-                if program.get("kind") == "log_writer" or program.get("log"):
-                    at = f"{phase['name']}.{stream['name']}"
+        for phase in plan.phase:
+            for stream in phase.stream:
+                if _on_log(stream.program):
+                    at = f"{phase.name}.{stream.name}"
                     changes += [f"{at}.target=1", f"{at}.database=0"]
     return changes
 
 
-def _large_files(plan: Json) -> list[Json]:
-    programs = [stream.get("program") or {} for phase in plan["phase"] for stream in phase["stream"]]
-    return [program for program in programs if program.get("kind") == "write_file"]
+def _large_files(plan: Plan) -> list[WriteFile]:
+    programs = [stream.program for phase in plan.phase for stream in phase.stream]
+    return [program for program in programs if isinstance(program, WriteFile)]
 
 
-def sized(plan: Json, size: str | None) -> list[str]:
+def sized(plan: Plan, size: str | None) -> list[str]:
     """`--size` as overrides of a load that is programs; they come before those of the user."""
     if not _large_files(plan):
         if size is not None:
@@ -97,9 +112,9 @@ def sized(plan: Json, size: str | None) -> list[str]:
     return [f"size={wanted}"] if wanted else []
 
 
-def check_room(plan: Json, targets: list[str]) -> None:
+def check_room(plan: Plan, targets: list[str]) -> None:
     """A large file that cannot fit is refused before hours are spent on filling the disk."""
-    wanted = max((int(program["size"]) for program in _large_files(plan)), default=0)
+    wanted = max((program.size for program in _large_files(plan)), default=0)
     for path in targets:
         free = shutil.disk_usage(path).free if os.path.isdir(path) else wanted
         if wanted > free:
@@ -109,7 +124,7 @@ def check_room(plan: Json, targets: list[str]) -> None:
             )
 
 
-def refuse_programs(name: str, plan: Json, verb: str) -> None:
+def refuse_programs(name: str, plan: Plan, verb: str) -> None:
     if has_programs(plan):
         raise BadInputError(
             f"{name}: a program over files is no load of {verb}; `brickyard run {name} DIRECTORY` runs it"

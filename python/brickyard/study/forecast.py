@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from brickyard import _core, facts
+from brickyard import facts
+from brickyard.schema.plan import Audit, OpenPace, Phase, Plan, ReadAhead, StepWord, Stream
 from brickyard.store import Json
 from brickyard.units import format_seconds, format_size
-
-EARLIER_ENDS = ("requests", "bytes", "passes", "stop", "steady")
 
 
 @dataclass(frozen=True)
@@ -37,16 +36,16 @@ class Forecast:
         }
 
 
-def forecast(plan: Json, sizes_bytes: list[int | None]) -> Forecast:
+def forecast(plan: Plan, sizes_bytes: list[int | None]) -> Forecast:
     """Reads a validated plan; `sizes_bytes` are those of its targets as far as known."""
-    durations = [_phase_seconds(phase) for phase in plan["phase"]]
-    written = [_written(phase, seconds, sizes_bytes) for phase, seconds in zip(plan["phase"], durations, strict=True)]
+    durations = [_phase_seconds(phase) for phase in plan.phase]
+    written = [_written(phase, seconds, sizes_bytes) for phase, seconds in zip(plan.phase, durations, strict=True)]
     known = [s for s in durations if s is not None]
     amounts = [w for w in written if w is not None]
     return Forecast(
         duration_s=sum(known) if len(known) == len(durations) else None,
-        ends_earlier=any(phase.get(key) for phase in plan["phase"] for key in EARLIER_ENDS),
-        writes=any(_write_share(stream) > 0 for phase in plan["phase"] for stream in phase["stream"]),
+        ends_earlier=any(map(_may_end_earlier, plan.phase)),
+        writes=any(_write_share(stream) > 0 for phase in plan.phase for stream in phase.stream),
         written_bytes=sum(amounts) if len(amounts) == len(written) else None,
         fill_bytes=sum(size or 0 for size in sizes_bytes) if all(sizes_bytes) else None,
     )
@@ -78,45 +77,48 @@ def _endurance_lines(written_bytes: int, targets: list[str]) -> list[str]:
     return [f"endurance of {target}: {facts.endurance(target, written_bytes)['text']}" for target in targets]
 
 
-def _phase_seconds(phase: Json) -> float | None:
-    if not phase.get("duration"):
-        return None
-    warmup = phase.get("warmup") or "0ns"
-    return (_core.parse_duration_ns(phase["duration"]) + _core.parse_duration_ns(warmup)) / 1e9
+def _may_end_earlier(phase: Phase) -> bool:
+    return any((phase.requests, phase.bytes, phase.passes, phase.stop, phase.steady))
 
 
-def _write_share(stream: Json) -> float:
-    if program := stream.get("program"):
+def _phase_seconds(phase: Phase) -> float | None:
+    return (phase.duration.ns + phase.warmup.ns) / 1e9 if phase.duration else None
+
+
+def _write_share(stream: Stream) -> float:
+    if stream.program:
         # How much it writes is decided by the storage's speed, and by the program.
-        return 0.0 if program["kind"] in ("read_ahead", "audit") else 1.0
-    if requests := [step for step in stream.get("chain", []) if isinstance(step, str)]:
-        return requests.count("write") / len(requests)
-    return float(stream["operations"]["write"]) / 100
+        return 0.0 if isinstance(stream.program, (ReadAhead, Audit)) else 1.0
+    if requests := [step for step in stream.chain if isinstance(step, StepWord)]:
+        return requests.count(StepWord.WRITE) / len(requests)
+    return stream.operations.write / 100
 
 
-def _mean_request_bytes(stream: Json) -> float:
-    return float(sum(item["size"] * item["share"] for item in stream["request"])) / 100
+def _mean_request_bytes(stream: Stream) -> float:
+    return sum(item.size * item.share for item in stream.request) / 100
 
 
 def _size_at(sizes_bytes: list[int | None], target: int) -> int:
     return (sizes_bytes[target] or 0) if target < len(sizes_bytes) else 0
 
 
-def _written(phase: Json, seconds: float | None, sizes_bytes: list[int | None]) -> int | None:
+def _written(phase: Phase, seconds: float | None, sizes_bytes: list[int | None]) -> int | None:
     """An upper bound of what a phase writes, or None where only the storage's speed decides."""
-    writing = [stream for stream in phase["stream"] if _write_share(stream) > 0]
+    writing = [stream for stream in phase.stream if _write_share(stream) > 0]
     if not writing:
         return 0
     bounds: list[float] = []
-    if phase.get("bytes"):
-        bounds.append(phase["bytes"])
-    if phase.get("requests"):
-        bounds.append(phase["requests"] * max(_mean_request_bytes(s) * _write_share(s) for s in writing))
-    if phase.get("passes"):
-        passed = [_size_at(sizes_bytes, stream["target"]) for stream in writing]
+    if phase.bytes:
+        bounds.append(phase.bytes)
+    if phase.requests:
+        bounds.append(phase.requests * max(_mean_request_bytes(s) * _write_share(s) for s in writing))
+    if phase.passes:
+        passed = [_size_at(sizes_bytes, stream.target) for stream in writing]
         if all(passed):
             shares = [size * _write_share(stream) for size, stream in zip(passed, writing, strict=True)]
-            bounds.append(phase["passes"] * sum(shares))
-    if seconds is not None and all(stream["pace"]["loop"] == "open" for stream in writing):
-        bounds.append(sum(seconds * s["pace"]["rate"] * _mean_request_bytes(s) * _write_share(s) for s in writing))
+            bounds.append(phase.passes * sum(shares))
+    rates = [stream.pace.rate for stream in writing if isinstance(stream.pace, OpenPace)]
+    if seconds is not None and len(rates) == len(writing):
+        offered = zip(rates, writing, strict=True)
+        bounds.append(sum(seconds * rate * _mean_request_bytes(s) * _write_share(s) for rate, s in offered))
     return round(min(bounds)) if bounds else None

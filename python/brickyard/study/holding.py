@@ -149,6 +149,6 @@ def modelled_redundancy_s(spec: RunSpec) -> float | None:
     texts = {**bricks.texts(), **spec.options["bricks"]}
     name = spec.targets[0].removeprefix(bricks.MODELLED)
     found: Json = json.loads(_core.brick(name, texts, spec.options["overrides"]))
-    writes = any(float(s["operations"]["write"]) > 0 for p in json.loads(spec.plan)["phase"] for s in p["stream"])
+    writes = any(stream.operations.write > 0 for phase in spec.profile_plan.phase for stream in phase.stream)
     hours = rebuild_hours(found["brick"], writes=writes)
     return None if hours is None else hours * 3600

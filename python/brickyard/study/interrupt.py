@@ -1,4 +1,5 @@
-"""Duty: Ctrl-C. The first one (or SIGTERM) ends the run in good order, the second one waits for nothing in flight.
+"""Duty: Ctrl-C. The first one (or SIGTERM, or the SIGHUP of a terminal that has gone) ends the run in good order, the
+second one waits for nothing in flight.
 
 Refusal: it never ends the process; whoever drives the run does, once the record is complete.
 """
@@ -8,6 +9,8 @@ from __future__ import annotations
 import signal
 from types import FrameType, TracebackType
 from typing import Protocol, Self
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stoppable(Protocol):
@@ -33,7 +36,9 @@ class Interrupt:
             run.stop()
 
     def __enter__(self) -> Self:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in ENDING:
+            if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+                continue  # nohup: the run outlives its terminal
             self._before[number] = signal.signal(number, self._on_signal)
         return self
 

@@ -7,11 +7,10 @@ Refusal: no figure is computed here, and the streams stay what the profile says,
 
 from __future__ import annotations
 
-import copy
-import json
 from dataclasses import dataclass, field
 
-from brickyard import _core
+from msgspec.structs import replace
+
 from brickyard.analysis.load_curve import (
     CurvePoint,
     Limit,
@@ -22,6 +21,9 @@ from brickyard.analysis.load_curve import (
     usable,
 )
 from brickyard.errors import BadInputError, BrickyardError
+from brickyard.schema import Duration, Knob
+from brickyard.schema.plan import Arrivals, ClosedPace, LimitFigure, OpenPace, Phase, Plan, Ramp, Stream
+from brickyard.schema.plan import Limit as RampLimit
 from brickyard.store import Json, Record, Store
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
@@ -38,7 +40,6 @@ DEPTH_MIN, DEPTH_MAX = (
     4096,
 )  # in the open loop the pace must be the limit, not the slots; the core takes up to 4096
 BUFFER_BYTES_MAX = 256 << 20  # of all slots together, where the profile itself asks for no more
-NOTHING: Json = {"requests": None, "bytes": None, "passes": None, "stop": None, "steady": None, "ramp": None}
 
 
 @dataclass
@@ -51,10 +52,10 @@ class CurveResult:
     message: str = ""
 
 
-def one_phase(plan: Json, name: str | None) -> Json:
+def one_phase(plan: Plan, name: str | None) -> Phase:
     """The phase whose curve is drawn: a curve has one load."""
-    phases: list[Json] = plan["phase"]
-    names = [str(phase["name"] or number) for number, phase in enumerate(phases, 1)]
+    phases = plan.phase
+    names = [phase.name or str(number) for number, phase in enumerate(phases, 1)]
     if name is None and len(phases) > 1:
         raise BadInputError(f"--phase: the profile has {len(phases)}, name one of {', '.join(names)}")
     if name is not None and name not in names:
@@ -62,51 +63,45 @@ def one_phase(plan: Json, name: str | None) -> Json:
     return phases[names.index(name) if name is not None else 0]
 
 
-def closed_plan(plan: Json, phase: Json, each_ns: int) -> Json:
+def closed_plan(plan: Plan, phase: Phase, each_ns: int) -> Plan:
     """The streams as fast as they go at the profile's depth."""
-    made = _bare(plan, phase, each_ns)
-    for stream in made["phase"][0]["stream"]:
-        stream.update(pace={"loop": "closed"}, think="0ns")
-    return made
+    streams = [replace(stream, pace=ClosedPace(), think=Duration(0)) for stream in phase.stream]
+    return _bare(plan, phase, streams, each_ns)
 
 
-def open_plan(plan: Json, phase: Json, each_ns: int, rates: dict[int, float]) -> Json:
+def open_plan(plan: Plan, phase: Phase, each_ns: int, rates: dict[int, float]) -> Plan:
     """The streams at given rates, with Poisson arrivals and slots for a long queue."""
-    made = _bare(plan, phase, each_ns)
-    streams = made["phase"][0]["stream"]
-    for number, stream in enumerate(streams):
-        largest = max(int(item["size"]) for item in stream["request"])
-        room = BUFFER_BYTES_MAX // (largest * int(stream["workers"]) * len(streams))
-        depth = max(int(stream["depth"]), min(DEPTH_MIN, room))
-        pace = {"loop": "open", "rate": rates[number], "arrivals": "poisson"}
-        stream.update(pace=pace, think="0ns", depth=min(depth, DEPTH_MAX))
-    return made
+    streams = []
+    for number, stream in enumerate(phase.stream):
+        largest = max(item.size for item in stream.request)
+        room = BUFFER_BYTES_MAX // (largest * stream.workers * len(phase.stream))
+        depth = min(max(stream.depth, min(DEPTH_MIN, room)), DEPTH_MAX)
+        pace = OpenPace(rate=rates[number], arrivals=Arrivals.POISSON)
+        streams.append(replace(stream, pace=pace, think=Duration(0), depth=depth))
+    return _bare(plan, phase, streams, each_ns)
 
 
 def search_plan(
-    plan: Json, phase: Json, each_ns: int, rates: dict[int, float], limit: Limit, low: float | None, high: float
-) -> Json:
+    plan: Plan, phase: Phase, each_ns: int, rates: dict[int, float], limit: Limit, low: float | None, high: float
+) -> Plan:
     """One ramp over shares of the closed loop's rates, from one that keeps the limit to one that does not, and between
     them by halves. The rates of the streams are those of a share of 1."""
     made = open_plan(plan, phase, each_ns, rates)
-    interval_ns = _core.parse_duration_ns(made["interval"])
+    interval_ns = made.interval.ns
     first = low if low is not None else high / SEARCH_FROM
-    turn = {"step": (high - first) * 100} if low is not None else {"factor": 2.0}
-    made["phase"][0] |= {
-        "duration": None,
-        "ramp": {
-            "knob": "load",
-            "from": first * 100,
-            # Further than the rate that broke the limit, which it may keep when it is measured again.
-            "to": (high + 2 * (high - first)) * 100,
-            **turn,
-            "every": f"{interval_ns * 12}ns",
-            "settle": f"{interval_ns * 2}ns",
-            "limit": {"when": limit.figure, "above": f"{limit.above_ns}ns"},
-            "search": SEARCH_PERCENT,
-        },
-    }
-    return made
+    ramp = Ramp(
+        knob=Knob.LOAD,
+        from_=first * 100,
+        # Further than the rate that broke the limit, which it may keep when it is measured again.
+        to=(high + 2 * (high - first)) * 100,
+        step=(high - first) * 100 if low is not None else None,
+        factor=2.0 if low is None else None,
+        every=Duration(interval_ns * 12),
+        settle=Duration(interval_ns * 2),
+        limit=RampLimit(when=LimitFigure(limit.figure), above=f"{limit.above_ns}ns"),
+        search=SEARCH_PERCENT,
+    )
+    return replace(made, phase=[replace(made.phase[0], duration=None, ramp=ramp)])
 
 
 def step_ns(each_ns: int, limit: Limit, rate_per_s: float, *, is_modelled: bool) -> int:
@@ -116,9 +111,21 @@ def step_ns(each_ns: int, limit: Limit, rate_per_s: float, *, is_modelled: bool)
     return int(min(max(each_ns, wanted_ns), most_ns))
 
 
-def _bare(plan: Json, phase: Json, each_ns: int) -> Json:
-    only = {**copy.deepcopy(phase), **NOTHING, "duration": f"{each_ns}ns", "warmup": f"{each_ns // 5}ns"}
-    return {**plan, "interval": f"{max(each_ns // 10, 10_000_000)}ns", "phase": [only]}
+def _bare(plan: Plan, phase: Phase, streams: list[Stream], each_ns: int) -> Plan:
+    """One phase of these streams, which time alone ends."""
+    only = replace(
+        phase,
+        stream=streams,
+        duration=Duration(each_ns),
+        warmup=Duration(each_ns // 5),
+        requests=None,
+        bytes=None,
+        passes=None,
+        stop=None,
+        steady=None,
+        ramp=None,
+    )
+    return replace(plan, interval=Duration(max(each_ns // 10, 10_000_000)), phase=[only])
 
 
 class LoadCurve:
@@ -132,8 +139,8 @@ class LoadCurve:
     def run(
         self,
         name: str,
-        plan: Json,
-        phase: Json,
+        plan: Plan,
+        phase: Phase,
         targets: list[str],
         options: Json,
         levels: tuple[int, ...] = LEVELS_PERCENT,
@@ -142,12 +149,12 @@ class LoadCurve:
         max_rate_per_s: float | None = None,
     ) -> CurveResult:
         """With `max_rate_per_s` the levels go on beyond their last until one is overloaded or this rate is reached."""
-        self._about = name, targets, options, condition
+        self._about, self._limit = (name, targets, options, condition), limit
         self.listener.expect(1 + len(levels) + (1 if limit else 0))
         last, record = self._one(closed_plan(plan, phase, self.each_ns), {"loop": "closed"})
         rates = stream_rates(record)
         result = CurveResult(self._noted(), [last.run], sum(rates.values()))
-        if last.outcome == "done" and (not rates or len(rates) < len(phase["stream"]) or min(rates.values()) <= 0):
+        if last.outcome == "done" and (not rates or len(rates) < len(phase.stream) or min(rates.values()) <= 0):
             self.store.end_study(result.study, "failed", [])
             raise BrickyardError("a stream completed nothing in the closed loop, so there is no rate; a longer --each?")
 
@@ -189,15 +196,16 @@ class LoadCurve:
         self.store.end_study(result.study, last.outcome, [])
         return result
 
-    def _one(self, plan: Json, labels: Json) -> tuple[RunResult, Record]:
+    def _one(self, plan: Plan, labels: Json) -> tuple[RunResult, Record]:
         name, targets, options, condition = self._about
-        text = json.dumps(plan)
-        spec = RunSpec(name, text, targets, options, condition=condition, labels=labels)
+        spec = RunSpec(name, plan, targets, options, condition=condition, labels=labels)
         last = self.runner.run(spec, self._noted)
         return last, self.store.record(last.run)
 
     def _noted(self) -> int:
         if self._study is None:
             name, targets, _, _ = self._about
-            self._study = self.store.add_study(f"load curve of {name}", {"profile": name, "targets": targets})
+            curve: Json = {"limit": f"{self._limit.figure}:{self._limit.above_ns}ns" if self._limit else None}
+            about: Json = {"profile": name, "targets": targets, "curve": curve}
+            self._study = self.store.add_study(f"load curve of {name}", about)
         return self._study

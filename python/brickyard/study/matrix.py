@@ -8,7 +8,6 @@ Refusal: no figure is computed here but the interval that a stop rule asks for.
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections import Counter
@@ -216,8 +215,7 @@ class Matrix:
         return True
 
     def _one(self, step: Step) -> RunResult:
-        plan: Json = json.loads(step.spec.plan)
-        held = self._keeper.keep(step.cell.set_up, forecast(plan, []).duration_s)
+        held = self._keeper.keep(step.cell.set_up, forecast(step.spec.profile_plan, []).duration_s)
         spec = step.spec
         if held is not None and step.cell.set_up.changes_something:
             # Which runs were measured in one and the same condition is part of the design.

@@ -14,6 +14,7 @@ from brickyard import _core
 from brickyard.analysis.pts import Measured, Point, Steadiness, mean_of, measured_phases, points, steadiness
 from brickyard.errors import BrickyardError
 from brickyard.formats import toml_text
+from brickyard.schema import read_plan
 from brickyard.store import Json, Store
 from brickyard.study import pts_tests as tests
 from brickyard.study.interrupt import Interrupt
@@ -229,7 +230,7 @@ class Specification:
         text = toml_text.profile_text(
             f"pts-{name}", title, tests.SOURCE, [], named, seed=self.setting.seed, interval=f"{interval_ns}ns"
         )
-        plan = _core.validate(text, [])
+        plan = read_plan(_core.validate(text, []))
         spec = RunSpec(f"pts-{name}", plan, self.targets, self.options, self.condition, {"test": name, **labels})
         result = self.runner.run(spec, lambda: self.found.study)
         self.found.runs.append(result.run)

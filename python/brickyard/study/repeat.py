@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 from brickyard.conditions import Held
+from brickyard.schema.plan import Plan
 from brickyard.store import Json, Store
 from brickyard.study.by_fio import run_fio
 from brickyard.study.interrupt import Interrupt
@@ -18,7 +19,7 @@ def repeat(
     listener: Listener,
     interrupt: Interrupt,
     profile: str,
-    plan: str,
+    plan: Plan,
     targets: list[str],
     options: Json,
     times: int,

@@ -15,11 +15,24 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from brickyard import _core
 from brickyard.analysis.replay_warnings import OUTLIERS_NAMED, outlier_words
 from brickyard.databases.connect import refuse_second_at
 from brickyard.databases.memory import drop_file_caches, memory_of_server
 from brickyard.errors import BadInputError, one_line
+from brickyard.schema import Duration
+from brickyard.schema.plan import (
+    OrderKnown,
+    OtherKind,
+    OtherPhase,
+    OtherPlan,
+    OtherStream,
+    Outlier,
+    ReplayAsked,
+    ReplayPace,
+)
 from brickyard.store import Json, Store
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.replay_drivers import STDIN, Drivers
@@ -231,7 +244,7 @@ def replay(
         plan = replay_plan(spec, known)
         run_spec = RunSpec(
             profile=f"replay-{spec.pace_order()['kind'].replace('_', '-')}",
-            plan=json.dumps(plan),
+            plan=plan,
             targets=databases,
             labels=labels or {},
             places=tuple(place for brick in bricks if (place := local_volume(brick["facts"]))),
@@ -261,7 +274,7 @@ def order_known(spec: ReplaySpec, known: Json) -> Json:
 def look_notes(known: Json) -> list[str]:
     """What a first look at the logs found, and what is done about it."""
     look, notes = known["look"], []
-    for words in outlier_words(look["outliers"][:OUTLIERS_NAMED]):
+    for words in outlier_words(msgspec.convert(look["outliers"], list[Outlier])[:OUTLIERS_NAMED]):
         notes.append(f"{words}, a stamp far from all others; left out")
     if look["beyond_window"]:
         back_s = look["disorder_ns"] / 1e9
@@ -290,46 +303,45 @@ def _went(drivers: Drivers) -> Drivers:
     return drivers
 
 
-def replay_plan(spec: ReplaySpec, known: Json) -> Json:
+def replay_plan(spec: ReplaySpec, known: Json) -> OtherPlan:
     """What was asked for, in the form of every plan; streams are pages, by brick where there are several."""
     pace = spec.pace_order()
     bricks = len(spec.to)
     streams = [
-        {"name": page if bricks == 1 else f"{page} on brick {brick}", "page": page, "target": brick}
+        OtherStream(name=page if bricks == 1 else f"{page} on brick {brick}", page=page, target=brick)
         for page in known["pages"]
         for brick in range(bricks)
     ]
     paths = ["standard input" if log == STDIN else os.path.abspath(log) for log in spec.logs]
-    phase: Json = {"name": NAMES[pace["kind"]], "stream": streams}
-    if spec.duration_ns:
-        phase["duration"] = f"{spec.duration_ns}ns"
-    return {
-        "kind": "replay",
-        "title": known["title"] or f"Replay of {spec.title()}",
-        "source": known["source"],
-        "seed": spec.seed,
-        "interval": f"{INTERVAL_NS}ns",
-        "replay": {
-            "pace": pace,
-            "logs": list(spec.logs_named) or paths,
-            "formats": known["formats"],
-            "mapping": spec.mapping_text,
-            "mapping_name": spec.mapping_name,
-            "drivers": spec.drivers,
-            "sessions": spec.sessions,
-            "in_order": spec.in_order,
-            "window_s": spec.window_s,
-            "sorted": known["sort"],
-            "order": order_known(spec, known),
-            "outliers": known["look"]["outliers"],
-            "drop_caches": spec.drop_caches,
-            "from": spec.from_time,
-            "until": spec.until_time,
-            "again": spec.again,
-            "first_ns": known["first_ns"],
-        },
-        "phase": [phase],
-    }
+    asked = ReplayAsked(
+        pace=msgspec.convert(pace, ReplayPace),
+        logs=list(spec.logs_named) or paths,
+        formats=known["formats"],
+        mapping=spec.mapping_text,
+        mapping_name=spec.mapping_name,
+        drivers=spec.drivers,
+        sessions=spec.sessions,
+        in_order=spec.in_order,
+        window_s=spec.window_s,
+        sorted=known["sort"],
+        order=msgspec.convert(order_known(spec, known), OrderKnown),
+        outliers=msgspec.convert(known["look"]["outliers"], list[Outlier]),
+        drop_caches=spec.drop_caches,
+        from_=spec.from_time,
+        until=spec.until_time,
+        again=spec.again,
+        first_ns=known["first_ns"],
+    )
+    lasts = Duration(spec.duration_ns) if spec.duration_ns else None
+    return OtherPlan(
+        kind=OtherKind.REPLAY,
+        title=known["title"] or f"Replay of {spec.title()}",
+        source=known["source"],
+        seed=spec.seed,
+        interval=Duration(INTERVAL_NS),
+        replay=asked,
+        phase=[OtherPhase(name=NAMES[pace["kind"]], duration=lasts, stream=streams)],
+    )
 
 
 def _start_event(spec: ReplaySpec, databases: list[str], bricks: list[Json]) -> Json:

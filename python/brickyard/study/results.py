@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard.analysis.observe import Observed, is_counted, observe
+from brickyard.analysis.study_answer import study_answer
 from brickyard.report.study_page import StudyView
 from brickyard.store import Record, Store, StudyInfo
 from brickyard.study.design import Design, read_design
@@ -31,6 +32,7 @@ def view_of(design: Design, found: Results, notes: Sequence[str]) -> StudyView:
         records=found.counted,
         invalid=found.invalid,
         observed=found.observed,
+        answer=study_answer(design.question, design.answer, found.observed.pivots, found.counted, found.invalid),
         notes=notes,
         trades=design.trades,
     )

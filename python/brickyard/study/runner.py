@@ -12,12 +12,15 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 from brickyard.analysis import PhaseRate, phase_rates
 from brickyard.conditions import Held
 from brickyard.conditions.verdict import sample_document
-from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.errors import BadInputError, BrickyardError, core_refusals, one_line
+from brickyard.schema import plan_text
+from brickyard.schema.plan import OtherPlan, Plan
 from brickyard.store import Json, Store
 from brickyard.store.lost import StoreLostError
 from brickyard.store.process import own_process
@@ -36,7 +39,7 @@ class RunSpec:
     """One profile on its targets in one condition."""
 
     profile: str
-    plan: str
+    plan: Plan | OtherPlan
     targets: list[str]
     options: Json = field(default_factory=dict)
     condition: str = "normal"
@@ -45,6 +48,23 @@ class RunSpec:
     """Where the targets lie on this host, where they are no paths themselves."""
     start: Callable[[], Any] | None = None
     """Sets something going that tells the same events as the core does."""
+
+    @cached_property
+    def plan_text(self) -> str:
+        """The plan as the core reads it."""
+        return plan_text(self.plan)
+
+    @property
+    def profile_plan(self) -> Plan:
+        """The plan, of a load that our engine carries."""
+        if not isinstance(self.plan, Plan):
+            raise BadInputError(f"{self.profile}: no load for the engine")
+        return self.plan
+
+    @property
+    def profile_hash(self) -> str:
+        """Equal plans have equal ones."""
+        return hashlib.sha256(self.plan_text.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -62,7 +82,7 @@ class Listener(Protocol):
     """Whoever shows what happens. Called between events of the core, never inside its loop."""
 
     def expect(self, runs: int) -> None: ...
-    def run_begins(self, spec: RunSpec, plan: Json) -> None: ...
+    def run_begins(self, spec: RunSpec) -> None: ...
     def event(self, event: Json) -> None: ...
     def run_ended(self, result: RunResult) -> None: ...
     def note(self, text: str) -> None: ...
@@ -72,7 +92,7 @@ class Silent:
     """A listener that shows nothing."""
 
     def expect(self, runs: int) -> None: ...
-    def run_begins(self, spec: RunSpec, plan: Json) -> None: ...
+    def run_begins(self, spec: RunSpec) -> None: ...
     def event(self, event: Json) -> None: ...
     def run_ended(self, result: RunResult) -> None: ...
     def note(self, text: str) -> None: ...
@@ -133,15 +153,14 @@ class Runner:
         key = tuple(spec.targets if spec.places is None else spec.places)
         if key not in self._facts:
             self._facts[key] = circumstances.collect(list(key))
-        plan = json.loads(spec.plan)
-        watch = circumstances.Watching(list(key), are_servers=plan.get("kind") in circumstances.DATABASE_KINDS)
+        watch = circumstances.Watching(list(key), are_servers=circumstances.asks_databases(spec.plan))
         handle = _start(spec) if spec.start is None else spec.start()
         self.interrupt.attach(handle)
         try:
             run = self.store.add_run(
                 profile=spec.profile,
-                profile_hash=hashlib.sha256(spec.plan.encode()).hexdigest(),
-                plan=plan,
+                profile_hash=spec.profile_hash,
+                plan=spec.plan,
                 condition=spec.condition,
                 targets=spec.targets,
                 options=spec.options,
@@ -150,7 +169,7 @@ class Runner:
                 study=study() if study else None,
                 labels=spec.labels,
             )
-            self.listener.run_begins(spec, plan)
+            self.listener.run_begins(spec)
             start, end = self._followed(
                 handle, run, Looking(watch, held, lambda event: self.store.add_events(run, [event]))
             )
@@ -221,7 +240,5 @@ class Runner:
 def _start(spec: RunSpec) -> Any:
     from brickyard import _core
 
-    try:
-        return _core.start(spec.plan, spec.targets, json.dumps(spec.options))
-    except ValueError as error:
-        raise BadInputError(one_line(error)) from error
+    with core_refusals():
+        return _core.start(spec.plan_text, spec.targets, json.dumps(spec.options))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
+from msgspec.structs import replace
 
-from brickyard.store import Json
+from brickyard.schema.plan import Plan
 
 
 def seed_of(first: int, repetition: int) -> int:
@@ -15,10 +15,6 @@ def seed_of(first: int, repetition: int) -> int:
     return first + repetition - 1
 
 
-def with_seed_of(plan: str, repetition: int) -> str:
-    """A plan as a repetition runs it; one that draws nothing has no seed, and stays as it is."""
-    parsed: Json = json.loads(plan)
-    if repetition == 1 or "seed" not in parsed:
-        return plan
-    parsed["seed"] = seed_of(int(parsed["seed"]), repetition)
-    return json.dumps(parsed, ensure_ascii=False, separators=(",", ":"))
+def with_seed_of(plan: Plan, repetition: int) -> Plan:
+    """A plan as a repetition runs it."""
+    return replace(plan, seed=seed_of(plan.seed, repetition))

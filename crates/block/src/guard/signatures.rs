@@ -44,6 +44,37 @@ const FROM_START: &[Mark] = &[
     mark("OCFS2", 0x800, b"OCFSV2"),
     mark("OCFS2", 0x1000, b"OCFSV2"),
     mark("OCFS2", 0x2000, b"OCFSV2"),
+    // fs_magic at byte 1372 of a superblock, which has one of four places (FreeBSD, ufs/ffs/fs.h: SBLOCKSEARCH).
+    mark("UFS2", 65536 + 1372, UFS2),
+    mark("UFS2", 8192 + 1372, UFS2),
+    mark("UFS2", 1372, UFS2),
+    mark("UFS2", 262_144 + 1372, UFS2),
+    mark("UFS2", 65536 + 1372, UFS2_SWAPPED),
+    mark("UFS2", 8192 + 1372, UFS2_SWAPPED),
+    mark("UFS2", 1372, UFS2_SWAPPED),
+    mark("UFS2", 262_144 + 1372, UFS2_SWAPPED),
+    mark("UFS", 8192 + 1372, UFS1),
+    mark("UFS", 65536 + 1372, UFS1),
+    mark("UFS", 1372, UFS1),
+    mark("UFS", 262_144 + 1372, UFS1),
+    mark("UFS", 8192 + 1372, UFS1_SWAPPED),
+    mark("UFS", 65536 + 1372, UFS1_SWAPPED),
+    mark("UFS", 1372, UFS1_SWAPPED),
+    mark("UFS", 262_144 + 1372, UFS1_SWAPPED),
+    // Linux' magic.h and minix_fs.h: byte 16 of the superblock at 1024; version 3 has its mark at byte 24.
+    mark("minix", 0x410, &[0x7F, 0x13]),
+    mark("minix", 0x410, &[0x8F, 0x13]),
+    mark("minix", 0x410, &[0x68, 0x24]),
+    mark("minix", 0x410, &[0x78, 0x24]),
+    mark("minix", 0x410, &[0x13, 0x7F]),
+    mark("minix", 0x410, &[0x13, 0x8F]),
+    mark("minix", 0x410, &[0x24, 0x68]),
+    mark("minix", 0x410, &[0x24, 0x78]),
+    mark("minix", 0x418, &[0x5A, 0x4D]),
+    mark("minix", 0x418, &[0x4D, 0x5A]),
+    // Linux' dm-integrity.c (SB_MAGIC) and cryptsetup's verity.c (VERITY_SIGNATURE).
+    mark("dm-integrity", 0, b"integrt\0"),
+    mark("dm-verity hashes", 0, b"verity\0\0"),
     mark("squashfs", 0, b"hsqs"),
     mark("EROFS", 0x400, &[0xE2, 0xE1, 0xF5, 0xE0]),
     mark("VMFS", 0x10_0000, &[0x0D, 0xD0, 0x01, 0xC0]),
@@ -98,6 +129,12 @@ const FROM_END: &[Mark] = &[
     mark("DRBD", 4096 - 60, &[0x83, 0x74, 0x02, 0x6C]),
     mark("DRBD", 4096 - 60, &[0x83, 0x74, 0x02, 0x6D]),
 ];
+
+/// ffs/fs.h: 0x19540119 and 0x00011954, in the byte order of the host that made it.
+const UFS2: &[u8] = &[0x19, 0x01, 0x54, 0x19];
+const UFS2_SWAPPED: &[u8] = &[0x19, 0x54, 0x01, 0x19];
+const UFS1: &[u8] = &[0x54, 0x19, 0x01, 0x00];
+const UFS1_SWAPPED: &[u8] = &[0x00, 0x01, 0x19, 0x54];
 
 /// md_p.h: 0xa92b4efc. Version 1 is little-endian, 0.90 of the byte order of its host.
 const MD: &[u8] = &[0xFC, 0x4E, 0x2B, 0xA9];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pace::{LogTimed, Schedule};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::shared::{Job, READY, Shared, WAITING_MAX};
+use super::shared::{Job, READ_ON, READY, Shared, WAITING_MAX};
 use crate::clock::{Timer, now_ns};
 use crate::database::Database;
 use crate::feed::Feed;
@@ -140,6 +140,19 @@ impl When {
     }
 }
 
+/// What is left of a log after the run: whether it holds requests that belong before its end. Files were looked at
+/// beforehand; standard input can be read only now.
+fn read_on<D>(mut feed: Feed, shared: &Shared<D>) {
+    feed.counts.at_end = feed.is_at_end();
+    let is_looked_at = !feed.has_stdin() || feed.counts.at_end;
+    shared.put_document(feed.counts.document(&shared.mapping), is_looked_at);
+    if !is_looked_at {
+        let until_ns = now_ns().saturating_add(READ_ON.as_nanos() as u64);
+        feed.read_on(&|| now_ns() < until_ns);
+        shared.put_document(feed.counts.document(&shared.mapping), true);
+    }
+}
+
 /// Reads until the end, or until nobody takes the calls any more.
 fn read<D>(mut feed: Feed, again: bool, shared: &Shared<D>, send: &Sender<Vec<Call>>) {
     loop {
@@ -154,11 +167,12 @@ fn read<D>(mut feed: Feed, again: bool, shared: &Shared<D>, send: &Sender<Vec<Ca
                     break;
                 }
                 if send.blocking_send(batch).is_err() {
-                    return shared.put_document(feed.counts.document(&shared.mapping));
+                    return read_on(feed, shared);
                 }
             }
         }
-        shared.put_document(feed.counts.document(&shared.mapping));
+        feed.counts.at_end = feed.is_at_end();
+        shared.put_document(feed.counts.document(&shared.mapping), true);
         if let Some(trouble) = feed.trouble.take() {
             shared.log_trouble(trouble);
         } else if again

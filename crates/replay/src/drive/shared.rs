@@ -69,10 +69,14 @@ pub struct Shared<D> {
     tally: Mutex<Tally>,
     out: Mutex<Option<Sender<Told>>>,
     state: Mutex<State>,
-    document: Mutex<Option<Document>>,
+    document: Mutex<Known>,
     document_is_here: Condvar,
     log_trouble: Mutex<Option<String>>,
 }
+
+/// After a run that ends by time, standard input is read for so long to see whether it holds requests that belong into
+/// the run; a pipe may have no end.
+pub const READ_ON: Duration = Duration::from_secs(5);
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -107,7 +111,7 @@ impl<D> Shared<D> {
             out: Mutex::new(Some(tally.sender())),
             tally: Mutex::new(tally),
             state: Mutex::new(state),
-            document: Mutex::new(None),
+            document: Mutex::new(Known::default()),
             document_is_here: Condvar::new(),
             log_trouble: Mutex::new(None),
         }
@@ -391,8 +395,13 @@ impl<D> Shared<D> {
         *locked(&self.out) = None;
     }
 
-    pub fn put_document(&self, document: Document) {
-        locked(&self.document).get_or_insert(document);
+    /// What the logs held; the last word replaces one before.
+    pub fn put_document(&self, document: Document, is_last: bool) {
+        let mut kept = locked(&self.document);
+        if !kept.is_last {
+            *kept = Known { document: Some(document), is_last };
+        }
+        drop(kept);
         self.document_is_here.notify_all();
     }
 
@@ -405,11 +414,16 @@ impl<D> Shared<D> {
         locked(&self.log_trouble).take()
     }
 
-    /// What the logs held; the reader says so when it has ended, which it does at once when nobody takes its calls.
-    pub fn take_document(&self) -> Option<Document> {
-        let waited =
-            self.document_is_here
-                .wait_timeout_while(locked(&self.document), Duration::from_millis(500), |d| d.is_none());
-        waited.unwrap_or_else(PoisonError::into_inner).0.take()
+    /// What the logs held; the reader says so when it has ended, which it does soon when nobody takes its calls.
+    pub fn take_document(&self, patience: Duration) -> Option<Document> {
+        let waited = self.document_is_here.wait_timeout_while(locked(&self.document), patience, |known| !known.is_last);
+        waited.unwrap_or_else(PoisonError::into_inner).0.document.take()
     }
+}
+
+/// What the logs held, as far as is known.
+#[derive(Default)]
+struct Known {
+    document: Option<Document>,
+    is_last: bool,
 }

@@ -6,6 +6,7 @@ Refusal: it gives no consent; where writes are refused the model's write path st
 from __future__ import annotations
 
 from brickyard import profiles
+from brickyard.schema.plan import Plan
 
 KIB, MIB = 1024, 1 << 20
 READS = (
@@ -67,7 +68,7 @@ def longer(seconds: float, iops: float) -> float:
     return seconds * min(max(ENOUGH_REQUESTS / max(iops * seconds, 1.0), 1.0), MOST_LONGER)
 
 
-def plans(seconds: float, *, writes: bool, requests: int | None = None) -> list[str]:
+def plans(seconds: float, *, writes: bool, requests: int | None = None) -> list[Plan]:
     """Reads first: no read then waits for what writes have left behind in caches. The first is of one at a time."""
     limit = "" if requests is None else f"requests = {requests}\n"
     loads = [(*load, "none") for load in (READS + WRITES if writes else READS)]
@@ -75,7 +76,7 @@ def plans(seconds: float, *, writes: bool, requests: int | None = None) -> list[
     return [_plan(*load, seconds, limit) for load in loads]
 
 
-def long_plan(load: str, seconds: float, *, requests: int | None = None) -> str:
+def long_plan(load: str, seconds: float, *, requests: int | None = None) -> Plan:
     """Of one load as long as is asked, with intervals that show when its rate falls."""
     limit = "" if requests is None else f"requests = {requests}\n"
     return _plan(*LONG[load], "none", seconds, limit, max(0.05, seconds / LONG_INTERVALS))
@@ -83,7 +84,7 @@ def long_plan(load: str, seconds: float, *, requests: int | None = None) -> str:
 
 def _plan(
     address: str, reads: int, size: int, depth: int, sync: str, seconds: float, limit: str, interval_s: float = 0.25
-) -> str:
+) -> Plan:
     title = f"{address} {reads} % reads of {size} B, {depth} in flight"
     text = TOML.format(
         title=title,

@@ -13,7 +13,9 @@ from statistics import fmean
 from brickyard import _core, profiles
 from brickyard.advise.fitting.rates import Course, Step, course, done_in, parts, step
 from brickyard.analysis.totals import Totals, totals
-from brickyard.store import CHAIN, Json, Record
+from brickyard.schema import tag_of
+from brickyard.schema.plan import ClosedPace, IoMode, Phase, Plan, RandomAddress, SequentialAddress, Stream
+from brickyard.store import CHAIN, Record
 from brickyard.units import format_size
 
 READ, WRITE, MIXED = "read", "write", "mixed"
@@ -91,7 +93,7 @@ class Seen:
         return f"{self.address} {kind} {format_size(self.request_bytes)} × {self.in_flight}{durable}{part}"
 
     @cache  # noqa: B019  (a few dozen loads that live as long as the program)
-    def plan(self, most_writes: int) -> str:
+    def plan(self, most_writes: int) -> Plan:
         """The same load, as long as it needs to be in virtual time: what changed in its course, as long as it was."""
         if self.parts:
             interval_s = self.seconds / (PARTS * INTERVALS_A_PART)
@@ -103,7 +105,7 @@ class Seen:
         seconds = min(max(wanted_s, SHORTEST_S), LONGEST_S)
         return self._text(seconds, seconds / 5, seconds)
 
-    def _text(self, seconds: float, warmup_s: float, interval_s: float) -> str:
+    def _text(self, seconds: float, warmup_s: float, interval_s: float) -> Plan:
         text = LOAD.format(
             seconds=f"{seconds:.4f}",
             warmup=f"{warmup_s:.4f}",
@@ -126,13 +128,14 @@ WHOLE = "0B..100%"
 def seen(record: Record) -> Seen | str:
     """What a run measured, or why a fit has no use for it."""
     plan = record.info.plan
-    phases = plan.get("phase", [])
     if record.info.outcome != "done":
         return f"run {record.info.id} did not come to its end"
-    if len(phases) != 1 or len(phases[0]["stream"]) != 1:
+    if not isinstance(plan, Plan):
+        return f"run {record.info.id} is no load of the engine's"
+    if len(plan.phase) != 1 or len(plan.phase[0].stream) != 1:
         return f"run {record.info.id} has more than one phase or stream"
-    stream = phases[0]["stream"][0]
-    if reason := _unusable(plan, phases[0], stream):
+    stream = plan.phase[0].stream[0]
+    if reason := _unusable(plan, plan.phase[0], stream):
         return f"run {record.info.id}: {reason}"
     rows = [row for row in totals(record) if row.operation != CHAIN]
     if not rows or not rows[0].is_rated or sum(row.iops for row in rows) <= 0:
@@ -146,13 +149,13 @@ def seen(record: Record) -> Seen | str:
     p10_ns, p90_ns = spread(rows)
     return Seen(
         run=record.info.id,
-        address=stream["address"]["kind"],
-        reads=float(stream["operations"]["read"]),
-        request_bytes=int(stream["request"][0]["size"]),
-        workers=int(stream["workers"]),
-        depth=int(stream["depth"]),
-        region=stream.get("region", WHOLE),
-        sync=stream.get("sync", "none"),
+        address=tag_of(type(stream.address)),
+        reads=stream.operations.read,
+        request_bytes=stream.request[0].size,
+        workers=stream.workers,
+        depth=stream.depth,
+        region=stream.region,
+        sync=stream.sync,
         seconds=whole_s if changing else rows[0].rated_ns / 1e9,
         iops=done_in(taken) / whole_s if changing else sum(row.iops for row in rows),
         p90_ns=p90_ns,
@@ -178,26 +181,17 @@ def spread(rows: Sequence[Totals]) -> tuple[float, float]:
     return float(p10_ns), float(p90_ns)
 
 
-def _unusable(plan: Json, phase: Json, stream: Json) -> str | None:
-    operations = stream["operations"]
-    think = stream.get("think")
-    flushes = stream.get("flush_every")
-    if plan.get("io") == "buffered":
+def _unusable(plan: Plan, phase: Phase, stream: Stream) -> str | None:
+    if plan.io is IoMode.BUFFERED:
         return "buffered: it measured the page cache"
-    if (
-        phase.get("ramp")
-        or stream.get("chain")
-        or stream.get("program")
-        or flushes
-        or (think and think not in ("0s", "0ns"))
-    ):
+    if phase.ramp or stream.chain or stream.program or stream.flush_every or stream.think:
         return "ramps, chains, programs, flushes and pauses are not fitted to"
-    if stream["pace"]["loop"] != "closed":
+    if not isinstance(stream.pace, ClosedPace):
         return "an open loop shows its own rate, not the brick's"
-    if operations["read"] + operations["write"] != 100 or len(stream["request"]) != 1:
+    if stream.operations.read + stream.operations.write != 100 or len(stream.request) != 1:
         return "more than reads and writes of one size"
-    if stream["address"]["kind"] not in ("sequential", "random"):
-        return f"its addresses are {stream['address']['kind']}"
+    if not isinstance(stream.address, SequentialAddress | RandomAddress):
+        return f"its addresses are {tag_of(type(stream.address))}"
     return None
 
 

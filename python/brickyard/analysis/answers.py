@@ -1,0 +1,204 @@
+"""Duty: what was found, in a reader's terms: a question, its answer in at most three sentences, and what limits belief.
+
+Refusal: no judgement beyond the figures, and no sentence whose figures were not measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from brickyard import analysis
+from brickyard.analysis import RankedCell, Totals, cells
+from brickyard.analysis import summary as summaries
+from brickyard.analysis.workload import VIRTUAL
+from brickyard.facts.caveats_run import DAMAGE_WORDS
+from brickyard.schema import Bound, bound_of
+from brickyard.store import CHAINS, FRAME, Json, Record
+from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_size
+
+OPERATIONS = ("read", "write")
+SENTENCES_MAX = 3
+Patterns = dict[tuple[str, str], list[RankedCell]]
+TYPICAL_BYTES = 4096  # the page of most file systems and of memory
+NEAR_BEST = 0.9
+RUNS_TOLD = 6  # sentences that a reader still takes in; the others are in the table
+QUALIFYING = ("steal", "noisy", "cpu_quota", "cpu_throttled")
+"""Warnings that name a third limit beside storage and generator."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What stands before all else, in a page and in the terminal. The question may be empty: a single run asks none."""
+
+    question: str
+    sentences: tuple[str, ...]
+    belief: str
+    """What limits belief, in one line."""
+
+    def document(self) -> Json:
+        return {"question": self.question, "answer": list(self.sentences), "belief": self.belief}
+
+
+CHARACTERIZED = "How fast is this target, by request size, pattern and operation?"
+
+
+def answer(records: list[Record], patterns: Patterns) -> Answer:
+    """Of runs that no study file asked for."""
+    done = [record for record in records if record.info.outcome == "done"]
+    if analysis.is_graph(patterns):
+        return Answer(CHARACTERIZED, tuple(_characterized(patterns)), belief(records))
+    said = [words for record in done[:RUNS_TOLD] if (words := _run_words(record))]
+    if len(done) > RUNS_TOLD:
+        said.append(f"The other {len(done) - RUNS_TOLD} runs are in the table.")
+    return Answer("", tuple(said), belief(records))
+
+
+def belief(records: Sequence[Record], *others: str) -> str:
+    """What a careful reader must know before a figure is believed: one line. `others` come first."""
+    found = list(records)
+    said = [*others, *_unfinished(found), *_failures(found), _limit(found), *_modelled(found), warned_words(found)]
+    return " ".join(text for text in said if text)
+
+
+def warned_words(records: Sequence[Record], notes: int = 0) -> str:
+    """How many warnings and notes there are; what they say is below."""
+    warned = summaries.distinct_warnings(list(records))
+    grave = sum(item.get("severity") != "note" for item in warned)
+    gentle = len(warned) - grave + notes
+    counted = [
+        *([_count(grave, "warning")] if grave else []),
+        *([_count(gentle, "note")] if gentle else []),
+    ]
+    return f"{' and '.join(counted)} below." if counted else ""
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _modelled(records: Sequence[Record]) -> list[str]:
+    modelled = sum((r.info.engine.get("clock") or {}).get("source") == VIRTUAL for r in records)
+    if not modelled:
+        return []
+    if modelled == len(records):
+        return ["All figures are computed by models, not measured."]
+    return [f"{modelled} of {len(records)} runs are computed by models, not measured."]
+
+
+def _unfinished(records: Sequence[Record]) -> list[str]:
+    """What did not come to its end is in the tables, but no headline."""
+    left = [record.info for record in records if record.info.outcome != "done"]
+    if not left:
+        return []
+    if len(records) == 1:
+        return [f"The run did not come to its end ({left[0].outcome}), so its figures cover only a part of it."]
+    names = ", ".join(f"run {info.id} ({info.outcome})" for info in left)
+    return [f"Left out, because they did not come to their end: {names}."]
+
+
+def _characterized(patterns: Patterns) -> list[str]:
+    sequential = {o: c for o in OPERATIONS if (c := patterns.get(("sequential", o)))}
+    random = {o: c for o in OPERATIONS if (c := patterns.get(("random", o)))}
+    said = []
+    if sequential:
+        parts = [_sequential_words(operation, cells) for operation, cells in sequential.items()]
+        said.append(f"Sequential requests: {'; '.join(parts)}.")
+    if random:
+        parts = [_random_words(operation, cells) for operation, cells in random.items()]
+        said.append(f"Random requests: {'; '.join(parts)}.")
+    return said
+
+
+def _sequential_words(operation: str, cells: list[RankedCell]) -> str:
+    best = max(cells, key=lambda item: item.cell.row.bytes_per_s)
+    text = f"{operation} up to {format_mib_per_s(best.cell.row.bytes_per_s)} MiB/s"
+    text += f" with requests of {format_size(best.cell.request_bytes)}"
+    enough = _near_best_from(cells)
+    if enough is not None and enough < best.cell.request_bytes:
+        text += f", within 10 % of that from {format_size(enough)} on"
+    return text
+
+
+def _near_best_from(cells: list[RankedCell]) -> int | None:
+    """The smallest size from which on every larger one reaches nearly the best throughput."""
+    found = None
+    for item in reversed(cells):
+        if (item.throughput_share or 0) < NEAR_BEST:
+            break
+        found = item.cell.request_bytes
+    return found
+
+
+def _random_words(operation: str, cells: list[RankedCell]) -> str:
+    typical = next((i for i in cells if i.cell.request_bytes == TYPICAL_BYTES), cells[0])
+    size = format_size(typical.cell.request_bytes)
+    return f"{operation} {format_iops(typical.cell.row.iops)} IOPS of {size}{_latency_words(typical.cell.service)}"
+
+
+def _latency_words(figures: analysis.Latency | None) -> str:
+    if figures is None:
+        return ""
+    half, most = figures.percentiles["p50"], figures.percentiles["p99"]
+    text = f", half of them served within {format_ns(half)}" if half else ""
+    return text + (f" and 99 % within {format_ns(most)}" if half and most else "")
+
+
+def _run_words(record: Record) -> str:
+    """One sentence for each stream, with its name and that of its phase where there are several."""
+    rows = analysis.totals(record)
+    streams: dict[tuple[int, int], list[Totals]] = {}
+    for row in rows:
+        streams.setdefault((row.phase, row.stream), []).append(row)
+    head = f"Run {record.info.id}, {record.info.plan.title or record.info.profile}"
+    if len(streams) == 1:
+        return f"{head}: {'; '.join(map(_row_words, rows))}."
+    sentences = [
+        f"{analysis.full_stream_name(record, *key)}: {'; '.join(map(_row_words, group))}."
+        for key, group in streams.items()
+    ]
+    return " ".join([f"{head}:", *sentences]) if sentences else ""
+
+
+def _row_words(row: Totals) -> str:
+    measure = row.measures.get("response") or row.measures.get("service")
+    noun = "frames" if row.operation == FRAME else "chains" if row.operation in CHAINS else "requests"
+    moved = "" if row.operation in CHAINS else f", {cells.mib_per_s(row)} MiB/s"
+    return f"{row.operation} {cells.iops(row)} {noun}/s{moved}{_latency_words(measure)}"
+
+
+def _failures(records: Sequence[Record]) -> list[str]:
+    rows = [row for record in records for row in analysis.totals(record) if row.operation not in CHAINS]
+    found = [summaries.errors_by(record, "errors_by_kind") for record in records]
+    damaged = sum(int(count) for kinds in found for name, count in kinds.items() if name in DAMAGE_WORDS)
+    errors = max(sum(row.errors for row in rows) - damaged, 0)
+    hangs = sum(len(record.events_of("hang")) for record in records)
+    said = [f"{format_count(errors)} requests failed; they are in no throughput figure."] if errors else []
+    if damaged:
+        said.append(f"{format_count(damaged)} reads returned data other than what was written.")
+    if hangs:
+        said.append(f"{format_count(hangs)} requests hung for longer than the limit.")
+    return said or ["No request failed."]
+
+
+def _limit(records: Sequence[Record]) -> str:
+    bound = [r for r in records if any(end.get("generator_bound") for end in r.events_of("phase_end"))]
+    if not bound:
+        found = {str(warning.get("id")) for record in records for warning in record.info.warnings}
+        if found.intersection(QUALIFYING):
+            return "The generator was not the limit."
+        return "The storage, not the generator, was the limit."
+    ends = [end for record in bound for end in record.events_of("phase_end") if end.get("generator_bound")]
+    who = "the generator, not the storage, was the limit"
+    if any(bound_of(end) is Bound.CPU for end in ends):
+        who = "the processor was the limit, with the kernel's work for the storage in it"
+    if len(bound) == len(records):
+        return f"{who[0].upper()}{who[1:]}: the storage may be faster than these figures."
+    return f"In {len(bound)} of {len(records)} runs {who}: there the storage may be faster than these figures."
+
+
+def counted_words(records: Sequence[Record], notes: Sequence[str], unfinished: int) -> str:
+    """The one line behind which warnings and notes are folded."""
+    told = warned_words(records, len(notes)).removesuffix(" below.")
+    left = f"{unfinished} run{'' if unfinished == 1 else 's'} left out" if unfinished else ""
+    return f"Warnings and notes: {', '.join(part for part in (left, told) if part)}"

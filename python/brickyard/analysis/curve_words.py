@@ -1,0 +1,173 @@
+"""Duty: a load curve in words and rows, alike for the terminal and the page, out of the runs of its study.
+
+Refusal: no figure that `analysis.load_curve` did not give.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from brickyard import _core
+from brickyard.analysis.answers import Answer, belief
+from brickyard.analysis.cells import DASH
+from brickyard.analysis.load_curve import (
+    Bend,
+    CurvePoint,
+    Knee,
+    Limit,
+    capacity,
+    curve_point,
+    knee,
+    samples_needed,
+    step_points,
+    stream_rates,
+    usable,
+    weakest_search,
+)
+from brickyard.store import Record, StudyInfo
+from brickyard.units import format_count, format_iops, format_ns, format_percent
+
+NAMES = ("of closed loop", "offered/s", "achieved/s", "mean", "p50", "p99", "max", "unsent", "errors")
+RESPONSE = ("mean", "p50", "p99", "max")
+"""Columns of the response time."""
+FURTHER = 4  # times the highest rate that was offered, as a proposal where it did not saturate
+QUESTION = "How much load does the target sustain, and at what response time?"
+
+
+@dataclass(frozen=True)
+class Curve:
+    maximum_per_s: float
+    """What the closed loop reached, from which the offered rates were taken."""
+    points: list[CurvePoint]
+    limit: Limit | None = None
+
+
+def curve_of(study: StudyInfo | None, records: Sequence[Record]) -> Curve | None:
+    """The curve whose runs these are; None where they are none, or too few to draw one."""
+    closed = [record for record in records if record.info.labels.get("loop") == "closed"]
+    if study is None or "curve" not in study.about or len(closed) != 1:
+        return None
+    maximum = sum(stream_rates(closed[0]).values())
+    points = [
+        curve_point(record, float(record.info.labels["offered_per_s"]))
+        for record in records
+        if record.info.outcome == "done" and "offered_per_s" in record.info.labels
+    ]
+    for record in records:
+        if "search" in record.info.labels:
+            points += step_points(record, maximum)
+    points.sort(key=lambda point: point.offered_per_s)
+    return Curve(maximum, points, limit_of(study)) if any(point.mean_ns for point in points) else None
+
+
+def run_name(record: Record) -> str:
+    """Of a run in pictures: by its rate where it is one of a load curve."""
+    labels = record.info.labels
+    if "offered_per_s" in labels:
+        return f"{format_iops(float(labels['offered_per_s']))}/s"
+    if labels.get("loop") == "closed":
+        return "closed loop"
+    if "search" in labels:
+        return "search"
+    return f"run {record.info.id}"
+
+
+def limit_of(study: StudyInfo) -> Limit | None:
+    kept = study.about["curve"].get("limit")
+    if not kept:
+        return None
+    figure, _, above = str(kept).partition(":")
+    return Limit(figure, _core.parse_duration_ns(above))
+
+
+def curve_answer(curve: Curve, records: Sequence[Record]) -> Answer:
+    first, *rest = found_lines(curve)
+    return Answer(QUESTION, tuple(f"{line[0].upper()}{line[1:]}." for line in rest), belief(records, f"{first}."))
+
+
+def curve_row(point: CurvePoint, maximum_per_s: float) -> list[str]:
+    return [
+        format_percent(point.offered_per_s / maximum_per_s),
+        format_iops(point.offered_per_s),
+        achieved_words(point),
+        format_ns(point.mean_ns),
+        *(format_ns(point.percentiles.get(name)) for name in ("p50", "p99")),
+        format_ns(point.max_ns),
+        format_count(point.unsent),
+        format_count(point.errors),
+        "overloaded" if point.overloaded else "",
+    ]
+
+
+def achieved_words(point: CurvePoint) -> str:
+    """Arrivals are random: what was achieved may be above what was offered, by chance."""
+    if point.overloaded or point.chance is None:
+        return format_iops(point.achieved_per_s)
+    return f"{format_iops(point.achieved_per_s)} ± {format_percent(point.chance)}"
+
+
+def curve_notes(rows: list[list[str]]) -> list[str]:
+    """What the signs mean that are there."""
+    said = []
+    if any(DASH in row for row in rows):
+        said.append(f"{DASH}: fewer than ten requests lie beyond the percentile")
+    if any("±" in row[NAMES.index("achieved/s")] for row in rows):
+        said.append("±: the chance of random (Poisson) arrivals in the time measured, two standard deviations")
+    return said
+
+
+def found_lines(curve: Curve) -> list[str]:
+    lines = [
+        f"closed loop at the profile's depth: {format_iops(curve.maximum_per_s)}/s; percentages are of this rate,"
+        " which is not the capacity"
+    ]
+    most = capacity(curve.points)
+    if most:
+        lines.append(f"capacity: {format_iops(most.achieved_per_s)}/s, the highest rate that was achieved")
+    elif sound := [point for point in curve.points if not point.overloaded]:
+        last = max(sound, key=lambda point: point.offered_per_s)
+        lines.append(
+            f"the target keeps up with at least {format_iops(last.offered_per_s)}/s, with a mean response time of"
+            f" {format_ns(last.mean_ns)}"
+        )
+    lines.append(f"knee: {knee_words(knee(curve.points))}")
+    if curve.limit:
+        lines.append(limit_line(curve, curve.limit))
+    return lines
+
+
+def knee_words(found: Knee) -> str:
+    if found.point:
+        return (
+            f"{format_iops(found.point.offered_per_s)}/s with a mean response time of"
+            f" {format_ns(found.point.mean_ns)} (greatest rate over mean response, after Kleinrock)"
+        )
+    if found.bend is Bend.TOO_FEW or found.end is None:
+        return "none; at least three rates that are not overloaded are needed"
+    if found.bend is Bend.BELOW:
+        return "at or below the lowest offered rate; offer lower ones with --levels"
+    return (
+        f"not reached; the search ended before saturation, at {format_iops(found.end.offered_per_s)}/s; go on"
+        f" with --max-rate {math.ceil(FURTHER * found.end.offered_per_s)}"
+    )
+
+
+def limit_line(curve: Curve, limit: Limit) -> str:
+    best, worst = usable(curve.points, limit)
+    said = f"{limit.figure} response time within {format_ns(limit.above_ns)}"
+    if best is None:
+        return f"{said}: at no measured rate"
+    until = (
+        f"; no longer at {format_iops(worst.offered_per_s)}"
+        if worst
+        else "; the target kept it at every offered rate, raise --max-rate"
+    )
+    few = weakest_search(curve.points, limit)
+    if few is None:
+        return f"{said}: up to {format_iops(best.offered_per_s)}/s{until}"
+    return (
+        f"{said}: about {format_iops(best.offered_per_s)}/s{until}; the {limit.figure} rests on"
+        f" {format_count(few)} requests a step, of at least {format_count(samples_needed(limit))}: use a longer --each"
+    )

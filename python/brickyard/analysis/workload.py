@@ -1,0 +1,108 @@
+"""Duty: what runs asked of their target, in one line: workers and queue depth, time, direct or buffered I/O.
+
+A figure means nothing without these, so that every heading, table, picture and comparison has this line.
+
+Refusal: no figure of what was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from brickyard.analysis.totals import whole_intervals
+from brickyard.schema.plan import OpenPace, OtherPhase, OtherStream, Phase, Plan, Stream
+from brickyard.store import Record
+from brickyard.units import format_iops, format_ns
+
+IO_WORDS = {"direct": "direct I/O", "buffered": "buffered I/O (page cache)"}
+VIRTUAL = "virtual"
+
+
+def workload_words(records: Sequence[Record], each: str = "run") -> str:
+    """`2 workers × queue depth 32, 1.5 s a cell, direct I/O`. Empty for what has no workers, such as a replay."""
+    loads = [record for record in records if _streams(record)]
+    if not loads:
+        return ""
+    parts = [_demand(loads), _time(loads, each), _io(loads)]
+    return ", ".join(part for part in parts if part)
+
+
+def _streams(record: Record) -> list[Stream | OtherStream]:
+    found: list[Stream | OtherStream] = []
+    for phase in record.info.plan.phase:
+        found += [stream for stream in phase.stream if stream.workers is not None]
+    return found
+
+
+def _demand(records: Sequence[Record]) -> str:
+    """What is in flight in a closed loop; in an open one the rate, since its depth is only room for a queue."""
+    streams = [stream for record in records for stream in _streams(record)]
+    workers = _span(stream.workers or 0 for stream in streams)
+    of_workers = f"{workers} worker{'' if workers == '1' else 's'}"
+    if all(isinstance(stream, Stream) and stream.program for stream in streams):
+        return of_workers
+    most = max(len(phase.stream) for record in records for phase in record.info.plan.phase)
+    if most > 1:
+        return f"{most} streams, {_span(_in_flight(records))} requests in flight in all"
+    knobs = {
+        str(phase.ramp.knob)
+        for record in records
+        for phase in record.info.plan.phase
+        if isinstance(phase, Phase) and phase.ramp is not None
+    }
+    if any(isinstance(stream.pace, OpenPace) for stream in streams):
+        return f"{of_workers}, {_rates(streams, knobs)}"
+    depth = "queue depth by ramp" if "depth" in knobs else f"queue depth {_span(s.depth or 0 for s in streams)}"
+    return f"{'workers by ramp' if 'workers' in knobs else of_workers} × {depth}"
+
+
+def _rates(streams: Sequence[Stream | OtherStream], knobs: set[str]) -> str:
+    closed = [stream for stream in streams if not isinstance(stream.pace, OpenPace)]
+    rates = [stream.pace.rate for stream in streams if isinstance(stream.pace, OpenPace)]
+    low, high = min(rates), max(rates)
+    span = format_iops(low) if format_iops(low) == format_iops(high) else f"{format_iops(low)} to {format_iops(high)}"
+    said = "open loop by ramp" if knobs & {"rate", "load"} else f"open loop at {span}/s"
+    if closed:
+        said = f"closed loop at queue depth {_span(s.depth or 0 for s in closed)} and {said}"
+    return said
+
+
+def _in_flight(records: Sequence[Record]) -> Iterable[int]:
+    for record in records:
+        for phase in record.info.plan.phase:
+            yield sum((s.workers or 0) * (s.depth or 1) for s in _of(phase))
+
+
+def _of(phase: Phase | OtherPhase) -> Sequence[Stream | OtherStream]:
+    return phase.stream
+
+
+def _span(values: Iterable[int]) -> str:
+    found = sorted(set(values))
+    return f"{found[0]:,}" if len(found) == 1 else f"{found[0]:,} to {found[-1]:,}"
+
+
+def measured_ns(record: Record) -> int:
+    """For how long a run measured, without warm-up and drain."""
+    return sum(c.end_ns - c.start_ns for c in whole_intervals(record) if not c.warmup and not c.drain)
+
+
+def _time(records: Sequence[Record], each: str) -> str:
+    spans = [span for record in records if (span := measured_ns(record))]
+    if not spans:
+        return ""
+    low, high = format_ns(min(spans)), format_ns(max(spans))
+    # Intervals end a little after they are due, so that equal plans differ in the third digit.
+    said = low if max(spans) <= 1.02 * min(spans) else f"{low} to {high}"
+    return f"{said} a {each}" if len(records) > 1 or each != "run" else f"{said} measured"
+
+
+def _io(records: Sequence[Record]) -> str:
+    names = dict.fromkeys(str(record.info.engine.get("io") or _asked_io(record)) for record in records)
+    said = " and ".join(IO_WORDS.get(name, name) for name in names if name)
+    clocks = {(record.info.engine.get("clock") or {}).get("source") for record in records}
+    return f"{said}, modelled" if clocks == {VIRTUAL} and said else said
+
+
+def _asked_io(record: Record) -> str:
+    return record.info.plan.io if isinstance(record.info.plan, Plan) else ""

@@ -1,0 +1,40 @@
+"""A time span of a plan: in JSON a text such as `1500ns`, here a number of ns."""
+
+from __future__ import annotations
+
+from brickyard import _core
+
+
+class Duration:
+    """A time span that does not change."""
+
+    __slots__ = ("ns",)
+
+    def __init__(self, ns: int) -> None:
+        self.ns = ns
+
+    @staticmethod
+    def read(text: str) -> Duration:
+        """Any spelling that a profile may have. Raises ValueError."""
+        return Duration(
+            int(text[:-2]) if text.endswith("ns") and text[:-2].isdigit() else _core.parse_duration_ns(text)
+        )
+
+    @property
+    def seconds(self) -> float:
+        return self.ns / 1e9
+
+    def __bool__(self) -> bool:
+        return self.ns > 0
+
+    def __str__(self) -> str:
+        return f"{self.ns}ns"
+
+    def __repr__(self) -> str:
+        return f"Duration({self.ns})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Duration) and self.ns == other.ns
+
+    def __hash__(self) -> int:
+        return hash(self.ns)
