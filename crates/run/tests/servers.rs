@@ -69,13 +69,19 @@ fn run(profile: Profile, targets: &[String], options: &Options, mut watch: impl 
 }
 
 fn ends(events: &[Event]) -> Vec<&PhaseEnd> {
-    let end = |event| if let Event::PhaseEnd(end) = event { Some(&**end) } else { None };
-    events.iter().filter_map(end).collect()
+    let of = events.iter().filter_map(|event| match event {
+        Event::PhaseEnd(end) => Some(end.as_ref()),
+        _ => None,
+    });
+    of.collect()
 }
 
 fn errors(events: &[Event]) -> Vec<&ErrorEvent> {
-    let error = |event| if let Event::Error(error) = event { Some(&**error) } else { None };
-    events.iter().filter_map(error).collect()
+    let of = events.iter().filter_map(|event| match event {
+        Event::Error(error) => Some(error.as_ref()),
+        _ => None,
+    });
+    of.collect()
 }
 
 const SMALL_SQL: &[&str] = &[
