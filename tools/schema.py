@@ -69,10 +69,6 @@ class Emitter:
     def plans(self) -> str:
         """Of the two plans there are. Plans in stores may lack what later versions have, and get its default."""
         self._definitions["Plan"] = self._definitions.pop("Profile")
-        for node in self._definitions.values():
-            if tag := _tag_of(node):
-                for variant in (v for v in node["oneOf"] if "$ref" in v):
-                    self._tags[variant["$ref"].rpartition("/")[2]] = tag, variant["properties"][tag]["const"]
         self._all_definitions()
         return self._module()
 

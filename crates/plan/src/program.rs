@@ -90,14 +90,23 @@ pub enum Program {
         #[serde(default = "ten_percent")]
         update: Percent,
     },
+    #[schemars(title = "DatabaseFile")]
     DatabaseFile(server::DatabaseFile),
+    #[schemars(title = "RandomUser")]
     RandomUser(server::RandomUser),
+    #[schemars(title = "BulkUpdate")]
     BulkUpdate(server::BulkUpdate),
+    #[schemars(title = "ReadAhead")]
     ReadAhead(server::ReadAhead),
+    #[schemars(title = "Audit")]
     Audit(server::Audit),
+    #[schemars(title = "Checkpoint")]
     Checkpoint(server::Checkpoint),
+    #[schemars(title = "LazyWriter")]
     LazyWriter(server::LazyWriter),
+    #[schemars(title = "LogWriter")]
     LogWriter(server::LogWriter),
+    #[schemars(title = "MailboxUser")]
     MailboxUser(server::MailboxUser),
 }
 
