@@ -1,4 +1,5 @@
-# Each target is one command and sets up what it needs: a virtual environment, the pinned lock, the extension in release mode.
+# Each target is one command and sets up what it needs: a virtual environment, the pinned lock, the extension and the
+# lab's program in release mode.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -10,9 +11,10 @@ RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null
 run: $(VENV)/.built
 	$(BIN)/brickyard characterize
 
+# Properties are checked with the same cases each time, as hypothesis does here; cargo test alone draws new ones.
 test: $(VENV)/.built worker
 	tests/install-programs
-	cargo test --workspace --exclude brickyard-python
+	PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED:-1} cargo test --workspace --exclude brickyard-python
 	$(BIN)/pytest
 
 # Real arrays, in guests whose disks may be written over; under five minutes.
@@ -32,6 +34,7 @@ bench: $(VENV)/.built
 	$(BIN)/python benches/replay.py
 	$(BIN)/python benches/large_log.py
 	$(BIN)/python benches/bonnie.py /dev/shm --mib 1024
+	$(BIN)/python benches/pgbench.py
 
 # Each bench once, too short for a figure: shows that it still starts.
 bench-smoke: $(VENV)/.built
@@ -40,6 +43,7 @@ bench-smoke: $(VENV)/.built
 	$(BIN)/python benches/replay.py --smoke
 	$(BIN)/python benches/large_log.py --smoke
 	$(BIN)/python benches/bonnie.py /dev/shm --smoke
+	$(BIN)/python benches/pgbench.py --smoke
 
 # Python's types of events, out of those in crates/record.
 schema: $(VENV)/.locked
@@ -72,6 +76,8 @@ $(VENV)/.locked: requirements.lock $(VENV)/.created
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.locked $(RUST_SOURCES)
+	cargo build --release --quiet -p brickyard-lab
+	install -m 755 target/release/brickyard-lab python/brickyard/lab/brickyard-lab
 	PIP_QUIET=1 VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet
 	@touch $@
 

@@ -76,6 +76,7 @@ def test_a_session_goes_on_where_the_one_before_ended(tmp_path: Path, capsys: py
     device = str(tmp_path / "device")
     first = burned(capsys, device, *SMALL, "--duration", "1s")["devices"][0]
     assert first["verdict"] == "pass"
+    assert first["read_share"] == first["counts"]["read_bytes"] / first["data_bytes"] > 0
     logs = default_place().parent / "burn-in"
     account = next(logs.glob("*.json"))
     # As a killed session would have left it: half of a longer time burned.
@@ -223,3 +224,9 @@ def test_a_sector_that_is_bad_from_the_start_is_logged_with_its_offset(
         if device:
             subprocess.run(["losetup", "--detach", device], check=True)
         subprocess.run(["umount", "--lazy", str(room)], check=True)
+
+
+def test_a_pass_says_how_little_was_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    device = str(tmp_path / "device")
+    assert main(["burn-in", device, "--size", "256MiB", "--duration", "1s"]) == 0
+    assert "blocks that were not read may be bad" in capsys.readouterr().out

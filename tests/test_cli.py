@@ -77,7 +77,7 @@ BAD_INPUT = [
     (["runs", "--outcome", "good"], "good"),
     (["runs", "--store", "/nowhere/runs.db"], "no store here"),
     (["show", "99"], "run 99: not in"),
-    (["show", "s1"], "12 runs, but one is wanted"),
+    (["show", "s1"], "s1 has 12 runs; name one of them"),
     (["show", "first"], "first: not a run"),
     (["report", "s9"], "no such study"),
     (["report", "5-"], "5-: not a run"),
@@ -339,6 +339,49 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         assert verb in out
         assert main([verb, "--help"]) == 0
     capsys.readouterr()
+
+
+def test_a_shell_completes_verbs_and_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "bash"]) == 0
+    script = tmp_path / "brickyard"
+    script.write_text(capsys.readouterr().out)
+
+    def completed(*words: str) -> set[str]:
+        """What bash proposes for the last word, by the function that the script gives it."""
+        line = ["brickyard", *words]
+        asked = f"COMP_WORDS=({' '.join(repr(word) for word in line)}); COMP_CWORD={len(words)}"
+        call = "$(complete -p brickyard | sed -n 's/.*-F \\([^ ]*\\).*/\\1/p')"
+        shell = f'source {script}; {asked}; {call} brickyard {words[-1]!r} x; printf "%s\\n" "${{COMPREPLY[@]}}"'
+        done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=True)
+        return {word.strip() for word in done.stdout.split()}
+
+    assert "load-curve" in completed("load")
+    assert {"--rebuild-rate", "--repeat"} <= completed("run", "--re")
+    for shell in ("zsh", "fish"):
+        assert main(["completion", shell]) == 0
+        assert "load-curve" in capsys.readouterr().out
+
+
+def test_options_of_other_tools_are_told_their_name_here(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, remedy in (
+        (["run", "sqlio-random-read-4", "sim:msr-2003-wd", "--iodepth", "4"], "write --set depth=VALUE"),
+        (["run", "sqlio-random-read-4", "sim:msr-2003-wd", "--duration", "4s"], "write --set duration=VALUE"),
+        (["run", "sqlio-random-read-4", "--qd", "4"], "write --set depth=VALUE"),
+        (["run", "sqlio-random-read-4", "sim:msr-2003-wd", "--set", "bs=4k"], "fio's `bs` is `request` here"),
+        (["run", "sqlio-random-read-4", "sim:msr-2003-wd", "--ruler", "throughput>=30"], "30 of what?"),
+        (["load-curve", "sqlio-random-read-4", "sim:msr-2003-wd", "--limit", "p99:20"], "20 of what?"),
+    ):
+        assert main(words) == 2
+        assert remedy in capsys.readouterr().err
+
+
+def test_help_is_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--help"]) == 0
+    shown = capsys.readouterr().out
+    groups = ("Workload", "Condition of the target", "Requirements and prices", "A workload in fio's words", "Output")
+    assert [place for group in groups if (place := shown.find(f" {group} ")) < 0] == []
+    assert "default: False" not in shown
+    assert "default: ()" not in shown
 
 
 def test_few_descriptors_are_one_clear_line(tmp_path: Path) -> None:

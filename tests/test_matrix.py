@@ -389,7 +389,7 @@ def test_a_gate_judges_no_single_runs(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_a_warning_of_one_side_is_a_circumstance(capsys: pytest.CaptureFixture[str]) -> None:
     def warned(size: int) -> Json:
-        text = f"Others used vda during the run: {size} MiB read beside our own 40 MiB read."
+        text = f"Other programs used vda during the run: {size} MiB read beside our own 40 MiB read."
         return {"id": "foreign_io", "severity": "warning", "text": text, "remedy": "Stop them."}
 
     with Store() as store:
@@ -397,7 +397,7 @@ def test_a_warning_of_one_side_is_a_circumstance(capsys: pytest.CaptureFixture[s
             add_run(store, [interval(0, SECOND, cell([MS] * 200)), phase_end()], warnings=warnings)
     assert main(["compare", "1", "2"]) == 0
     told = capsys.readouterr().out
-    assert "differed: Warning: Others used vda" in told
+    assert "differed: Warning: Other programs used vda" in told
     assert "without it (run 1)" in told
     assert "nothing differed" not in told
     assert main(["compare", "2", "3"]) == 0
@@ -408,7 +408,7 @@ def test_the_speeds_of_replays_are_a_circumstance(capsys: pytest.CaptureFixture[
     with Store() as store:
         for speed in ("20x", "10x"):
             asked = {"pace": {"kind": "time_synchronized", "speed": speed}, "logs": ["a.log"], "mapping": "a\nb"}
-            made = {**plan(), "replay": asked}
+            made = {**plan(), "kind": "replay", "replay": asked}
             add_run(store, [interval(0, SECOND, cell([MS] * 200)), phase_end()], plan_=made)
     assert main(["compare", "1", "2"]) == 0
     told = capsys.readouterr().out

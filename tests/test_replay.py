@@ -218,7 +218,7 @@ def test_both_paces_give_the_head_room_of_the_study(
     page = tmp_path / "report.html"
     assert main(["report", "--store", str(place), "-o", str(page), *map(str, runs)]) == 0
     text = page.read_text()
-    assert "Head room: too short to judge" in text
+    assert "Headroom: too short to judge" in text
     assert "driver" in text
     assert text.count("<svg") >= 2
 
@@ -726,7 +726,7 @@ def test_head_room_is_not_told_of_calls_that_failed_or_of_a_database_that_was_do
     assert room.normal_per_s == pytest.approx(100)
     assert replay_head_room.head_room([sound, failed]) is None
     [said] = replay_head_room.verdict_lines([sound, failed])
-    assert "Head room: none is told: 250 of 1,000 calls failed in run" in said
+    assert "Headroom: not computed: 250 of 1,000 calls failed in run" in said
     assert replay_head_room.head_room([down, few]) is None
     [said] = replay_head_room.verdict_lines([down, few])
     assert "could not be reached for 2.0 s of run" in said
@@ -752,7 +752,7 @@ def test_a_percentile_of_too_few_calls_is_not_measured(tmp_path: Path) -> None:
     assert replay_head_room.verdict_lines([few], limit) == [
         "p99 response within 500 µs: not measured: too few calls for p99 at 10.0 calls/s."
     ]
-    assert replay_head_room.verdict_lines([many], limit) == ["p99 response within 500 µs: at no rate that was offered."]
+    assert replay_head_room.verdict_lines([many], limit) == ["p99 response within 500 µs: at no offered rate."]
 
 
 def test_standard_input_is_a_log_too(shop: str, mapping: Path, tmp_path: Path) -> None:

@@ -230,7 +230,7 @@ def test_what_did_not_end_is_no_headline(tmp_path: Path) -> None:
         records = [store.record(run) for run in runs]
     said = answer(records, {})
     assert "Run 3" not in " ".join(said.sentences)
-    assert "Left out, because they did not come to their end: run 3 (interrupted)." in said.belief
+    assert "Left out, because they did not finish: run 3 (interrupted)." in said.belief
     throughput = totals_tables(records)[0]
     share = throughput.columns.index("% of best")
     of_run = {row[0]: row[share] for row in throughput.rows if row[4] == "read"}

@@ -46,7 +46,7 @@ def test_sizes(free: object, free_bytes: int, asked: int | None, cache: int | No
     found, notes = scratch.plan_size(Path("/"), asked, cache)
     assert found == size
     if cache is None:
-        assert "cache unknown" in notes[0]
+        assert "cache size is unknown" in notes[0]
     elif size < 4 * cache:
         assert "--size 32 GiB" in notes[0]
     else:

@@ -125,6 +125,33 @@ def test_pages_that_are_gone_take_only_their_runs(
         assert len(store.runs()) == 44
 
 
+@pytest.mark.parametrize("share", [0.9, 0.5])
+def test_a_store_that_lost_its_end_is_saved_as_far_as_it_goes(
+    share: float, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Store(place) as store:
+        for number in range(40):
+            told = [interval(n * SECOND, (n + 1) * SECOND, cell([MS * (number + n + 1)] * 50)) for n in range(20)]
+            add_run(store, [*told, phase_end()])
+    before = document(capsys, "show", "1", "--store", str(place))
+    whole = place.stat().st_size
+    os.truncate(place, int(whole * share))
+    assert main(["runs", "--store", str(place)]) == 2
+    assert "store salvage" in capsys.readouterr().err
+    assert document(capsys, "store", "check", "--store", str(place), code=1)["file"]
+    new = tmp_path / "new.db"
+    assert document(capsys, "store", "salvage", "--store", str(place), "-o", str(new), code=1)["lost"]
+    assert place.stat().st_size == int(whole * share)
+    kept = document(capsys, "runs", "--store", str(new))["runs"]
+    assert 2 < len(kept) < 44
+    assert document(capsys, "store", "check", "--store", str(new))["damaged_runs"] == []
+    shown = document(capsys, "show", "1", "--store", str(new))
+    assert {"outcome", "warnings"} | set(shown) == {"outcome", "warnings"} | set(before)
+    os.truncate(place, 3000)
+    assert main(["store", "salvage", "--store", str(place), "-o", str(tmp_path / "none.db")]) == 2
+    assert not (tmp_path / "none.db").exists()
+
+
 def test_a_sound_store_is_said_to_be_sound(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert document(capsys, "store", "check", "--store", str(place))["rows"] == []
     new = tmp_path / "copy.db"

@@ -124,7 +124,7 @@ def test_an_interrupted_study_says_how_to_go_on(tmp_path: Path) -> None:
         process.kill()
         process.wait()
     assert process.returncode == 130
-    assert "the same command goes on where it ended" in out
+    assert "the same command continues it" in out
 
 
 def test_the_sata_study_is_what_the_reference_simulates(capsys: pytest.CaptureFixture[str]) -> None:

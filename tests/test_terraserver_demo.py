@@ -50,7 +50,7 @@ def test_the_demonstration_prints_both_tables_and_the_head_room(
         "TWEB4",
         "1,606,854",
         "imageinfo",
-        "Head room",
+        "Headroom",
         "served from",
     ):
         assert said in out

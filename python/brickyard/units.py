@@ -66,3 +66,10 @@ def format_seconds(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def postgresql_bytes(text: str) -> int:
+    """A size as PostgreSQL shows it, such as 128MB: powers of 1024. Raises ValueError."""
+    units = {"kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40, "B": 1}
+    number = text.strip().rstrip("kKMGTB")
+    return int(float(number) * units[text.strip()[len(number) :]])

@@ -562,6 +562,7 @@ impl<D: Devices> Conductor<'_, D> {
             features: self.devices.features(),
             depth: depth_reached(&submissions),
             frames,
+            pgbench: None,
             replay: None,
             server_files: self.programs.server_files(),
         })));

@@ -35,6 +35,31 @@ pub struct OtherPlan {
     /// Of a loader: its clients, and the database that it fills.
     #[serde(default)]
     pub load: Option<BTreeMap<String, u64>>,
+    #[serde(default)]
+    pub pgbench: Option<PgbenchAsked>,
+}
+
+/// What pgbench was asked to do, and what its server was given.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct PgbenchAsked {
+    pub scale: u32,
+    pub clients: u32,
+    pub threads: u32,
+    /// Of each client, where the phase has no duration.
+    pub transactions: u64,
+    #[serde(default)]
+    pub rate_per_s: Option<f64>,
+    /// A built-in one, or the path of a file.
+    pub script: String,
+    pub protocol: String,
+    /// `wheel`, `debian`, or where its programs are.
+    pub server: String,
+    /// `default` is what initdb does.
+    pub checksums: String,
+    pub preset: String,
+    /// Settings of the server, those of the preset included.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
 }
 
 /// Who carried a plan out that is no profile.
@@ -47,6 +72,8 @@ pub enum OtherKind {
     Load,
     /// Another program, whose results were imported.
     Import,
+    /// PostgreSQL's pgbench.
+    Pgbench,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]

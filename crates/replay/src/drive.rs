@@ -398,6 +398,7 @@ impl End<'_> {
             loop_busy_share: (thread.user_ns as f64 / length_ns as f64).min(1.0),
             depth: None,
             frames: Vec::new(),
+            pgbench: None,
             replay: Some(Box::new(ReplayEnd { drivers: vec![driver], by_stream: Vec::new() })),
             server_files: Vec::new(),
         };

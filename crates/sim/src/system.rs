@@ -304,6 +304,16 @@ impl System {
         self.power_fails(now_ns)
     }
 
+    /// A member fails at `now_ns`; it is counted from 0.
+    pub fn fail_member(&mut self, now_ns: u64, member: u32) -> Result<(), String> {
+        if member as usize >= self.places.len() {
+            return Err(format!("member {member}: there are {}, counted from 0", self.places.len()));
+        }
+        self.advance(now_ns);
+        self.member_fails(now_ns, member);
+        Ok(())
+    }
+
     fn plan(&mut self, at_ns: u64, event: Event) {
         self.events.push(Reverse((at_ns, self.sequence, event)));
         self.sequence += 1;

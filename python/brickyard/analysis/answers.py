@@ -92,9 +92,9 @@ def _unfinished(records: Sequence[Record]) -> list[str]:
     if not left:
         return []
     if len(records) == 1:
-        return [f"The run did not come to its end ({left[0].outcome}), so its figures cover only a part of it."]
+        return [f"The run did not finish ({left[0].outcome}), so its figures cover only a part of it."]
     names = ", ".join(f"run {info.id} ({info.outcome})" for info in left)
-    return [f"Left out, because they did not come to their end: {names}."]
+    return [f"Left out, because they did not finish: {names}."]
 
 
 def _characterized(patterns: Patterns) -> list[str]:
@@ -193,8 +193,8 @@ def _limit(records: Sequence[Record]) -> str:
     if any(bound_of(end) is Bound.CPU for end in ends):
         who = "the processor was the limit, with the kernel's work for the storage in it"
     if len(bound) == len(records):
-        return f"{who[0].upper()}{who[1:]}: the storage may be faster than these figures."
-    return f"In {len(bound)} of {len(records)} runs {who}: there the storage may be faster than these figures."
+        return f"{who[0].upper()}{who[1:]}: the storage may be faster than shown."
+    return f"In {len(bound)} of {len(records)} runs {who}: there the storage may be faster than shown."
 
 
 def counted_words(records: Sequence[Record], notes: Sequence[str], unfinished: int) -> str:

@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from brickyard.analysis.replay_runs import is_replay
 from brickyard.analysis.summary import FIGURE, MODEL_SET, circumstance_lines
 from brickyard.schema import plan_values
 from brickyard.store import Json, Record
@@ -77,19 +76,25 @@ def differing_between(one: Sequence[Record], other: Sequence[Record]) -> list[Di
     """
     both = [*one, *other]
     found = _differing(both, lambda label: label in ("Target", "Condition", "Seed") or label not in CHANGING)
-    return [item for item in (*found, *_asked_of_replays(both), *_warned(both)) if _parts(item, one)]
+    return [item for item in (*found, *_asked_of_databases(both), *_warned(both)) if _parts(item, one)]
 
 
-def _asked_of_replays(records: Sequence[Record]) -> list[Differing]:
-    """What replays were asked for: pace, logs, sessions; other loads are held against each other by their hash."""
-    told = [(r.info.id, _flat(plan_values(r.info.plan)["replay"])) for r in records if is_replay(r)]
+def _asked_of_databases(records: Sequence[Record]) -> list[Differing]:
+    """What replays and runs of pgbench were asked for; other loads are held against each other by their hash."""
+    told = [
+        (record.info.id, {f"{title} {key}": text for key, text in _flat(values[kind]).items()})
+        for record in records
+        for values in [plan_values(record.info.plan)]
+        for kind, title in (("replay", "Replay"), ("pgbench", "pgbench"))
+        if values.get(kind)
+    ]
     found = []
     for key in dict.fromkeys(key for _, asked in told for key in asked):
         values: dict[str, list[int]] = {}
         for run, asked in told:
             values.setdefault(asked.get(key, "none"), []).append(run)
         if len(values) > 1:
-            found.append(Differing(f"Replay {key}", tuple((text, tuple(runs)) for text, runs in values.items())))
+            found.append(Differing(key, tuple((text, tuple(runs)) for text, runs in values.items())))
     return found
 
 

@@ -101,6 +101,7 @@ def figure_of(figure: Figure, operation: str) -> Figure:
 
 _FIGURES = (
     Figure("iops", "IOPS", "IOPS", more_is_better=True, kind="rate"),
+    Figure("tps", "transactions", "transactions/s", more_is_better=True, kind="rate"),
     Figure("mib_per_s", "throughput", "MiB/s", more_is_better=True, kind="mib"),
     Figure("chains_per_s", "chains", "chains/s", more_is_better=True, kind="rate"),
     Figure("iops_within", "IOPS within the limit", "", more_is_better=True, kind="within"),

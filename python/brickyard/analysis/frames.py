@@ -1,4 +1,4 @@
-"""Duty: what became of frames of video: in time or dropped, when, and how much head room was left.
+"""Duty: what became of frames of video: in time or dropped, when, and how much headroom was left.
 
 Refusal: nothing is judged again; the core counted each frame from its due instant to its end.
 """
@@ -13,7 +13,7 @@ from brickyard.schema.plan import Frames
 from brickyard.store import Json, Record
 from brickyard.units import format_count, format_ns, three_digits
 
-COLUMNS = ("player", "frames", "dropped", "first dropped", "last dropped", "slowest frame", "buffer", "head room")
+COLUMNS = ("player", "frames", "dropped", "first dropped", "last dropped", "slowest frame", "buffer", "headroom")
 
 
 @dataclass(frozen=True)

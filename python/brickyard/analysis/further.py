@@ -5,7 +5,7 @@ Refusal: no layout.
 
 from __future__ import annotations
 
-from brickyard.analysis import background, frames, power, ramp, targets
+from brickyard.analysis import background, frames, pgbench, power, ramp, targets
 from brickyard.store import Json, Record
 
 FurtherTable = tuple[str, tuple[str, ...], list[list[str]]]
@@ -45,5 +45,6 @@ def further_document(record: Record) -> Json:
         "ramp": [ramp.step_document(step) for step in ramp.steps(record)],
         "background": background.background_documents(record),
         "power_cuts": record.events_of("power_cut"),
+        **({"pgbench": told} if (told := pgbench.document(record)) is not None else {}),
         "ramp_found": list(record.events_of("ramp_end")),
     }

@@ -119,7 +119,7 @@ def found_words(record: Record) -> list[str]:
             if beyond is not None
             else ""
         )
-        rest = rest or ("; nothing that was tried missed it" if is_rate else "; no value that was tried broke it")
+        rest = rest or "; every value that was tried kept it"
         said.append(
             f"{phase_name(record, phase)}: {said_limit}: {least} {knob} {_value(turned(knob, found.value))}, which"
             f" does {format_iops(found.rate_per_s)} IOPS and {format_mib_per_s(found.bytes_per_s)} MiB/s{rest}"
@@ -136,7 +136,7 @@ def _too_few(figure: str, step: RampStep) -> str:
     needed = round(10 / (1 - float(figure[1:]) / 100))
     if requests >= needed:
         return ""
-    return f"; judged by {requests:,.0f} requests, and {figure} wants {needed:,}: lengthen `every`"
+    return f"; judged by {requests:,.0f} requests, but {figure} needs {needed:,}: lengthen `every`"
 
 
 def turned(knob: str, value: float) -> float:

@@ -119,7 +119,7 @@ def _both(records: list[Record]) -> tuple[list[Record], list[Record]]:
 
 
 def spoilt(records: list[Record]) -> str:
-    """Why two replays tell no head room though both ended: calls that failed cost a server less than served ones."""
+    """Why two replays tell no headroom though both ended: calls that failed cost a server less than served ones."""
     hoses, timed = _both(records)
     if not hoses or not timed:
         return ""
@@ -216,7 +216,7 @@ def verdict_lines(records: list[Record], limit: Limit | None = None) -> list[str
     if room is not None:
         lines += head_room_lines(room)
     elif why := spoilt(records):
-        lines.append(f"Head room: none is told: {why}, so that the databases did not serve the log's load.")
+        lines.append(f"Headroom: not computed: {why}, so the databases did not serve the log's load.")
     found = within(records, limit)
     if found and limit:
         said = f"{limit.figure} response within {format_ns(limit.above_ns)}"
@@ -225,7 +225,7 @@ def verdict_lines(records: list[Record], limit: Limit | None = None) -> list[str
             few = f"not measured: too few calls for {limit.figure} at {format_iops(unmeasured)} calls/s"
             lines.append(f"{said}: up to {format_iops(best)} calls/s; beyond {few}." if best else f"{said}: {few}.")
         elif best is None:
-            lines.append(f"{said}: at no rate that was offered.")
+            lines.append(f"{said}: at no offered rate.")
         else:
             end = f"; no longer at {format_iops(broken)}" if broken else ""
             lines.append(f"{said}: up to {format_iops(best)} calls/s{end}.")
@@ -246,12 +246,12 @@ def head_room_lines(room: HeadRoom) -> list[str]:
     whence = served_words(room.served)
     if room.is_judged and room.served.is_from_memory:
         # Of bricks it says nothing, so neither do its words.
-        return [f"Head room: {whence}. From memory alone the servers answer {factor_words(room.factor)} {of}; {fire}."]
+        return [f"Headroom: {whence}. From memory alone the servers answer {factor_words(room.factor)} {of}; {fire}."]
     if room.is_judged:
-        return [f"Head room: the databases can serve {factor_words(room.factor)} {of}; {fire}; {whence}."]
+        return [f"Headroom: the databases can serve {factor_words(room.factor)} {of}; {fire}; {whence}."]
     length = f"{format_seconds(room.fire_hose_s)} and {format_count(room.fire_hose_calls)} calls"
     return [
-        f"Head room: too short to judge: {fire} lasted {length}, of at least {JUDGED_S:.0f} s and"
+        f"Headroom: too short to judge: {fire} lasted {length}, of at least {JUDGED_S:.0f} s and"
         f" {format_count(JUDGED_CALLS)} calls; use a longer log, or --again with --duration. By this it would be"
         f" {factor_words(room.factor)} {of}; {whence}."
     ]

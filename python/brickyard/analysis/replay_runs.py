@@ -1,6 +1,6 @@
 """Duty: what one replay, or several repetitions of one, say of themselves: paces, rates, drivers, what was in the logs.
 
-Refusal: no table and no word for people; pages, head room, disks and warnings have modules of their own.
+Refusal: no table and no word for people; pages, headroom, disks and warnings have modules of their own.
 """
 
 from __future__ import annotations

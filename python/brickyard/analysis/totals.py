@@ -243,7 +243,7 @@ class PhaseRate:
     errors: int
     is_rated: bool
     metadata_per_s: float = 0.0
-    """Creations, lookups and the like, which are in `iops` not."""
+    """Creations, lookups and the like, which `iops` excludes."""
 
 
 def phase_rates(record: Record) -> list[PhaseRate]:

@@ -1,4 +1,4 @@
-"""Duty: a record held against a ruler: pass or fail, head room as a factor, and the figure that decided.
+"""Duty: a record held against a ruler: pass or fail, headroom as a factor, and the figure that decided.
 
 Refusal: a figure that was not measured passes nothing, and neither do requests of which some failed.
 """
@@ -74,7 +74,7 @@ class Verdict:
 
     @property
     def decided(self) -> Finding:
-        """The figure that decided: one that fails before one that passes, then the least head room."""
+        """The figure that decided: one that fails before one that passes, then the least headroom."""
         return min(self.findings, key=lambda f: (f.passed, f.head_room if f.head_room is not None else 0.0))
 
 
@@ -110,7 +110,7 @@ def _searches_drops(record: Record, end: RampEnd) -> bool:
 
 
 def _dropped(record: Record, requirement: Requirement) -> Finding:
-    """Dropped frames of all players; the slowest frame against the buffer is the head room."""
+    """Dropped frames of all players; the slowest frame against the buffer is the headroom."""
     ends = [end for end in record.of(RampEnd) if _searches_drops(record, end)]
     if ends:
         # The last step without a drop is the answer; those beyond were tried on purpose.

@@ -8,7 +8,7 @@ from brickyard.rulers import Requirement
 from brickyard.store import Record
 from brickyard.units import format_iops, format_mib_per_s, format_ns, three_digits
 
-VERDICT_COLUMNS = ("requirement", "required", "measured", "head room", "verdict")
+VERDICT_COLUMNS = ("requirement", "required", "measured", "headroom", "verdict")
 PRICE_COLUMNS = ("phase", "USD per IOPS", "USD per MiB/s", "USD per TB", "USD per port")
 
 

@@ -8,12 +8,17 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import sqlite3
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from brickyard.errors import BAD_INPUT, FAILED, INTERRUPTED, BrickyardError, one_line
 from brickyard.printable import json_text, printable
+
+if TYPE_CHECKING:
+    import cyclopts
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 REMEDIES = {
@@ -74,8 +79,40 @@ def _run(given: list[str]) -> int:
             result_action="return_value",
         )
     except cyclopts.CycloptsError as error:
-        return _complain(given, f"{one_line(error)} See brickyard --help.", BAD_INPUT, error)
+        return _complain(given, f"{_parse_words(error)} {_meant(given, error)}", BAD_INPUT, error)
     return result if isinstance(result, int) else 0
+
+
+def _verbs() -> list[str]:
+    from brickyard.cli.app import app
+
+    return [name for name in app if not name.startswith("-")]
+
+
+KEYS_OF_OPTIONS = {
+    "duration": "duration", "time": "duration", "depth": "depth", "qd": "depth", "queue-depth": "depth",
+    "workers": "workers", "threads": "workers", "request": "request", "size-of-request": "request", "seed": "seed",
+    "warmup": "warmup", "io": "io", "address": "address", "operations": "operations", "region": "region",
+}  # fmt: skip
+"""What people write as options of a run, with the key of a profile that means it."""
+
+
+def _parse_words(error: cyclopts.CycloptsError) -> str:
+    import cyclopts
+
+    if isinstance(error, cyclopts.UnusedCliTokensError):
+        return f"Too many arguments: {' '.join(error.unused_tokens or ())}."
+    return one_line(error)
+
+
+def _meant(given: Sequence[str], error: Exception) -> str:
+    """Where an unknown option is a key of a profile: how to set it."""
+    found = re.search(r"[Uu]nknown option: \"?--([\w-]+)", str(error))
+    key = KEYS_OF_OPTIONS.get(found[1]) if found else None
+    if key is None or given[:1] == ["runs"]:
+        verb = f" {given[0]}" if given and given[0] in _verbs() else ""
+        return f"See brickyard{verb} --help."
+    return f"To change a key of the profile, write --set {key}=VALUE."
 
 
 def _hide_passwords(given: list[str]) -> None:

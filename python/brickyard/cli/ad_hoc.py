@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from brickyard import _core, profiles
 from brickyard.cli.options import STREAM
@@ -24,7 +24,7 @@ NAME = "ad-hoc"
 RUNTIME = "30s"
 
 
-GROUP = "A load in fio's words"
+GROUP = Group("A workload in fio's words", sort_key=5)
 
 
 def _word(about: str, *names: str) -> Parameter:
@@ -47,10 +47,10 @@ class AdHoc:
         _word("Requests/s of all jobs together, or bytes/s with a unit such as 20MiB."),
     ] = None
     runtime: Annotated[str | None, _word(f"How long, such as 30 or 5m; {RUNTIME} unless set.")] = None
-    ramp_time: Annotated[str | None, _word("Time before it that is in no figure.", "ramp-time", "ramp_time")] = None
+    ramp_time: Annotated[str | None, _word("Warm-up time, which no figure includes.", "ramp-time", "ramp_time")] = None
     direct: Annotated[str | None, _word("1 (unless set) past the page cache, 0 through it.")] = None
-    fsync: Annotated[str | None, _word("fsync after so many writes.")] = None
-    fdatasync: Annotated[str | None, _word("fdatasync after so many writes.")] = None
+    fsync: Annotated[str | None, _word("fsync after every N writes.")] = None
+    fdatasync: Annotated[str | None, _word("fdatasync after every N writes.")] = None
     sync: Annotated[str | None, _word("sync or dsync for each write.")] = None
     thinktime: Annotated[str | None, _word("Pause after each request, in µs or with a unit.")] = None
     random_distribution: Annotated[
@@ -66,8 +66,12 @@ class AdHoc:
     ] = None
 
     @property
+    def given(self) -> list[str]:
+        return [item.name for item in fields(self) if getattr(self, item.name) is not None]
+
+    @property
     def is_asked(self) -> bool:
-        return any(getattr(self, item.name) is not None for item in fields(self))
+        return bool(self.given)
 
 
 NO_WORDS = AdHoc()

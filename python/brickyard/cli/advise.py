@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from brickyard import bricks, profiles, rulers
 from brickyard.advise import buy as buying
 from brickyard.advise import parts as parts_of
+from brickyard.advise.answer import advice
 from brickyard.advise.lifetime import DEFAULT_MTTF_HOURS
 from brickyard.advise.simulate import unverified, writes
 from brickyard.analysis.idle import idle_switch_lines
@@ -21,6 +22,7 @@ from brickyard.analysis.verdict_words import figure_text, threshold_text
 from brickyard.cli import conditioning, options
 from brickyard.cli.judging import sold_capacity
 from brickyard.cli.output import emit, print_line, stderr, stdout, table
+from brickyard.cli.tables import print_answer
 from brickyard.errors import BadInputError
 from brickyard.outputs import folder
 from brickyard.report.pictures import Picture, room_for
@@ -32,6 +34,7 @@ PartWords = Annotated[
     Parameter(
         name="--parts",
         negative="",
+        show_default=False,
         consume_multiple=True,
         help="Drives and controllers by name, or a TOML file of them with prices; else all that ship with a price.",
     ),
@@ -43,28 +46,39 @@ def buy(
     /,
     *,
     require: Annotated[
-        tuple[str, ...], Parameter(negative="", consume_multiple=True, help="Rulers to meet: a name or 'p99<=20ms'.")
+        tuple[str, ...],
+        Parameter(
+            negative="", show_default=False, consume_multiple=True, help="Rulers to meet: a name or 'p99<=20ms'."
+        ),
     ],
     parts: PartWords = (),
-    price: Annotated[tuple[str, ...], Parameter(negative="", help="NAME=USD of a part. May be repeated.")] = (),
+    price: Annotated[
+        tuple[str, ...], Parameter(negative="", show_default=False, help="NAME=USD of a part. May be repeated.")
+    ] = (),
     capacity: Annotated[
         str | None, Parameter(help="Usable capacity that is needed, such as 1TB (10^12 bytes) or 1TiB.")
     ] = None,
     budget: Annotated[float | None, Parameter(help="USD that may be spent.")] = None,
-    fastest: Annotated[bool, Parameter(negative="", help="The fastest instead of the cheapest.")] = False,
+    fastest: Annotated[
+        bool, Parameter(negative="", show_default=False, help="The fastest instead of the cheapest.")
+    ] = False,
     level: Annotated[
         tuple[str, ...],
         Parameter(
             negative="",
+            show_default=False,
             consume_multiple=True,
             help="RAID levels; else all, with redundancy where a condition needs it.",
         ),
     ] = (),
-    members: Annotated[tuple[int, ...], Parameter(negative="", consume_multiple=True, help="Counts of drives.")] = (),
+    members: Annotated[
+        tuple[int, ...], Parameter(negative="", show_default=False, consume_multiple=True, help="Counts of drives.")
+    ] = (),
     condition: Annotated[
         tuple[str, ...],
         Parameter(
             negative="",
+            show_default=False,
             consume_multiple=True,
             help=f"Else normal, degraded and rebuilding; there are {options.CONDITION_WORDS}.",
         ),
@@ -76,7 +90,10 @@ def buy(
     overrides: Annotated[
         tuple[str, ...],
         Parameter(
-            name="--set", negative="", help="Change a key of the profile, such as --set depth=8. May be repeated."
+            name="--set",
+            negative="",
+            show_default=False,
+            help="Change a key of the profile, such as --set depth=8. May be repeated.",
         ),
     ] = (),
     output: options.Pictures = None,
@@ -129,6 +146,7 @@ def buy(
     if json:
         emit(
             {
+                **advice(found, fastest=fastest).document(),
                 "profile": profile,
                 "rulers": [ruler.name for ruler in wanted.rulers],
                 "conditions": list(wanted.conditions),
@@ -143,6 +161,7 @@ def buy(
             }
         )
     else:
+        print_answer(stdout(), advice(found, fastest=fastest))
         _print_found(found, wanted, unpriced, written, mttf)
     return 0 if found.ranked else 1
 
@@ -233,18 +252,19 @@ def _print_found(
     names = ("", "USD", "usable", "rebuild", "data loss", *(c.replace("_", " ") for c in wanted.conditions))
     columns = [(name, "right") for name in names]
     if found.ranked:
-        columns.append(("least room", "left"))
+        columns.append(("least headroom", "left"))
     out.print()
     out.print(table("", columns, [_row(n, t, wanted) for n, t in enumerate(shown, 1)], keys=1))
     print_line(
         out,
-        f"rates in {'MiB/s' if wanted.throughput else 'requests/s'}; rebuild: under this load all day; data loss: mean "
-        f"time, drives failing after {mttf:,.0f} h, independent of each other, unreadable sectors by the data sheet",
+        f"rates in {'MiB/s' if wanted.throughput else 'requests/s'}; rebuild: with this workload running all the"
+        f" time; data loss: mean time, drives failing after {mttf:,.0f} h, independent of each other, unreadable"
+        " sectors by the data sheet",
     )
     if any(len(trial.states) < len(wanted.conditions) for trial in shown):
         print_line(out, "–: not simulated, since an earlier condition failed")
     if any(trial.candidate.software for trial in shown):
-        print_line(out, "the ports of a software array are the host's, and in no price")
+        print_line(out, "software RAID uses the host's ports, which are not priced")
     if unpriced:
         print_line(out, f"left out, no price: {', '.join(unpriced)}; --price NAME=USD gives one")
     for path in written[:1]:

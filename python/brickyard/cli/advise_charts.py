@@ -22,11 +22,17 @@ def charts(
     *,
     price: Annotated[
         tuple[str, ...],
-        Parameter(negative="", help="fc=3, sas=2.5, sata=1: of one drive, in any unit. May be repeated."),
+        Parameter(
+            negative="", show_default=False, help="fc=3, sas=2.5, sata=1: of one drive, in any unit. May be repeated."
+        ),
     ] = (),
     response: Annotated[
         tuple[str, ...],
-        Parameter(negative="", help="high-end=10ms, mid-range=50ms: the mean that OLTP asks for. May be repeated."),
+        Parameter(
+            negative="",
+            show_default=False,
+            help="high-end=10ms, mid-range=50ms: the mean that OLTP asks for. May be repeated.",
+        ),
     ] = (),
     dear: Annotated[
         float, Parameter(help="NO (cost) where another class does it for less than this part of the cost.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cyclopts import App
+from cyclopts import App, Group
 
 from brickyard.cli.bricks import list_bricks, show_brick
 from brickyard.cli.profiles import list_profiles, show_profile
@@ -17,63 +17,75 @@ def _version() -> str:
 
 app = App(
     name="brickyard",
-    help="Puts a known load on a brick of storage and keeps what happened to every request.",
+    help="Measures storage under a known workload and records every request.",
     version=_version,
     version_flags=["--version"],
     default_parameter=None,
 )
 
-MEASURE, LOOK, HOST = "Measure", "What was measured", "This host"
+MEASURE, LOOK, PLAN, HOST = (
+    Group(name, sort_key=number)
+    for number, name in enumerate(("Measure", "Read what was measured", "Plan", "This host"), 1)
+)
 
 for _verb, _place, _help, _group in (
     ("characterize", "characterize:characterize", "Request sizes × {sequential, random} × {read, write}.", MEASURE),
-    ("run", "run:run", "One profile on its targets.", MEASURE),
+    ("run", "run:run", "One workload on its targets: a profile, or fio's options such as --rw randread.", MEASURE),
     ("replay", "replay:replay", "Web logs against a database, each request as the call that its page makes.", MEASURE),
-    ("crosscheck", "crosscheck:crosscheck", "The same load by our engine and by fio, and the difference.", MEASURE),
-    ("import", "import_:import_", "Loads of other tools as profiles; results of fio as runs.", MEASURE),
+    ("crosscheck", "crosscheck:crosscheck", "The same workload by our engine and by fio, and the difference.", MEASURE),
+    ("import", "import_:import_", "Workloads of other tools become profiles; results of fio become runs.", MEASURE),
     ("study", "study:study_app", "Factors × levels × repetitions, and the tables that come out.", MEASURE),
     ("load-curve", "load_curve:load_curve", "Response time against offered rate, with the knee.", MEASURE),
     ("pts", "pts:pts", "SNIA's tests of solid state storage (PTS-C and PTS-E), with the standard's tables.", MEASURE),
     ("burn-in", "burn_in:burn_in", "Random I/O with every block checked, on many devices at once.", MEASURE),
     ("terraserver", "terraserver:app", "The TerraServer database: fill one, make its traffic.", MEASURE),
-    ("honesty", "honesty:app", "Flushes and durable writes, held against what the medium can do.", MEASURE),
-    ("recorder", "recorder:recorder", "The witness of `honesty write`, on another host.", MEASURE),
+    ("honesty", "honesty:app", "Flushes and durable writes, compared with what the medium can do.", MEASURE),
+    ("recorder", "recorder:recorder", "The witness of `honesty write`; it runs on another host.", MEASURE),
+    ("lab", "lab:app", "Emulated disks under real software, and what a power cut leaves on them.", MEASURE),
     ("runs", "runs:runs", "List the runs in the store.", LOOK),
-    ("show", "show:show", "Everything about a run: circumstances, warnings, figures, errors.", LOOK),
-    ("compare", "compare:compare", "Two runs, studies or labels, or today against a baseline; a gate.", LOOK),
-    ("baseline", "compare:baseline_app", "Runs that later ones are held against.", LOOK),
+    ("show", "show:show", "Everything about a run: figures, errors, circumstances, warnings.", LOOK),
+    (
+        "compare",
+        "compare:compare",
+        "The difference between two runs, studies or labels, or to a baseline; a gate for CI.",
+        LOOK,
+    ),
+    ("baseline", "compare:baseline_app", "Runs that later runs are compared with.", LOOK),
     ("history", "history:history", "A target's figures over time, and where they changed.", LOOK),
     ("report", "report:report", "An HTML report with pictures, of runs or a study.", LOOK),
     ("export", "export:export", "Runs as CSV, Parquet, JSON, HdrHistogram log, Prometheus text.", LOOK),
-    ("store", "store:store", "Check the store of runs, and save what a damaged one still holds.", LOOK),
-    ("array", "array:app", "Arrays: states, members, rebuilds, and what is done to them.", HOST),
+    ("store", "store:store", "Check the store of runs; recover what a damaged store still holds.", LOOK),
+    ("array", "array:app", "Arrays: states, members, rebuilds; create, fail, replace, scrub.", HOST),
+    ("completion", "completion:completion", "Print a completion script for your shell.", HOST),
     ("doctor", "doctor:doctor", "What this host can and cannot measure, and why.", HOST),
 ):
     app.command(f"brickyard.cli.{_place}", name=_verb, help=_help, group=_group)
 
-profiles_app = App(name="profiles", help="The loads there are.", group=MEASURE)
+profiles_app = App(name="profiles", help="List the workloads that ship with Brickyard.", group=PLAN)
 profiles_app.default(list_profiles)
 profiles_app.command(show_profile, name="show", help="The text of one profile.")
 app.command(profiles_app)
 
-rulers_app = App(name="rulers", help="The requirements that a run can be held against.", group=LOOK)
+rulers_app = App(name="rulers", help="List the requirements (SLOs) that a run can be compared with.", group=PLAN)
 rulers_app.default(list_rulers)
 rulers_app.command(show_ruler, name="show", help="What one ruler requires.")
 app.command(rulers_app)
 
-bricks_app = App(name="bricks", help="The modelled bricks there are.", group=MEASURE)
+bricks_app = App(name="bricks", help="List the modelled targets.", group=PLAN)
 bricks_app.default(list_bricks)
-bricks_app.command(show_brick, name="show", help="What one modelled brick is made of.")
+bricks_app.command(show_brick, name="show", help="The parts of one modelled target.")
 app.command(bricks_app)
 
-advise_app = App(name="advise", help="Which brick to buy, and what load it carries.", group=MEASURE)
-advise_app.command("brickyard.cli.advise:buy", name="buy", help="The cheapest or fastest brick that meets the rulers.")
-advise_app.command("brickyard.cli.predict:predict", name="predict", help="What load a brick carries within a limit.")
+advise_app = App(name="advise", help="Which storage to buy, and what load it sustains.", group=PLAN)
 advise_app.command(
-    "brickyard.cli.fit:fit_brick", name="fit", help="A model of a measured brick, and how well it predicts."
+    "brickyard.cli.advise:buy", name="buy", help="The cheapest or fastest array that meets the requirements."
+)
+advise_app.command("brickyard.cli.predict:predict", name="predict", help="What load a target sustains within a limit.")
+advise_app.command(
+    "brickyard.cli.fit:fit_brick", name="fit", help="A model of a measured target, and how well it predicts."
 )
 advise_app.command(
     "brickyard.cli.advise_charts:charts", name="charts", help="The rules of thumb of the studies, computed."
 )
-advise_app.command("brickyard.cli.advise:parts", name="parts", help="The drives and controllers there are; prices.")
+advise_app.command("brickyard.cli.advise:parts", name="parts", help="List drives and controllers with their prices.")
 app.command(advise_app)

@@ -159,7 +159,8 @@ def _remaining(sheet: Sheet) -> str:
 def restore(
     *,
     forget: Annotated[
-        bool, Parameter(negative="", help="Drop what cannot be undone, as of an array that is gone.")
+        bool,
+        Parameter(negative="", show_default=False, help="Drop what cannot be undone, as of an array that is gone."),
     ] = False,
     json: options.Json = False,
 ) -> int:
@@ -176,7 +177,10 @@ def restore(
     return FAILED if failed else DONE
 
 
-Wait = Annotated[bool, Parameter(name="--wait", negative="", help="Return when the array is normal; show progress.")]
+Wait = Annotated[
+    bool,
+    Parameter(name="--wait", negative="", show_default=False, help="Return when the array is normal; show progress."),
+]
 
 
 def _need(manage: bool, what: str) -> None:
@@ -221,10 +225,15 @@ def create(
     /,
     *devices: str,
     manage: options.Manage = False,
-    spare: Annotated[tuple[str, ...], Parameter(negative="", help="A hot spare. May be repeated.")] = (),
+    spare: Annotated[
+        tuple[str, ...], Parameter(negative="", show_default=False, help="A hot spare. May be repeated.")
+    ] = (),
     chunk: Annotated[str | None, Parameter(help="Stripe unit of md, such as 64KiB.")] = None,
     assume_clean: Annotated[
-        bool, Parameter(negative="", help="Skip the initialization; right only where all devices hold the same.")
+        bool,
+        Parameter(
+            negative="", show_default=False, help="Skip the initialization; right only where all devices hold the same."
+        ),
     ] = False,
     i_know_this_destroys_data: options.DestroysData = False,
     wait: Wait = False,
@@ -363,7 +372,7 @@ def scrub(
     *,
     manage: options.Manage = False,
     rate: Annotated[str | None, Parameter(help="At most so much a second, such as 20MiB; needs --wait.")] = None,
-    stop: Annotated[bool, Parameter(negative="", help="End the one that goes on.")] = False,
+    stop: Annotated[bool, Parameter(negative="", show_default=False, help="End the one that goes on.")] = False,
     wait: Wait = False,
     json: options.Json = False,
 ) -> int:

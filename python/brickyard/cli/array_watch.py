@@ -28,9 +28,13 @@ SPAN_S = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 def watch(
     *,
     every: Annotated[str, Parameter(help="How often it is looked, such as 30s or 5min.")] = "30s",
-    once: Annotated[bool, Parameter(negative="", help="One look, and what is to be told after it.")] = False,
+    once: Annotated[
+        bool, Parameter(negative="", show_default=False, help="One look, and what is to be told after it.")
+    ] = False,
     full: Annotated[float, Parameter(help="A file system is full from this share on, in per cent.")] = 95,
-    mail_to: Annotated[tuple[str, ...], Parameter(negative="", help="Who gets mail. May be repeated.")] = (),
+    mail_to: Annotated[
+        tuple[str, ...], Parameter(negative="", show_default=False, help="Who gets mail. May be repeated.")
+    ] = (),
     mail_from: Annotated[str | None, Parameter(help="The sender of the mail.")] = None,
     smtp: Annotated[
         str, Parameter(help="The mail server: HOST or HOST:PORT; 465 is TLS from the start.")
@@ -41,9 +45,12 @@ def watch(
     smtp_password_file: Annotated[
         Path | None, Parameter(validator=options.READ, help="A file that only its owner can read.")
     ] = None,
-    webhook: Annotated[tuple[str, ...], Parameter(negative="", help="Where each notice is posted as JSON.")] = (),
+    webhook: Annotated[
+        tuple[str, ...], Parameter(negative="", show_default=False, help="Where each notice is posted as JSON.")
+    ] = (),
     run: Annotated[
-        tuple[str, ...], Parameter(negative="", help="A command for each notice, which is on its standard input.")
+        tuple[str, ...],
+        Parameter(negative="", show_default=False, help="A command for each notice, which is on its standard input."),
     ] = (),
     listen: Annotated[str | None, Parameter(help="Serve Prometheus metrics at HOST:PORT/metrics.")] = None,
     scrub_every: Annotated[str | None, Parameter(help="Scrub each array after such a span, as 30d; --manage.")] = None,

@@ -20,6 +20,7 @@ from brickyard.study.burn_in import Account, BurnIn, Burning, Log
 from brickyard.study.interrupt import Interrupt
 from brickyard.units import format_count, format_ns, format_size
 
+WHOLE_SHARE = 4.6  # random reads of 4.6 times the size miss one block in a hundred (e^-4.6)
 SAY_EVERY_S = 10.0  # as often as an interval of the profile ends
 COLUMNS = ("device", "burned", "read", "written", "blocks checked", "damaged", "errors", "hangs", "health", "verdict")
 
@@ -28,7 +29,10 @@ def burn_in(
     *devices: str,
     duration: Annotated[str, Parameter(help="How long each device is burned in, all sessions together.")] = "24h",
     fresh: Annotated[
-        bool, Parameter(negative="", help="Begin anew instead of going on where an earlier session ended.")
+        bool,
+        Parameter(
+            negative="", show_default=False, help="Begin anew instead of going on where an earlier session ended."
+        ),
     ] = False,
     logs: Annotated[
         Path | None,
@@ -117,11 +121,21 @@ def _print(ended: list[Account], place: Path) -> None:
     columns = [(name, "left" if name in ("device", "health", "verdict") else "right") for name in COLUMNS]
     out.print(table("Burn-in", columns, [_row(account) for account in ended]))
     for account in ended:
-        for line in [account.refused, *account.changed, _before(account)]:
+        for line in [account.refused, *account.changed, _covered(account), _before(account)]:
             if line:
                 out.print(f"{account.device}: {line}", markup=False, soft_wrap=True)
     if place.exists():
         out.print(f"error logs and accounts: {place}", markup=False, soft_wrap=True)
+
+
+def _covered(account: Account) -> str:
+    """A pass speaks only of what was read."""
+    if account.verdict != "pass" or account.read_share is None or account.read_share >= WHOLE_SHARE:
+        return ""
+    return (
+        f"{account.read_share:.2g} times its size was read, at random places; blocks that were not read may be bad. "
+        "A longer --duration reads more"
+    )
 
 
 def _before(account: Account) -> str:

@@ -30,8 +30,10 @@ def characterize(
     target: str | None = None,
     /,
     *,
-    quick: Annotated[bool, Parameter(negative="", help="All cells within about 25 s.")] = False,
-    full: Annotated[bool, Parameter(negative="", help="Each cell until it is steady; takes hours.")] = False,
+    quick: Annotated[bool, Parameter(negative="", show_default=False, help="All cells within about 25 s.")] = False,
+    full: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Each cell until it is steady; takes hours.")
+    ] = False,
     overrides: options.Overrides = (),
     placing: options.Placing = options.AS_IT_IS,
     output: options.ReportPlace = None,
@@ -120,6 +122,6 @@ def _print(result: StudyResult, records: list[Record], page: Path | None) -> Non
     print_warnings(console, records)
     if result.outcome != "done":
         said = f": {result.message}" if result.message else ""
-        console.print(f"{result.outcome}{said}; what was measured is kept as study s{result.study}", markup=False)
+        console.print(f"{result.outcome}{said}; its measurements are kept as study s{result.study}", markup=False)
     if page:
         console.print(f"report: {page}", markup=False, soft_wrap=True)

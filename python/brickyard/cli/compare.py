@@ -17,6 +17,7 @@ from brickyard.analysis.conclusions import sees_words
 from brickyard.analysis.differing import Differing, differing_between, runs_words
 from brickyard.analysis.figures import FIGURES
 from brickyard.analysis.gate import Finding, Gate, gate
+from brickyard.analysis.workload import workload_words
 from brickyard.cli import options
 from brickyard.cli.output import emit, print_text, stderr, stdout, table
 from brickyard.cli.selection import open_store, select
@@ -45,17 +46,22 @@ def compare(
         bool,
         Parameter(
             negative="",
+            show_default=False,
             help="Exit code 1 where something got worse by more than the tolerance beyond noise, all figures judged as "
             "one family; 2 where no figure was measured more than once on both sides, so that nothing can be judged.",
         ),
     ] = False,
     across_loads: Annotated[
-        bool, Parameter(negative="", help="With --check: judge the two sides although their loads differ.")
+        bool,
+        Parameter(
+            negative="", show_default=False, help="With --check: judge the two sides although their loads differ."
+        ),
     ] = False,
     tolerance: Annotated[str, Parameter(help="How much worse is still good enough, such as 5%.")] = "5%",
     confidence: Annotated[str, Parameter(help="Of the intervals and tests, such as 95%.")] = "95%",
     figure: Annotated[
-        tuple[str, ...], Parameter(negative="", help="iops, mib_per_s, response_p99 … May be repeated.")
+        tuple[str, ...],
+        Parameter(negative="", show_default=False, help="iops, mib_per_s, response_p99 … May be repeated."),
     ] = (),
     output: options.Pictures = None,
     store: options.StorePlace = None,
@@ -86,7 +92,7 @@ def compare(
         )
     open_words = _unjudged_words(judged) if check and not bad else ""
     notes = [*_left_out_words(left_out), *_assumptions(judged, before if baseline else [])]
-    pictures = _draw(found, output) if output else []
+    pictures = _draw(found, output, "; ".join(_workload_lines(before, after))) if output else []
     code = FAILED if check and bad else BAD_INPUT if open_words else DONE
     if json:
         about = {"loads_differ": loads, "left_out": left_out, "notes": notes, "not_judged": open_words or None}
@@ -94,7 +100,11 @@ def compare(
         return code
     console = stdout()
     console.print(f"before: {_runs(before)}; after: {_runs(after)}", markup=False, soft_wrap=True)
-    for line in (*_differing_lines(differing), *(f"the load differs: {words}" for words in loads)):
+    for line in (
+        *_workload_lines(before, after),
+        *_differing_lines(differing),
+        *(f"the load differs: {words}" for words in loads),
+    ):
         console.print(line, markup=False, soft_wrap=True)
     for repeat in found.repeats:
         told = f"{runs_words(repeat.by)} {'repeats' if len(repeat.by) == 1 else 'repeat'} run {repeat.run}"
@@ -184,7 +194,7 @@ def _sides(
     }
     if {r.info.id for r in kept[0]} == {r.info.id for r in kept[1]}:
         raise BadInputError(
-            f"both sides are {_runs(kept[0])}; a side says nothing when it is compared with itself"
+            f"both sides are {_runs(kept[0])}; comparing a run with itself shows nothing"
             + "".join(f"; {words}" for words in _left_out_words(left_out))
         )
     return kept[0], kept[1], left_out
@@ -252,12 +262,13 @@ def gate_lines(judged: Gate, tolerance: float) -> list[str]:
         said.append(f"inconclusive: {len(apart) - INCONCLUSIVE_SHOWN} more that are worse by more than the tolerance")
     if unclear and judged.repetitions is not None:
         said.append(
-            f"about {judged.repetitions} repetitions a side would show whether the inconclusive hold within"
+            f"about {judged.repetitions} repetitions a side would show whether the inconclusive figures stay within"
             f" {_share(tolerance)}"
         )
     elif unclear and tolerance > 0:
         said.append(
-            f"the inconclusive are too noisy to be held against {_share(tolerance)} by any number of repetitions"
+            f"the inconclusive figures are too noisy to be judged against {_share(tolerance)} by any number of"
+            " repetitions"
         )
     said += [f"measured once, not judged: {', '.join(c.name)}, {c.figure.title}: {_words(c)}" for c in once]
     return said
@@ -281,6 +292,14 @@ def _words(change: Change) -> str:
 
 def _runs(records: list[Record]) -> str:
     return runs_words([record.info.id for record in records])
+
+
+def _workload_lines(before: list[Record], after: list[Record]) -> list[str]:
+    """What the figures depend on."""
+    one, other = workload_words(before), workload_words(after)
+    if one == other:
+        return [f"workload: {one}"] if one else []
+    return [f"workload before: {one or 'unknown'}", f"workload after: {other or 'unknown'}"]
 
 
 def _differing_lines(found: list[Differing]) -> list[str]:
@@ -333,10 +352,10 @@ def _noise(change: Change) -> str:
     return f"between runs unknown{within}"
 
 
-def _draw(found: Comparison, folder: Path) -> list[str]:
+def _draw(found: Comparison, folder: Path, note: str) -> list[str]:
     from brickyard.report.compare_charts import changes_picture, shifts_picture
 
-    return write_pictures([changes_picture(found), shifts_picture(found)], folder)
+    return write_pictures([changes_picture(found, note), shifts_picture(found, note)], folder)
 
 
 def write_pictures(pictures: list[Picture | None], folder: Path) -> list[str]:
@@ -362,6 +381,7 @@ def _document(
     return {
         "before": [record.info.id for record in before],
         "after": [record.info.id for record in after],
+        "workload": {"before": workload_words(before), "after": workload_words(after)},
         "differing": [{"label": item.label, "values": [list(value) for value in item.values]} for item in differing],
         "lacking": [lack.document() for lack in found.lacking],
         "repeats": [repeat.document() for repeat in found.repeats],
@@ -376,7 +396,7 @@ def _document(
     }
 
 
-baseline_app = App(name="baseline", help="Runs that later ones are held against.")
+baseline_app = App(name="baseline", help="Runs that later runs are compared with.")
 
 
 @baseline_app.command(name="save")
@@ -396,7 +416,7 @@ def save_baseline(name: str, /, *runs: str, store: options.StorePlace = None, js
         records = select(kept, runs).records
         good = [record.info.id for record in records if record.info.outcome == "done" and not record.info.invalid]
         if not good:
-            raise BadInputError("none of these runs came to a valid end, so there is nothing to hold others against")
+            raise BadInputError("none of these runs is finished and valid; name others for the baseline")
         replaced = kept.baselines().get(name)
         kept.add_baseline(name, good)
     notes = _sitting([record for record in records if record.info.id in good])

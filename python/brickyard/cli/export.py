@@ -47,7 +47,7 @@ def export(
     Parameters
     ----------
     runs
-        Runs (12, 3-7), a study (s2) or latest; without any, the newest study or run.
+        Runs (12, 3-7), a study (s2) or latest; the newest study or run unless given.
     """
     chosen = format or _by_ending(output.suffix if output else "")
     _check(chosen, rows, output, tables, as_json=json)

@@ -56,7 +56,7 @@ def fit_brick(
         Literal["random-writes", "sequential-writes", "random-reads"] | None,
         Parameter(help="What --long adds; else random writes, or random reads where none are measured."),
     ] = None,
-    reads_only: Annotated[bool, Parameter(negative="", help="Measures no writes.")] = False,
+    reads_only: Annotated[bool, Parameter(negative="", show_default=False, help="Measures no writes.")] = False,
     size: options.Size = None,
     overwrite: options.Overwrite = (),
     i_know_this_destroys_data: options.DestroysData = False,

@@ -124,7 +124,7 @@ def missing(loads: list[Seen]) -> list[str]:
     found = []
     if not any(s.in_flight == 1 for s in loads):
         found.append(
-            "nothing was measured with one request in flight, so latency and parallelism cannot be told apart; "
+            "nothing was measured with one request in flight, so latency and parallelism cannot be separated; "
             "`advise fit TARGET` measures that"
         )
     if not any(s.operation != "read" for s in loads):

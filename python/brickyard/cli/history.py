@@ -30,7 +30,7 @@ def history(
     figure: Annotated[str, Parameter(help="iops, mib_per_s, response_mean, response_p99 …")] = "iops",
     profile: Annotated[str | None, Parameter(help="Only runs of this profile.")] = None,
     since: Annotated[str | None, Parameter(help="Only runs since a day (2026-01-31) or for a span (2h, 7d).")] = None,
-    confidence: Annotated[str, Parameter(help="From which a change is told, such as 95%.")] = "95%",
+    confidence: Annotated[str, Parameter(help="Confidence from which a change is reported, such as 95%.")] = "95%",
     output: options.Pictures = None,
     store: options.StorePlace = None,
     json: options.Json = False,

@@ -25,9 +25,9 @@ from brickyard.study.interrupt import Interrupt
 from brickyard.units import format_iops, format_mib_per_s, format_ns, format_size
 
 DEFAULT_SIZE = "256MiB"  # four times what is written between two flushes at most
-STYLE = {"suspicious": "bold red", "plausible": "green", "says nothing": "dim"}
+STYLE = {"suspicious": "bold red", "plausible": "green", "no verdict": "dim"}
 
-app = App(name="honesty", help="Flushes and durable writes, held against what the medium can do.")
+app = App(name="honesty", help="Flushes and durable writes, compared with what the medium can do.")
 app.command("brickyard.cli.witness:write", name="write", help="Write until the power goes, with a recorder as witness.")
 app.command("brickyard.cli.witness:verify", name="verify", help="After the power cut: is everything there?")
 
@@ -37,9 +37,14 @@ def honesty(
     target: str | None = None,
     /,
     *,
-    check: Annotated[bool, Parameter(negative="", help="Exit code 1 when something is suspicious.")] = False,
+    check: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Exit code 1 when something is suspicious.")
+    ] = False,
     protected: Annotated[
-        bool, Parameter(negative="", help="The data sheet says that the write cache survives a power cut.")
+        bool,
+        Parameter(
+            negative="", show_default=False, help="The data sheet says that the write cache survives a power cut."
+        ),
     ] = False,
     overrides: options.Overrides = (),
     placing: options.Placing = options.AS_IT_IS,

@@ -26,7 +26,10 @@ def import_(
     *,
     format: Annotated[Format | None, Parameter(name=["--format", "-f"], help="Else told by its content.")] = None,  # noqa: A002
     command: Annotated[
-        bool, Parameter(negative="", help="FILE is itself a command line of fio, SQLIO or diskspd, in quotes.")
+        bool,
+        Parameter(
+            negative="", show_default=False, help="FILE is itself a command line of fio, SQLIO or diskspd, in quotes."
+        ),
     ] = False,
     output: options.Output = None,
     store: options.StorePlace = None,

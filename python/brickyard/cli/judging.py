@@ -18,6 +18,7 @@ from brickyard.analysis.failing import too_much
 from brickyard.analysis.price import Price, price_document
 from brickyard.analysis.verdict import Verdict, all_pass, verdict, verdict_document
 from brickyard.analysis.verdict_words import PRICE_COLUMNS, VERDICT_COLUMNS, price_rows, verdict_rows, verdict_title
+from brickyard.cli import options
 from brickyard.cli.output import table
 from brickyard.errors import FAILED, BadInputError
 from brickyard.reading import parsed_bytes, parsed_share
@@ -27,29 +28,37 @@ Rulers = Annotated[
     tuple[str, ...],
     Parameter(
         name="--ruler",
+        group=options.JUDGING,
         negative="",
-        help="Hold the run against a ruler: a name, NAME:LINE, a path, or 'p99<=5ms'. May be repeated.",
+        show_default=False,
+        help="Compare the run with a requirement: a ruler's name, NAME:LINE, a path, or 'p99<=5ms'. May be repeated.",
     ),
 ]
 Check = Annotated[
     bool,
     Parameter(
         name="--check",
+        group=options.JUDGING,
         negative="",
+        show_default=False,
         help="Exit with 1 when a verdict is fail. A ruler may follow: --check hd-video, --check 'p99<=5ms'.",
     ),
 ]
-Usd = Annotated[float | None, Parameter(name="--price", help="What the storage costs, in USD.")]
+Usd = Annotated[float | None, Parameter(name="--price", group=options.JUDGING, help="What the storage costs, in USD.")]
 Capacity = Annotated[
     str | None,
-    Parameter(name="--capacity", help="Its capacity as sold, such as 4TB of 10^12 bytes; with --price."),
+    Parameter(
+        name="--capacity", group=options.JUDGING, help="Its capacity as sold, such as 4TB of 10^12 bytes; with --price."
+    ),
 ]
-Ports = Annotated[int | None, Parameter(name="--ports", help="How many ports the price buys; with --price.")]
+Ports = Annotated[
+    int | None, Parameter(name="--ports", group=options.JUDGING, help="How many ports the price buys; with --price.")
+]
 
 
 @dataclass(frozen=True)
 class Judging:
-    """What the user wants runs to be held against."""
+    """What the user wants runs to be compared with."""
 
     rulers: tuple[rulers.Ruler, ...]
     check: bool

@@ -184,7 +184,7 @@ def _print(console: Console, result: CurveResult, records: list[Record], curve: 
     console.print()
     print_warnings(console, records)
     if result.outcome != "done":
-        said = f"{result.outcome}: {result.message}; what was measured is kept as study s{result.study}"
+        said = f"{result.outcome}: {result.message}; its measurements are kept as study s{result.study}"
         print_line(console, said)
     if page:
         console.print(f"report: {page}", markup=False, soft_wrap=True)

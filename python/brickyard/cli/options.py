@@ -8,13 +8,26 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from brickyard import outputs
 from brickyard.store import APPLICATION_ID, IN_MEMORY
 
+LOAD = Group("Workload", sort_key=1)
+CONDITIONS = Group("Condition of the target", sort_key=2)
+PLACES = Group("Target, and what may be written over", sort_key=3)
+JUDGING = Group("Requirements and prices", sort_key=4)
+OUTPUT = Group("Output", sort_key=9)
+
 Json = Annotated[
-    bool, Parameter(name="--json", negative="", help="One machine-readable document on stdout; progress on stderr.")
+    bool,
+    Parameter(
+        name="--json",
+        group=OUTPUT,
+        negative="",
+        show_default=False,
+        help="One machine-readable document on stdout; progress on stderr.",
+    ),
 ]
 
 
@@ -50,6 +63,7 @@ StorePlace = Annotated[
     Path | None,
     Parameter(
         name="--store",
+        group=OUTPUT,
         validator=STORE,
         help="Store to use instead of the one in your data directory.",
     ),
@@ -58,55 +72,88 @@ Overrides = Annotated[
     tuple[str, ...],
     Parameter(
         name="--set",
+        group=LOAD,
         negative="",
+        show_default=False,
         help="Change a key of the profile, or of a modelled brick, such as --set depth=8. May be repeated.",
     ),
 ]
 BrickOverrides = Annotated[
     tuple[str, ...],
-    Parameter(name="--set", negative="", help="Change a key of the brick, such as --set members=8. May be repeated."),
+    Parameter(
+        name="--set",
+        group=LOAD,
+        negative="",
+        show_default=False,
+        help="Change a key of the brick, such as --set members=8. May be repeated.",
+    ),
 ]
 CONDITION_WORDS = (
     "normal, degraded, rebuilding, neighbour-rebuilding, scrubbing, initializing, write-cache-on or write-cache-off"
 )
 Condition = Annotated[
     str | None,
-    Parameter(name="--condition", help=f"State of the array or of a modelled brick: {CONDITION_WORDS}."),
+    Parameter(
+        name="--condition", group=CONDITIONS, help=f"State of the array or of a modelled brick: {CONDITION_WORDS}."
+    ),
 ]
 Manage = Annotated[
     bool,
     Parameter(
         name="--manage",
+        group=CONDITIONS,
         negative="",
+        show_default=False,
         help="The array may be changed, never beyond its redundancy, and is brought back to normal.",
     ),
 ]
 RebuildRate = Annotated[
-    str | None, Parameter(name="--rebuild-rate", help="How fast the array rebuilds or checks, such as 20MiB a second.")
+    str | None,
+    Parameter(name="--rebuild-rate", group=CONDITIONS, help="How fast the array rebuilds or scrubs, such as 20MiB/s."),
 ]
 Neighbour = Annotated[
     str | None,
-    Parameter(name="--neighbour", help="The array that rebuilds in --condition neighbour-rebuilding."),
+    Parameter(
+        name="--neighbour", group=CONDITIONS, help="The array that rebuilds in --condition neighbour-rebuilding."
+    ),
 ]
 ArrayAddress = Annotated[
     str | None,
-    Parameter(name="--array", help="The target's array where the kernel cannot tell it, such as storcli:/c0/v1."),
+    Parameter(
+        name="--array",
+        group=CONDITIONS,
+        help="The array of the target where the kernel does not show it, such as storcli:/c0/v1.",
+    ),
 ]
-Size = Annotated[str | None, Parameter(name="--size", help="Size of the file that is made, such as 2GiB.")]
+Size = Annotated[
+    str | None, Parameter(name="--size", group=PLACES, help="Size of the file that is made, such as 2GiB.")
+]
 Scratch = Annotated[
     Path | None,
-    Parameter(name="--scratch", validator=FOLDER, help="Directory for the scratch file when no target is named."),
+    Parameter(
+        name="--scratch", group=PLACES, validator=FOLDER, help="Directory for the scratch file when no target is named."
+    ),
 ]
-Keep = Annotated[bool, Parameter(name="--keep", negative="", help="Leave the scratch file behind.")]
+Keep = Annotated[
+    bool, Parameter(name="--keep", group=PLACES, negative="", show_default=False, help="Leave the scratch file behind.")
+]
 Overwrite = Annotated[
     tuple[str, ...],
-    Parameter(name="--overwrite", negative="", help="Name a target that may be written over. May be repeated."),
+    Parameter(
+        name="--overwrite",
+        group=PLACES,
+        negative="",
+        show_default=False,
+        help="Name a target that may be written over. May be repeated.",
+    ),
 ]
 DestroysData = Annotated[
     bool,
     Parameter(
         name="--i-know-this-destroys-data",
+        group=PLACES,
         negative="",
+        show_default=False,
         help="Needed as well where the target carries a file system, partition table, RAID or LVM signature.",
     ),
 ]
@@ -127,12 +174,17 @@ class Placing:
 AS_IT_IS = Placing()
 
 
-Output = Annotated[Path | None, Parameter(name=["--output", "-o"], validator=STREAM, help="Where to write.")]
-Pictures = Annotated[Path | None, Parameter(name=["--output", "-o"], validator=FOLDER, help="Folder for the pictures.")]
+Output = Annotated[
+    Path | None, Parameter(name=["--output", "-o"], group=OUTPUT, validator=STREAM, help="Where to write.")
+]
+Pictures = Annotated[
+    Path | None, Parameter(name=["--output", "-o"], group=OUTPUT, validator=FOLDER, help="Folder for the pictures.")
+]
 ReportPlace = Annotated[
     Path | None,
     Parameter(
         name=["--output", "-o"],
+        group=OUTPUT,
         validator=REPORT,
         help="A folder for the report, or its page when the name ends in .html.",
     ),

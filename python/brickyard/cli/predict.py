@@ -44,6 +44,7 @@ def predict(
         tuple[str, ...],
         Parameter(
             negative="",
+            show_default=False,
             consume_multiple=True,
             help=f"Of a modelled brick, several if you like: {options.CONDITION_WORDS}.",
         ),
@@ -200,7 +201,7 @@ def _answer(
             ]
         )
     rows.append(["closed loop, as the profile is", *(format_iops(item.unlimited_per_s) for item in found)])
-    out.print(f"What {target} carries of {profile} with {figure} within {most}", style="bold", markup=False)
+    out.print(f"What {target} sustains of {profile} with {figure} within {most}", style="bold", markup=False)
     out.print(table("", [("", "left"), *((item.condition, "right") for item in found)], rows))
     for item in found:
         if item.carried.best is None:

@@ -36,7 +36,7 @@ def describe(spec: RunSpec) -> str:
     return spec.profile + number
 
 
-IOPS, CALLS = "IOPS", "calls/s"
+IOPS, CALLS, TRANSACTIONS = "IOPS", "calls/s", "transactions/s"
 
 
 def _rates(rate: PhaseRate, words: str) -> str:

@@ -41,7 +41,8 @@ def pts(
     /,
     *,
     test: Annotated[
-        tuple[str, ...], Parameter(negative="", help=f"Which: {', '.join(TESTS)}; all unless set. May be repeated.")
+        tuple[str, ...],
+        Parameter(negative="", show_default=False, help=f"Which: {', '.join(TESTS)}; all unless set. May be repeated."),
     ] = (),
     round: Annotated[str, Parameter(help="How long each load is measured; a minute in PTS.")] = "60s",  # noqa: A002
     rounds: Annotated[int, Parameter(help="Rounds until the state must be steady.")] = tests.ROUNDS_MAX,
@@ -49,7 +50,9 @@ def pts(
         str | None, Parameter(help="Part of the target that is used; 75% for clients and 100% for enterprises in PTS.")
     ] = None,
     overrides: options.BrickOverrides = (),
-    dry_run: Annotated[bool, Parameter(negative="", help="Show what would be done; touch nothing.")] = False,
+    dry_run: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Show what would be done; touch nothing.")
+    ] = False,
     placing: options.Placing = options.AS_IT_IS,
     store: options.StorePlace = None,
     json: options.Json = False,

@@ -43,9 +43,16 @@ def replay(
     ],
     to: Annotated[
         tuple[str, ...],
-        Parameter(name="--to", negative="", help="Connection string; several, by comma or repeated, share the calls."),
+        Parameter(
+            name="--to",
+            negative="",
+            show_default=False,
+            help="Connection string; several, by comma or repeated, share the calls.",
+        ),
     ] = (),
-    explain: Annotated[bool, Parameter(negative="", help="Show what the logs would do; connect to nothing.")] = False,
+    explain: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Show what the logs would do; connect to nothing.")
+    ] = False,
     pace: Annotated[
         str,
         Parameter(help="fire-hose, time-synchronized, both, fixed:RATE, poisson:RATE[,RATE…], or a speed such as 4x."),
@@ -63,14 +70,18 @@ def replay(
         str | None, Parameter(help="With several rates: find the highest within it, such as p99:50ms.")
     ] = None,
     again: Annotated[
-        bool, Parameter(negative="", help="Begin with the logs again when they end, until --duration.")
+        bool,
+        Parameter(negative="", show_default=False, help="Begin with the logs again when they end, until --duration."),
     ] = False,
     in_order: Annotated[
         str | None, Parameter(help="Calls of one client keep their order: client, or cookie:NAME.")
     ] = None,
     format: Annotated[str, Parameter(help="auto, w3c, combined (common, too) or json.")] = "auto",  # noqa: A002
     field: Annotated[
-        tuple[str, ...], Parameter(negative="", help="Name a JSON key or W3C field, such as --field time=ts. Repeat.")
+        tuple[str, ...],
+        Parameter(
+            negative="", show_default=False, help="Name a JSON key or W3C field, such as --field time=ts. Repeat."
+        ),
     ] = (),
     window: Annotated[str, Parameter(help="How far out of order lines may be.")] = "10s",
     sort: Annotated[
@@ -78,12 +89,20 @@ def replay(
         Parameter(help="Sort all calls first, on disk where they are many: auto does where --window is too short."),
     ] = "auto",
     keep_outliers: Annotated[
-        bool, Parameter(negative="", help="Replay requests whose stamps are far from all others, too.")
+        bool,
+        Parameter(negative="", show_default=False, help="Replay requests whose stamps are far from all others, too."),
     ] = False,
     drop_caches: Annotated[
-        bool, Parameter(negative="", help="Drop the page cache of the servers' files before each run; needs --manage.")
+        bool,
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Drop the page cache of the servers' files before each run; needs --manage.",
+        ),
     ] = False,
-    manage: Annotated[bool, Parameter(negative="", help="Allow what changes the state of this host.")] = False,
+    manage: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Allow what changes the state of this host.")
+    ] = False,
     max_errors: Annotated[
         str, Parameter(help="Share of calls that may fail; beyond it the exit code is 1.")
     ] = f"{MAX_ERRORS:.0%}",
@@ -93,6 +112,7 @@ def replay(
         Parameter(
             name="--check",
             negative="",
+            show_default=False,
             help="Exit with 1 when calls were not sent as the log has them, or a ruler is not met.",
         ),
     ] = False,

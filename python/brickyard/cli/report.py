@@ -28,7 +28,7 @@ def report(
     Parameters
     ----------
     runs
-        Runs (12, 3-7), a study (s2) or latest; without any, the newest study or run.
+        Runs (12, 3-7), a study (s2) or latest; the newest study or run unless given.
     """
     from brickyard.report import default_directory, write_report
 
@@ -43,7 +43,7 @@ def report(
             stdout().print(f"report: {page}", markup=False, soft_wrap=True)
         return 0
     if not any(record.intervals for record in chosen.records):
-        raise BadInputError("these runs measured nothing; choose others with `brickyard runs`")
+        raise BadInputError("these runs have no measurements; `brickyard runs` lists all runs")
     page = write_report(
         chosen.records, chosen.study, output or default_directory(chosen.records, chosen.study), judge.tables
     )
@@ -68,5 +68,5 @@ def _of_study(store: Store, study: StudyInfo, output: Path | None, *, is_judged:
         return None
     found = results(store, design, study.about["cells"])
     if not found.counted:
-        raise BadInputError(f"s{study.id}: has no finished run yet; `brickyard study` goes on with it")
+        raise BadInputError(f"s{study.id}: has no finished run yet; continue it with `brickyard study`")
     return write_study_report(view_of(design, found, study.notes), output or default_directory(found.counted, study))

@@ -49,10 +49,15 @@ def run(
     rebuild_rate: options.RebuildRate = None,
     neighbour: options.Neighbour = None,
     array: options.ArrayAddress = None,
-    repeat: Annotated[int, Parameter(help="How often the profile is run.")] = 1,
-    dry_run: Annotated[bool, Parameter(negative="", help="Validate and show the plan; touch nothing.")] = False,
+    repeat: Annotated[int, Parameter(help="Number of runs.")] = 1,
+    dry_run: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Validate and show the plan; touch nothing.")
+    ] = False,
     stop_on_error: Annotated[
-        bool, Parameter(negative="", help="End the run at the first failed request instead of counting it.")
+        bool,
+        Parameter(
+            negative="", show_default=False, help="End the run at the first failed request instead of counting it."
+        ),
     ] = False,
     max_errors: Annotated[
         str | None,
@@ -62,7 +67,10 @@ def run(
         ),
     ] = None,
     each: Annotated[
-        bool, Parameter(negative="", help="Run every stream of the profile on each of the targets, all at once.")
+        bool,
+        Parameter(
+            negative="", show_default=False, help="Run every stream of the profile on each of the targets, all at once."
+        ),
     ] = False,
     engine: Annotated[
         Literal["auto", "io_uring", "psync", "fio"] | None,
@@ -86,16 +94,20 @@ def run(
         fio's words, such as --rw randread --bs 4k --iodepth 32.
     targets
         Files or block devices, or modelled bricks such as sim:terraserver-2003 (`brickyard bricks` lists them); for
-        programs over files (postmark, bonnie, mdtest) directories, in which they work in one of their own; for sqliosim
-        and jetstress a file, device, model or directory, or two of them for database and log. Without a target, a
-        scratch file or directory is made, and removed at the end.
+        programs over files (postmark, bonnie, mdtest) directories, in which they work in one of their own; for pgbench
+        a directory, in which a server is made, or the DSN of a running one; for sqliosim and jetstress a file, device,
+        model or directory, or two of them for database and log. Without a target, a scratch file or directory is made,
+        and removed at the end.
     """
-    if repeat < 1:
-        raise BadInputError(f"--repeat {repeat}: at least 1")
+    _check_times(repeat)
+    if profile == "pgbench" and not words.is_asked:
+        from brickyard.cli.pgbench import refuse_options, run_pgbench
+
+        refuse_options(condition=condition, engine=engine, each=each, stop_on_error=stop_on_error, size=placing.size)
+        judge = _judge(ruler, check, price, capacity, ports, max_errors)
+        return run_pgbench(targets, tuple(overrides), repeat, judge, store, dry_run=dry_run, as_json=json)
     text, targets = _load(profile, targets, words)
-    judge = judges.judging(ruler, check, price, capacity, ports)
-    most_errors = None if max_errors is None else judges.most_errors(max_errors)
-    judge = replace(judge, most_errors=most_errors, judges_errors=True)
+    judge = _judge(ruler, check, price, capacity, ports, max_errors)
     changes = [*overrides, "stop_on_error=true"] if stop_on_error else list(overrides)
     changes += [f"engine={engine}"] if engine not in (None, "fio") else []
     changes += ["each=true"] if each else []
@@ -142,14 +154,32 @@ def run(
         return _measure(kept, text.name, plan, aimed, repeat, judge, by, wish, as_json=json)
 
 
+def _check_times(times: int) -> None:
+    if times < 1:
+        raise BadInputError(f"--repeat {times}: at least 1")
+
+
+def _judge(
+    ruler: judges.Rulers,
+    check: judges.Check,
+    price: judges.Usd,
+    capacity: judges.Capacity,
+    ports: judges.Ports,
+    max_errors: str | None,
+) -> judges.Judging:
+    judge = judges.judging(ruler, check, price, capacity, ports)
+    most_errors = None if max_errors is None else judges.most_errors(max_errors)
+    return replace(judge, most_errors=most_errors, judges_errors=True)
+
+
 def _load(profile: str | None, targets: tuple[str, ...], words: AdHoc) -> tuple[profiles.ProfileText, tuple[str, ...]]:
     """The profile and the targets; in fio's words the first name is a target, and the profile is shown."""
     if not words.is_asked:
         if profile is None:
-            raise BadInputError("name a profile (`brickyard profiles` lists them), or a load such as --rw randread")
+            raise BadInputError("name a profile (`brickyard profiles` lists them), or a workload such as --rw randread")
         return profiles.read(profile), targets
     if profile in profiles.names():
-        raise BadInputError(f"{profile} and --rw: two loads; change keys of a profile with --set, or leave it out")
+        raise BadInputError(_two_loads(str(profile), words))
     text, notes = made_profile(words)
     for line in text.text.splitlines():
         stderr().print(f"  {line}", markup=False, soft_wrap=True)
@@ -178,6 +208,19 @@ def _in_directory(
     return targets, placing
 
 
+def _two_loads(profile: str, words: AdHoc) -> str:
+    """A profile is named, and options of fio as well."""
+    if words.rw is not None:
+        return f"{profile} and --rw are two workloads; leave one of them out"
+    option = words.given[0].replace("_", "-")
+    key = FIO_KEYS.get(option)
+    remedy = f"with a profile, write --set {key}=VALUE" if key else "change keys of a profile with --set"
+    return f"--{option} belongs to a workload in fio's words (--rw); {remedy}"
+
+
+FIO_KEYS = {"bs": "request", "iodepth": "depth", "numjobs": "workers", "runtime": "duration", "rwmixread": "operations"}
+
+
 def _aim_models(targets: tuple[str, ...], changes: list[str], rebuild_rate: str | None, size: str | None) -> Aim:
     """Modelled bricks, with notes of what was asked for and has no effect on them."""
     aimed = aim_modelled(targets, changes, conditioning.parse_rate(rebuild_rate))
@@ -196,7 +239,7 @@ def _check_fio(plan: Plan, *, modelled: bool) -> None:
 
 def _refuse_carriers(name: str, engine: str | None, *, modelled: bool) -> None:
     if modelled or engine is not None:
-        raise BadInputError(f"{name}: a program works on files; neither a model nor another engine carries it")
+        raise BadInputError(f"{name}: a program works on files; neither a model nor another engine can run it")
 
 
 def _run_programs(

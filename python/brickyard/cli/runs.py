@@ -25,7 +25,7 @@ def runs(
     target: Annotated[str | None, Parameter(help="Only runs whose target contains this text.")] = None,
     since: Annotated[str | None, Parameter(help="Only runs since a day (2026-01-31) or for a span (2h, 7d).")] = None,
     outcome: Annotated[Outcome | None, Parameter(help="Only these.")] = None,
-    limit: Annotated[int, Parameter(help="At most this many, the newest; 0 for all.")] = 50,
+    limit: Annotated[int, Parameter(help="Show at most N runs, the newest; 0 shows all.")] = 50,
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:

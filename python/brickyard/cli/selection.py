@@ -24,9 +24,9 @@ class Selection:
     study: StudyInfo | None
 
 
-def open_store(place: Path | None) -> Store:
-    """The store for reading."""
-    return Store(place, must_exist=True)
+def open_store(place: Path | None, *, may_be_cut: bool = False) -> Store:
+    """The store for reading; `may_be_cut` where it is to be saved."""
+    return Store(place, must_exist=True, may_be_cut=may_be_cut)
 
 
 def select(store: Store, words: tuple[str, ...]) -> Selection:
@@ -106,7 +106,7 @@ def one(store: Store, word: str) -> Record:
     """Exactly one run."""
     found = select(store, (word,)).records
     if len(found) != 1:
-        raise BadInputError(f"{word}: {len(found)} runs, but one is wanted")
+        raise BadInputError(f"{word} has {len(found)} runs; name one of them")
     return found[0]
 
 

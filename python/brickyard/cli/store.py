@@ -23,7 +23,7 @@ ROWS_SHOWN = 20
 @store.command
 def check(*, store: options.StorePlace = None, json: options.Json = False) -> int:
     """Read every record of the store, and name the runs that are damaged. Exit code 1: something is."""
-    with open_store(store) as kept:
+    with open_store(store, may_be_cut=True) as kept:
         found, losses = kept.examine()
         runs = kept.runs()
     damaged = sorted({run.id for run in runs if run.outcome == DAMAGED} | {x.run for x in losses if x.run is not None})
@@ -55,7 +55,7 @@ def salvage(
     json: options.Json = False,
 ) -> int:
     """Copy everything readable into a new store. The old one is not changed. Exit code 1: something was lost."""
-    with open_store(store) as kept:
+    with open_store(store, may_be_cut=True) as kept:
         losses = kept.salvage(output)
     if json:
         emit({"store": str(kept.place), "output": str(output), "lost": [_document(item) for item in losses]})

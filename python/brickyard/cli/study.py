@@ -13,8 +13,9 @@ from brickyard.analysis.differing import differing_in_study
 from brickyard.analysis.observe import Observed
 from brickyard.cli import options
 from brickyard.cli.output import emit, print_line, print_text, stderr, stdout, table
-from brickyard.cli.progress import Terminal
+from brickyard.cli.progress import IOPS, TRANSACTIONS, Terminal
 from brickyard.cli.tables import print_answer, print_warnings
+from brickyard.databases.pgbench_plan import KIND
 from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError, one_line
 from brickyard.report.matrix_tables import footnotes
 from brickyard.report.study_page import StudyView, study_document, view_tables, write_study_report
@@ -41,17 +42,30 @@ def study(
     *,
     target: Annotated[
         tuple[str, ...],
-        Parameter(negative="", help="PATH for all runs, LEVEL=PATH, or LEVEL,LEVEL=PATH. May be repeated."),
+        Parameter(
+            negative="", show_default=False, help="PATH for all runs, LEVEL=PATH, or LEVEL,LEVEL=PATH. May be repeated."
+        ),
     ] = (),
-    only: Annotated[tuple[str, ...], Parameter(negative="", help="FACTOR=LEVEL: only these. May be repeated.")] = (),
+    only: Annotated[
+        tuple[str, ...], Parameter(negative="", show_default=False, help="FACTOR=LEVEL: only these. May be repeated.")
+    ] = (),
     overrides: options.Overrides = (),
-    repetitions: Annotated[int | None, Parameter(help="Instead of the file's number.")] = None,
+    repetitions: Annotated[int | None, Parameter(help="Number of repetitions, instead of the file's.")] = None,
     label: Annotated[str, Parameter(help="Keeps these runs apart from those of another label, such as monday.")] = "",
-    price: Annotated[tuple[str, ...], Parameter(negative="", help="LEVEL=USD. May be repeated.")] = (),
-    dry_run: Annotated[bool, Parameter(negative="", help="Show the plan and its duration; touch nothing.")] = False,
-    no_run: Annotated[bool, Parameter(negative="", help="Only the tables of what is in the store.")] = False,
+    price: Annotated[
+        tuple[str, ...], Parameter(negative="", show_default=False, help="LEVEL=USD. May be repeated.")
+    ] = (),
+    dry_run: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Show the plan and its duration; touch nothing.")
+    ] = False,
+    no_run: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Only the tables of what is in the store.")
+    ] = False,
     manage: Annotated[
-        bool, Parameter(negative="", help="Arrays may be degraded and rebuilt to bring a condition about.")
+        bool,
+        Parameter(
+            negative="", show_default=False, help="Arrays may be degraded and rebuilt to bring a condition about."
+        ),
     ] = False,
     size: options.Size = None,
     overwrite: options.Overwrite = (),
@@ -91,7 +105,7 @@ def study(
     if dry_run:
         return _dry_run(design, layout, planned, store, manage=manage, as_json=json)
     with Store(store) as kept, Interrupt() as interrupt:
-        with Terminal() as terminal:
+        with Terminal(words=TRANSACTIONS if design.base.profile == KIND else IOPS) as terminal:
             for note in layout.notes:
                 terminal.note(note)
             matrix = Matrix(kept, terminal, interrupt, design, wishes, planned)
@@ -188,7 +202,7 @@ def _closing(planned: list[Step], result: MatrixResult, counted: int) -> list[st
         lines[0] += f"; study s{result.study}"
     if result.outcome != "done":
         head = f"{result.outcome}: {result.message}" if result.message else result.outcome
-        lines.append(f"{head}; the same command goes on where it ended")
+        lines.append(f"{head}; the same command continues it")
     return lines
 
 
@@ -243,9 +257,7 @@ def _dry_run(
     console.print(f"duration of what is missing: {plan.duration_words()}", markup=False)
     for target in plan.missing_targets:
         remedy = "check the path" if target.startswith("/dev/") else "check the path, or make it with --size"
-        console.print(
-            f"{target}: does not exist, so that its runs would be refused; {remedy}", markup=False, soft_wrap=True
-        )
+        console.print(f"{target}: does not exist, so its runs would be refused; {remedy}", markup=False, soft_wrap=True)
     for line in refused:
         console.print(f"would be refused: {line}", markup=False, soft_wrap=True)
     console.print("nothing was touched (--dry-run)")

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from brickyard import analysis
-from brickyard.analysis import cells, summary
+from brickyard.analysis import cells, pgbench, summary
 from brickyard.analysis.answers import Answer
 from brickyard.analysis.characterization import RankedCell
 from brickyard.analysis.conditions import condition_spans
@@ -195,7 +195,7 @@ def print_conditions(console: Console, record: Record) -> None:
     if rows:
         names = ("from", "lasted", "measured", "IOPS", "MiB/s", "mean", "p99", "errors")
         console.print()
-        console.print(table("Conditions (response times)", [("", LEFT), *((name, RIGHT) for name in names)], rows))
+        console.print(table("Conditions (response time)", [("", LEFT), *((name, RIGHT) for name in names)], rows))
 
 
 def print_characterization(
@@ -317,9 +317,23 @@ def print_run(console: Console, record: Record) -> None:
 
         print_replay(console, [record])
         return
+    if pgbench.is_pgbench(record):
+        _print_pgbench(console, record)
+        return
     print_tool_table(console, record)
     print_totals(console, record)
     print_further(console, record)
     print_conditions(console, record)
     print_errors(console, record)
     print_slowest(console, record)
+
+
+def _print_pgbench(console: Console, record: Record) -> None:
+    for title, names, rows in pgbench.tables(record):
+        sides = [LEFT if name == "" else RIGHT for name in names]
+        console.print(table(title, list(zip(names, sides, strict=True)), rows))
+        console.print()
+    for line in pgbench.words(record):
+        print_line(console, line)
+    for error in record.errors[: summary.SLOWEST_SHOWN]:
+        console.print(Text(f"  {error['at_ns'] / 1e9:.3f} s  {error['text']}", style="red"), soft_wrap=True)

@@ -91,7 +91,12 @@ def load(
     seed: Seed = terraserver.DEFAULT_SEED,
     workers: Annotated[int | None, Parameter(help="Connections to each brick; 2, with --measured 1.")] = None,
     measured: Annotated[
-        bool, Parameter(negative="", help="As a measured load: one tile a transaction, timed, as a run in the store.")
+        bool,
+        Parameter(
+            negative="",
+            show_default=False,
+            help="As a measured load: one tile a transaction, timed, as a run in the store.",
+        ),
     ] = False,
     duration: Annotated[str | None, Parameter(help="With --measured: end after this time, such as 60s.")] = None,
     store: options.StorePlace = None,

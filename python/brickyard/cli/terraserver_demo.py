@@ -50,7 +50,12 @@ def demo(
     to: Annotated[str | None, Parameter(help="A database of yours instead of an own server.")] = None,
     settings: Annotated[
         tuple[str, ...],
-        Parameter(name="--set", negative="", help="A setting of our own server, such as --set shared_buffers=1GB."),
+        Parameter(
+            name="--set",
+            negative="",
+            show_default=False,
+            help="A setting of our own server, such as --set shared_buffers=1GB.",
+        ),
     ] = (),
     seed: Seed = terraserver.DEFAULT_SEED,
     store: options.StorePlace = None,
@@ -58,7 +63,7 @@ def demo(
 ) -> int:
     """Start a PostgreSQL, load a TerraServer that its memory cannot hold, replay a Monday's busiest hour in both paces.
 
-    Prints tables 7 and 8 with those of the study beside, and the head room. The server is gone afterwards; with
+    Prints tables 7 and 8 with those of the study beside, and the headroom. The server is gone afterwards; with
     --to, what was loaded stays.
     """
     if not 1 <= seconds <= 3600 or not 1 <= repeat <= 100:

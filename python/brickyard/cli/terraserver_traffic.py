@@ -42,7 +42,7 @@ def traffic(
     ] = (100_000),
     hours: Annotated[str, Parameter(help="Only these hours of each day, such as 17-18, in UTC.")] = "0-24",
     zipf: Annotated[float, Parameter(help="How much more popular the first places are: 1/rank^ZIPF.")] = 1.0,
-    misses: Annotated[float, Parameter(help="Per cent of tile requests for tiles that there are not.")] = 0.0,
+    misses: Annotated[float, Parameter(help="Per cent of tile requests for tiles that do not exist.")] = 0.0,
     others: Annotated[float, Parameter(help="Per cent of requests that no database call belongs to.")] = OTHERS,
     seed: Seed = terraserver.DEFAULT_SEED,
     json: options.Json = False,

@@ -31,7 +31,7 @@ def write(
     block: Annotated[str, Parameter(help="Size of a block.")] = "4KiB",
     sync: Annotated[str, Parameter(help="How a write is made durable: dsync, fdatasync, fsync.")] = "dsync",
     duration: Annotated[str | None, Parameter(help="End after this time; otherwise with the power, or Ctrl-C.")] = None,
-    writes: Annotated[int | None, Parameter(help="End after so many writes each.")] = None,
+    writes: Annotated[int | None, Parameter(help="End after N writes each.")] = None,
     size: options.Size = None,
     overwrite: options.Overwrite = (),
     i_know_this_destroys_data: options.DestroysData = False,

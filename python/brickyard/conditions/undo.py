@@ -100,8 +100,8 @@ def _give_back(array: Array, step: Json, entry: journal.Entry, host: Host) -> st
         member = _member_by_superblock(array, host) or ""
         if not member:
             raise BrickyardError(
-                f"{array.name}: the member that was taken out ({step['member']}) cannot be told by its superblock"
-                f" since the restart; give it back with `mdadm --manage {array.name} --add DEVICE`"
+                f"{array.name}: the host restarted, and the superblocks do not show which device was the removed member"
+                f" ({step['member']}); give it back with `mdadm --manage {array.name} --add DEVICE`"
             )
     if any(os.path.realpath(found.name) == os.path.realpath(member) for found in _present(array)):
         return ""

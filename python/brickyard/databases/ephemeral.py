@@ -96,10 +96,14 @@ class Server:
             "settings": self.settings,
         }
 
-    def initialize(self) -> None:
+    def initialize(self, checksums: str = "default") -> None:
         """Makes the data directory; its place on the volume is where measured data will lie."""
         command = [str(self.programs.path("initdb")), "-D", str(self.data), "-U", USER, "--encoding=UTF8"]
         command += ["--locale=C", "--auth-local=trust", "--no-sync", "--no-instructions"]
+        # Versions before 18 make none unless they are asked, and do not know the option that leaves them out.
+        major = int(self.version.split(".")[0]) if self.version[:1].isdigit() else 0
+        if checksums == "on" or (checksums == "off" and major >= 18):
+            command.append("--data-checksums" if checksums == "on" else "--no-data-checksums")
         if self.password is None:
             self._call([*command, "--auth-host=reject"])
         else:
@@ -223,6 +227,7 @@ def ephemeral_postgres(
     tcp: bool = False,
     programs: Path | None = None,
     group: MemoryGroup | None = None,
+    checksums: str = "default",
 ) -> Iterator[Server]:
     """A running server whose data lie in `place`, the directory of the volume to measure; without one, in /var/tmp.
 
@@ -257,7 +262,7 @@ def ephemeral_postgres(
             server.memory_group = group
             about = {"brickyard": "postgres", "pid": os.getpid(), "sockets": str(server._sockets)}
             os.write(marker, json.dumps(about).encode())
-            server.initialize()
+            server.initialize(checksums)
             server.start()
             yield server
         finally:

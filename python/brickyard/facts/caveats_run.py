@@ -215,7 +215,7 @@ def generator(record: Json) -> Iterator[Json]:
 
 def _bound_words(record: Json) -> Callable[[Json], tuple[str, str]]:
     kind = section(record, "plan").get("kind")
-    return {"replay": driver_words, "load": loader_words}.get(str(kind), generator_words)
+    return {"replay": driver_words, "load": loader_words, "pgbench": pgbench_words}.get(str(kind), generator_words)
 
 
 def driver_words(end: Json) -> tuple[str, str]:
@@ -232,6 +232,14 @@ def loader_words(_: Json) -> tuple[str, str]:
     return (
         "the loader was the limit, not the database: it used all of the one core that it can use",
         "Load from several hosts, and read the figures as a lower bound.",
+    )
+
+
+def pgbench_words(_: Json) -> tuple[str, str]:
+    """The same of pgbench."""
+    return (
+        "pgbench was the limit, not the database: its threads used nearly all of their time on processors",
+        "Give it more threads (--set threads=4), and read the figures as a lower bound.",
     )
 
 

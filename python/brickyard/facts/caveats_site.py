@@ -16,6 +16,9 @@ from .roots import Json
 
 # Time that the hypervisor took away: above one part in a hundred latencies near the tail are its, not the storage's.
 STEAL_SHARE_MAX = 0.01
+# Where the CPUs are this busy and others have this part of them, a thread that wants to run often waits for its turn.
+BUSY_SHARE_MAX = 0.85
+OTHERS_SHARE_MAX = 0.2
 # A cache of a quarter of the target answers a quarter of uniform requests.
 CACHE_FACTOR = 4
 
@@ -307,8 +310,8 @@ def neighbours(record: Json) -> Iterator[Json]:
             yield item(
                 "foreign_io",
                 "warning",
-                f"Others used {', '.join(map(str, foreign.get('devices') or []))} during the run: {words} "
-                f"beside {foreign.get('whose', 'our own')} {mine}.",
+                f"Other programs used {', '.join(map(str, foreign.get('devices') or []))} during the run: {words}, "
+                f"besides {foreign.get('whose', 'our own')} {mine}.",
                 "Stop what else uses the device, and measure again.",
             )
 
@@ -325,6 +328,7 @@ def processor(record: Json) -> Iterator[Json]:
                 "CPU it hit most.",
                 "Measure on a quieter or dedicated host, and do not trust the tail of the latencies.",
             )
+        yield from _crowded(record, watch)
         held = section(watch, "throttle").get("cgroup_events") or 0
         if held:
             yield item(
@@ -344,6 +348,24 @@ def processor(record: Json) -> Iterator[Json]:
             f"The CPU frequency governor is not performance ({words}), so latencies of short requests depend "
             "on how busy the CPU is.",
             "Set it with `cpupower frequency-set -g performance`.",
+        )
+
+
+def _crowded(record: Json, watch: Json) -> Iterator[Json]:
+    """Only where this process does the work itself: drivers of a replay, fio and servers are processes of their own."""
+    if section(record, "start").get("engine") not in ("io_uring", "psync"):
+        return
+    cpu, own, lasted_ns = section(watch, "cpu"), section(watch, "process"), watch.get("duration_ns") or 0
+    busy, cores = cpu.get("busy_share") or 0.0, len(section(cpu, "each"))
+    if not (own and lasted_ns and cores):
+        return
+    others = busy - (own.get("user_ns", 0) + own.get("system_ns", 0)) / lasted_ns / cores
+    if busy > BUSY_SHARE_MAX and others > OTHERS_SHARE_MAX:
+        yield item(
+            "cpu_shared",
+            "warning",
+            f"The CPUs were {busy:.0%} busy, {others:.0%} with other processes, so requests may have waited for a CPU.",
+            "Stop what else runs on this host, and measure again.",
         )
 
 

@@ -291,7 +291,7 @@ def counters(facts: Json) -> list[Json]:
             line(
                 "device",
                 "limited",
-                f"The device below cannot be seen ({reason}), so other load on it cannot be told.",
+                f"The device below cannot be seen ({reason}), so other load on it is unknown.",
                 "Measure a target on a local device.",
             )
         ]

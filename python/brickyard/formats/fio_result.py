@@ -30,7 +30,7 @@ REBUILT: Json = {
 FLAGS_UNKNOWN: Json = {
     "id": "fio-flags",
     "severity": "note",
-    "text": "The load is told by fio's JSON, which leaves out options without a value (norandommap, time_based).",
+    "text": "The workload is read from fio's JSON, which omits options without a value (norandommap, time_based).",
     "remedy": "import the job file as well to see the whole load",
 }
 

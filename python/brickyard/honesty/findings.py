@@ -12,7 +12,7 @@ from brickyard.honesty.figures import DirtyFigures, Figures
 from brickyard.store import Json
 from brickyard.units import MIB, format_ns, format_size, three_digits
 
-SUSPICIOUS, PLAUSIBLE, SILENT = "suspicious", "plausible", "says nothing"
+SUSPICIOUS, PLAUSIBLE, SILENT = "suspicious", "plausible", "no verdict"
 
 FASTEST_ROTATION_PER_MIN = 15_000
 """The fastest disks ever sold in numbers (Seagate Cheetah X15, 2000, to Exos 15E900, 2017)."""
@@ -159,8 +159,8 @@ def _overwrite(measured: Figures, facts: Json, medium: str) -> Iterator[Finding]
     each_ns = 1e9 / rate if rate else 0.0
     if not _volatile(facts):
         text = (
-            f"{said}. No volatile cache is known, so the drive may answer as soon as a protected cache has the data;"
-            " speed alone says nothing against it."
+            f"{said}. No volatile cache was found, so the drive may answer as soon as a protected cache has the data;"
+            " speed alone is no evidence against it."
         )
         yield Finding("overwrite_rate", PLAUSIBLE, text)
     elif 0 < each_ns < FASTEST_PROGRAM_NS:

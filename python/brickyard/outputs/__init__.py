@@ -39,7 +39,7 @@ from brickyard.outputs.groups import make_group, remove_abandoned_groups, remove
 from brickyard.outputs.nameless import nameless_file, write_knob
 from brickyard.outputs.pages import ReportPlace, check_report, report_place
 from brickyard.outputs.removal import held_folder, remove, remove_folder, remove_ours
-from brickyard.outputs.streams import silence_stdout
+from brickyard.outputs.streams import private_pipe, silence_stdout
 
 __all__ = [
     "PAGE_MARK",
@@ -64,6 +64,7 @@ __all__ = [
     "may_hold_files",
     "nameless_file",
     "open_journal",
+    "private_pipe",
     "remove",
     "remove_abandoned_groups",
     "remove_empty",

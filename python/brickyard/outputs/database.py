@@ -92,16 +92,24 @@ def connect(path: Path, application_id: int, timeout_s: float) -> sqlite3.Connec
     return _ours(path, "rw", application_id, timeout_s)
 
 
-def connect_for_reading(path: Path, application_id: int, timeout_s: float, *, immutable: bool) -> sqlite3.Connection:
-    """`immutable` only where nothing else works: it leaves out what still stands in a write-ahead log."""
-    return _ours(path, "ro&immutable=1" if immutable else "ro", application_id, timeout_s)
+def connect_for_reading(
+    path: Path, application_id: int, timeout_s: float, *, immutable: bool, is_cut: bool = False
+) -> sqlite3.Connection:
+    """`immutable` only where nothing else works: it leaves out what still stands in a write-ahead log.
+
+    `is_cut` for a file that is shorter than its header says: what is left of it is read.
+    """
+    return _ours(path, "ro&immutable=1" if immutable else "ro", application_id, timeout_s, is_cut=is_cut)
 
 
-def _ours(path: Path, mode: str, application_id: int, timeout_s: float) -> sqlite3.Connection:
+def _ours(path: Path, mode: str, application_id: int, timeout_s: float, *, is_cut: bool = False) -> sqlite3.Connection:
     """What was opened is asked itself: between a look at a name and its opening it may come to mean another file."""
     address = f"file:{quote(str(path.absolute()))}?mode={mode}"
     db = sqlite3.connect(address, uri=True, timeout=timeout_s, isolation_level=None)
     try:
+        if is_cut:
+            # SQLite refuses a file that is too short, but with this setting (btree.c, lockBtree); nothing is written.
+            db.execute("PRAGMA writable_schema = ON")
         (found,) = db.execute("PRAGMA application_id").fetchone()
         if found != application_id:
             raise BadInputError(f"{path}: {NO_STORE}")

@@ -18,7 +18,7 @@ CUT_AT = 3  # times the largest difference, at least 100 %: a longer interval wo
 CHANGES_SHOWN = 30  # more rows than this are no picture any more; the table has all
 
 
-def changes_picture(found: Comparison) -> Picture | None:
+def changes_picture(found: Comparison, note: str = "") -> Picture | None:
     """A line for each figure: its difference with the interval, and zero in the middle."""
     rows: list[dict[str, Any]] = []
     for change in found.changes[:CHANGES_SHOWN]:
@@ -65,7 +65,7 @@ def changes_picture(found: Comparison) -> Picture | None:
         words = f"▶ ◀ {names} of {len(rows)} intervals reach further than is shown; the table has their ends"
         chart = chart.properties(title=alt.TitleParams(words, anchor="start", fontSize=12, fontWeight="normal"))
         said += f", {names} of them cut"
-    return draw("compare", said, chart, width=WIDTH)
+    return draw("compare", said, chart, width=WIDTH, note=note)
 
 
 def _arrows(cut: list[dict[str, Any]], y: alt.Y, colour: alt.Color) -> list[alt.Chart]:
@@ -79,7 +79,7 @@ def _arrows(cut: list[dict[str, Any]], y: alt.Y, colour: alt.Color) -> list[alt.
     ]
 
 
-def shifts_picture(found: Comparison) -> Picture | None:
+def shifts_picture(found: Comparison, note: str = "") -> Picture | None:
     """Percentiles of the response time, before and after, as small multiples."""
     charts = []
     for shift in found.shifts[:9]:
@@ -124,7 +124,7 @@ def shifts_picture(found: Comparison) -> Picture | None:
     if not charts:
         return None
     whole = charts[0] if len(charts) == 1 else alt.concat(*charts, columns=3, spacing=24)
-    return draw("distributions", "Percentiles of the response time before and after", whole)
+    return draw("distributions", "Percentiles of the response time before and after", whole, width=WIDTH, note=note)
 
 
 def history_picture(history: History, number: int) -> Picture:

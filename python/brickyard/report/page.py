@@ -29,11 +29,12 @@ from brickyard.analysis.curve_words import (
     run_name,
 )
 from brickyard.analysis.load_curve import knee
+from brickyard.analysis.pgbench import is_pgbench
 from brickyard.analysis.replay_answer import replay_answer
 from brickyard.analysis.replay_runs import is_replay
 from brickyard.analysis.workload import workload_words
 from brickyard.outputs import report_place
-from brickyard.report import charts, replay
+from brickyard.report import charts, pgbench, replay
 from brickyard.report.load_curve import load_curve
 from brickyard.report.pictures import Picture, draw
 from brickyard.report.tables import Table, characterization_tables, failure_table, slowest_table, totals_tables
@@ -119,6 +120,11 @@ def draw_figures(records: list[Record]) -> list[Figure]:
         return [
             Figure(title, caption, [wide], [narrow])
             for title, caption, wide, narrow in replay.figures(records, WIDE, NARROW)
+        ]
+    if all(is_pgbench(record) for record in records):
+        return [
+            Figure(title, caption, [wide], [narrow])
+            for title, caption, wide, narrow in pgbench.figures(records, WIDE, NARROW)
         ]
     patterns = analysis.characterization(records)
     figures = []
@@ -273,6 +279,8 @@ def render(
     tables: list[Table] = characterization_tables(patterns, workload) if graph else totals_tables(records)
     if replayed:
         tables = replay.tables(records)
+    if all(is_pgbench(record) for record in records):
+        tables = pgbench.tables(records)
     outcomes = [r for r in records if r.info.outcome != "done"]
     return (
         templates()
@@ -301,6 +309,8 @@ def render(
 def _answer(records: list[Record], patterns: Patterns, lead: Lead | None, *, replayed: bool) -> Answer:
     if lead:
         return lead.answer
+    if all(is_pgbench(record) for record in records):
+        return pgbench.pgbench_answer(records)
     return replay_answer(records) if replayed else answer(records, patterns)
 
 

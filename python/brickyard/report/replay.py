@@ -53,7 +53,7 @@ def figures(records: list[Record], wide: int, narrow: int) -> list[Drawn]:
             words = f"Calls, response times and the server's disks, {name}"
             caption += " Below: what the devices under the server's data did meanwhile."
         pictures = [
-            draw(f"{file}{suffix}", words, _stacked([panel(width) for panel in panels]), width=width)
+            draw(f"{file}{suffix}", words, stacked([panel(width) for panel in panels]), width=width)
             for suffix, width in (("", wide), ("-narrow", narrow))
         ]
         made.append((f"Over time: {name}", caption, pictures[0], pictures[1]))
@@ -81,22 +81,22 @@ def _panels(record: Record) -> list[Panel]:
     ]
     disks = replay_disks.disk_course(record)
     # Where all calls failed there is no response time, and no scale for one.
-    has_response = bool(_response_rows(record))
-    made: list[Panel] = [partial(_lines, rates, "calls/s", end_s, HEIGHT, last=not disks and not has_response)]
+    has_response = bool(response_rows(record))
+    made: list[Panel] = [partial(line_panel, rates, "calls/s", end_s, HEIGHT, last=not disks and not has_response)]
     if has_response:
-        made.append(partial(_response, record, end_s, last=not disks))
-    for title, rows in _disk_rows(disks) if disks else []:
+        made.append(partial(response, record, end_s, last=not disks))
+    for title, rows in disk_rows(disks) if disks else []:
         is_last = title == SERVICE
-        made.append(partial(_lines, rows, title, end_s, PANEL, last=is_last, is_time=is_last))
+        made.append(partial(line_panel, rows, title, end_s, PANEL, last=is_last, is_time=is_last))
     return made
 
 
-def _stacked(panels: list[Any]) -> Any:
+def stacked(panels: list[Any]) -> Any:
     """One above the other; each has colours and a legend of its own."""
     return alt.vconcat(*panels, spacing=14).resolve_scale(color="independent", strokeDash="independent")
 
 
-def _disk_rows(disks: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+def disk_rows(disks: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
     def rows(*columns: tuple[str, str, float]) -> list[dict[str, Any]]:
         return [
             {"time_s": at, "value": disk[key] / unit, "what": name}
@@ -114,7 +114,7 @@ def _disk_rows(disks: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, An
     ]
 
 
-def _lines(
+def line_panel(
     rows: list[dict[str, Any]], title: str, end_s: float, height: int, width: int, *, last: bool, is_time: bool = False
 ) -> Any:
     names = list(dict.fromkeys(row["what"] for row in rows)) or ["none"]
@@ -142,8 +142,8 @@ def _time(end_s: float, *, last: bool) -> Any:
     return axis if last else axis.title(None).axis(grid=False, labels=False, ticks=False)
 
 
-def _response(record: Record, end_s: float, width: int, *, last: bool) -> Any:
-    rows = _response_rows(record)
+def response(record: Record, end_s: float, width: int, *, last: bool) -> Any:
+    rows = response_rows(record)
     values = [row["value"] for row in rows] or [1]
     low, high = max(min(values) * 0.8, 1), max(values) * 1.25
     present = [name for name in FIGURES if any(row["what"] == name for row in rows)]
@@ -174,7 +174,7 @@ def _response(record: Record, end_s: float, width: int, *, last: bool) -> Any:
     )
 
 
-def _response_rows(record: Record) -> list[dict[str, Any]]:
+def response_rows(record: Record) -> list[dict[str, Any]]:
     """Percentiles of merged histograms; neighbouring intervals share a column where there are many."""
     spans = rated_intervals(record, 0)
     width = -(-len(spans) // COLUMNS) or 1

@@ -47,6 +47,8 @@ class StudyView:
     answer: Answer
     notes: Sequence[str]
     trades: Sequence[tuple[str, str, str]] = ()
+    published: Sequence[tuple[str, tuple[str, ...], list[list[str]]]] = ()
+    """Tables of others beside which the study stands: title, columns and rows."""
 
 
 def write_study_report(view: StudyView, place: Path) -> Path:
@@ -72,6 +74,9 @@ def study_document(view: StudyView) -> Json:
         **view.answer.document(),
         "conclusions": conclusions(view.observed.pivots, view.records),
         "tables": [pivot_document(pivot) for pivot in view.observed.pivots],
+        "published": [
+            {"title": title, "columns": list(columns), "rows": rows} for title, columns, rows in view.published
+        ],
         "invalid": [{"run": record.info.id, "reason": record.info.invalid} for record in view.invalid],
     }
 
@@ -113,7 +118,8 @@ def _figures(view: StudyView) -> list[Figure]:
 
 def view_tables(view: StudyView) -> list[Table]:
     """With what the runs of each asked of their targets."""
-    return [replace(matrix_table(pivot), note=_workload(view, pivot)) for pivot in view.observed.pivots if pivot.rows]
+    own = [replace(matrix_table(pivot), note=_workload(view, pivot)) for pivot in view.observed.pivots if pivot.rows]
+    return [*own, *(Table(title, list(columns), rows, text_columns=1) for title, columns, rows in view.published)]
 
 
 def _workload(view: StudyView, pivot: Pivot) -> str:

@@ -147,7 +147,7 @@ def _written_out(word: str) -> Ruler:
         rule = "a rate must be reached (>=)" if figure in RATES else "a time is a limit (<=)"
         raise BadInputError(f"{word}: {f'{figure} is a limit (<=)' if figure in COUNTS + SHARES else rule}")
     requirement = Requirement(f"{figure} {sign} {limit}", figure, _threshold(word, figure, limit))
-    return Ruler(word, requirement.name, "as asked", "", (requirement,))
+    return Ruler(word, requirement.name, "as requested", "", (requirement,))
 
 
 def parse(name: str, text: str) -> Ruler:
@@ -258,5 +258,4 @@ def _limit(figure: str, limit: str) -> float:
             return float(limit.replace(",", ""))
         except ValueError:
             raise ValueError(f"{limit} is not a number{' of requests a second' if figure == 'iops' else ''}") from None
-    # A bare number is in MiB/s, the unit in which throughput is shown everywhere.
-    return _core.parse_bytes_per_s(f"{limit}MiB" if re.fullmatch(r"[0-9.]+", limit) else limit)
+    return _core.parse_bytes_per_s(limit)

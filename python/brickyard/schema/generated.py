@@ -403,6 +403,20 @@ class MemberWork(msgspec.Struct, frozen=True, kw_only=True):
     written_bytes: int
 
 
+class PgbenchEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """What pgbench printed at its end, to be held against what its log told."""
+
+    connect_ns: int
+    """Until all clients were connected."""
+    failed: int
+    latency_mean_ns: float
+    lateness_mean_ns: float | None = None
+    """How far behind schedule transactions began, with a rate."""
+    skipped: int
+    transactions: int
+    transactions_per_s: float
+
+
 class PhaseEnd(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="phase_end"):
     cpu: Cpu
     depth: DepthReached | None = None
@@ -421,6 +435,7 @@ class PhaseEnd(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag
     loops: int = 0
     """Threads that measured."""
     outstanding: int
+    pgbench: PgbenchEnd | None = None
     phase: int
     reason: PhaseReason
     replay: ReplayEnd | None = None
@@ -532,6 +547,34 @@ class ServerFileEnd(msgspec.Struct, frozen=True, kw_only=True):
     writes: int
 
 
+class ServerSample(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="server_sample"):
+    """What a database server has counted up to an instant of a run, since its counts began. A count that its version
+    does not keep is absent."""
+
+    at_ns: int
+    block_extends: int | None = None
+    block_flushes: int | None = None
+    block_reads: int | None = None
+    """Of tables and indexes, by all processes of the server, as are the next three."""
+    block_writes: int | None = None
+    checkpoint_blocks: int
+    checkpoint_sync_ms: float
+    checkpoint_write_ms: float
+    checkpoints_requested: int
+    """Checkpoints begun because the log had grown, or because somebody asked."""
+    checkpoints_timed: int
+    """Checkpoints begun because their time had come."""
+    target: int
+    wal_buffers_full: int
+    """Commits and others that had to write the log themselves, since its buffers were full."""
+    wal_bytes: int
+    wal_flushes: int | None = None
+    """Calls of fsync or fdatasync on the log; none are counted where `wal_sync_method` makes each write durable."""
+    wal_full_page_images: int
+    wal_records: int
+    wal_writes: int | None = None
+
+
 class SlowCall(msgspec.Struct, frozen=True, kw_only=True):
     at_ns: int
     response_ns: int
@@ -630,6 +673,7 @@ Event = (
     | Drivers
     | ConditionSample
     | Condition
+    | ServerSample
     | Imported
     | PhaseEnd
     | End

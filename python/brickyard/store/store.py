@@ -90,7 +90,8 @@ def _refuse_folders(place: Path) -> None:
 class Store:
     """An open store; safe to use beside other processes that have it open."""
 
-    def __init__(self, place: Path | str | None = None, *, must_exist: bool = False) -> None:
+    def __init__(self, place: Path | str | None = None, *, must_exist: bool = False, may_be_cut: bool = False) -> None:
+        """`may_be_cut` opens a file that has lost its end as well, to save what is left of it."""
         self.place = Path(place) if place is not None else default_place()
         try:
             if must_exist and not os.path.lexists(self.place):
@@ -103,25 +104,33 @@ class Store:
                 _refuse_folders(self.place)
             if str(self.place) != IN_MEMORY and not outputs.check_database(self.place, APPLICATION_ID):
                 outputs.make_database(self.place, _blank())
-            self._db = self._opened(must_exist=must_exist)
+            self._db = self._opened(must_exist=must_exist, may_be_cut=may_be_cut)
             if str(self.place) != IN_MEMORY:
                 check_columns(self._db, str(self.place))
             self._file = StoreFile(self.place)
             self._reader: ref[OnDisk] | None = None
         except sqlite3.Error as error:
-            raise BadInputError(f"{self.place}: cannot be used as a store: {one_line(error)}") from error
+            remedy = ""
+            if is_damage(error):
+                salvage_it = "`brickyard store salvage -o NEW` copies what can be read"
+                remedy = "; too little of it is left to copy anything" if may_be_cut else f"; {salvage_it}"
+            raise BadInputError(f"{self.place}: cannot be used as a store: {one_line(error)}{remedy}") from error
         except OSError as error:
             raise BadInputError(
                 f"{self.place}: cannot be used as a store: {error.strerror}; name another with --store"
             ) from error
 
-    def _opened(self, *, must_exist: bool) -> sqlite3.Connection:
+    def _opened(self, *, must_exist: bool, may_be_cut: bool) -> sqlite3.Connection:
         """For writing where that is possible; a store that is only to be read may lie where nothing can be written."""
         try:
             return _open_for_writing(self.place)
         except sqlite3.OperationalError:
             if not must_exist:
                 raise
+        except sqlite3.DatabaseError as error:
+            if not (may_be_cut and is_damage(error)):
+                raise
+            return _reading(self.place, immutable=False, is_cut=True)
         return _open_for_reading(self.place)
 
     def __enter__(self) -> Self:
@@ -393,8 +402,8 @@ def _open_for_reading(place: Path) -> sqlite3.Connection:
         return _reading(place, immutable=True)
 
 
-def _reading(place: Path, *, immutable: bool) -> sqlite3.Connection:
-    db = outputs.connect_for_reading(place, APPLICATION_ID, BUSY_TIMEOUT_S, immutable=immutable)
+def _reading(place: Path, *, immutable: bool, is_cut: bool = False) -> sqlite3.Connection:
+    db = outputs.connect_for_reading(place, APPLICATION_ID, BUSY_TIMEOUT_S, immutable=immutable, is_cut=is_cut)
     try:
         migrate(db, str(place))
     except BaseException:

@@ -58,6 +58,8 @@ class Account:
     before: list[Json] = field(default_factory=list)
     after: list[Json] = field(default_factory=list)
     refused: str = ""
+    data_bytes: int = 0
+    """What of the device is burned in; 0 in accounts from before this was kept."""
     earlier: list[Json] = field(default_factory=list)
     """Accounts of burn-ins of this device that were over or given up when this one began, with their verdicts."""
 
@@ -92,6 +94,11 @@ class Account:
         return "failed before" if self.failed_before else "pass"
 
     @property
+    def read_share(self) -> float | None:
+        """Bytes read ÷ bytes of the device: random reads of all of it once come to 1 and miss a third of its blocks."""
+        return self.counts["read_bytes"] / self.data_bytes if self.data_bytes else None
+
+    @property
     def failed_before(self) -> int:
         """Earlier burn-ins that failed."""
         return sum(one.get("verdict") == "fail" for one in self.earlier)
@@ -104,7 +111,8 @@ class Account:
         return Account(self.device, planned_ns, earlier=[*self.earlier, own])
 
     def document(self) -> Json:
-        return {**self.__dict__, "changed": self.changed, "verdict": self.verdict}
+        judged = {"changed": self.changed, "read_share": self.read_share, "verdict": self.verdict}
+        return {**self.__dict__, **judged}
 
 
 class Log:
@@ -281,6 +289,7 @@ class BurnIn:
         counts, kind = one.account.counts, event["event"]
         if kind == "start":
             one.start_unix_ns = int(event["start_unix_ns"])
+            one.account.data_bytes = int(event["targets"][0].get("data_bytes") or 0)
         elif kind == "phase":
             one.phase_start_ns = int(event["start_ns"])
         elif kind == "interval":

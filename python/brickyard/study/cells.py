@@ -18,6 +18,7 @@ from pathlib import Path
 
 from brickyard import bricks, profiles
 from brickyard.analysis.pivot import Where
+from brickyard.databases.pgbench_plan import KIND
 from brickyard.errors import BadInputError, one_line
 from brickyard.reading import parsed_bytes_per_s
 from brickyard.schema.plan import Plan
@@ -102,6 +103,11 @@ def lay_out(design: Design, wishes: Wishes) -> Layout:
         levels = {factor.name: level.name for factor, level in zip(design.factors, combination, strict=True)}
         if any(_fits(levels, where) for where in design.exclude):
             excluded += 1
+            continue
+        if any(
+            level.is_asked_for and level.name not in only.get(factor.name, ())
+            for factor, level in zip(design.factors, combination, strict=True)
+        ):
             continue
         if not _fits(levels, only) or (not aims and any(level.needs_target for level in combination)):
             continue
@@ -237,7 +243,7 @@ def _level_named(design: Design, factor: str, word: str, place: str) -> str:
 def _aim(design: Design, text: str) -> tuple[Where, str]:
     """`PATH` for every cell, `LEVEL=PATH`, or `LEVEL,LEVEL=PATH` for a combination; FACTOR:LEVEL where two agree."""
     head, equals, path = text.partition("=")
-    if not equals or head.startswith(("/", ".", bricks.MODELLED)):
+    if not equals or "://" in head or head.startswith(("/", ".", bricks.MODELLED)):
         return {}, text
     if not path:
         raise BadInputError(f"--target {text}: names no target")
@@ -300,6 +306,8 @@ class Specs:
             raise BadInputError(f"{self._design.name}: {cell.name}: {one_line(error)}") from error
 
     def _spec(self, cell: StudyCell, repetition: int) -> RunSpec:
+        if cell.recipe.profile == KIND:
+            return self._pgbench(cell, repetition)
         text = self._profile(str(cell.recipe.profile))
         changes = [f"seed={seed_of(self._design.seed, repetition)}", *cell.recipe.changes]
         changes += cell.recipe.modelled_changes if cell.is_modelled else ()
@@ -308,6 +316,17 @@ class Specs:
         plan = profiles.validate(text, changes)
         options = self._modelled(cell) if cell.is_modelled else self._real(cell, plan)
         spec = RunSpec(text.name, plan, list(cell.targets), options, condition=cell.condition)
+        return self._labelled(spec, cell, repetition)
+
+    def _pgbench(self, cell: StudyCell, repetition: int) -> RunSpec:
+        """Its server is made when the first run of its set begins."""
+        from brickyard.study.pgbench import run_spec
+
+        (target,) = cell.targets
+        changes = [f"seed={seed_of(self._design.seed, repetition)}", *cell.recipe.changes, *self._wishes.changes]
+        return self._labelled(replace(run_spec(target, changes), condition=cell.condition), cell, repetition)
+
+    def _labelled(self, spec: RunSpec, cell: StudyCell, repetition: int) -> RunSpec:
         labels: Json = {"levels": dict(cell.levels), "repetition": repetition, "study": self._design.name}
         labels |= {"label": self._wishes.label} if self._wishes.label else {}
         labels |= {"usd": cell.usd} if cell.usd is not None else {}

@@ -8,14 +8,15 @@ from __future__ import annotations
 import time
 
 from brickyard import _core, bricks, facts
-from brickyard.analysis import replay_runs, replay_warnings, summary
+from brickyard.analysis import pgbench, replay_runs, replay_warnings, summary
 from brickyard.analysis.steadiness import steadiness_warnings
 from brickyard.analysis.totals import asked_stream
 from brickyard.bricks import caches
 from brickyard.schema.plan import OtherKind, OtherPlan, Plan
 from brickyard.store import READS, WRITES, Json, Record, Store
 
-DATABASE_KINDS = (OtherKind.REPLAY, OtherKind.LOAD)  # of plans that go to a server, not to a file or device
+# Of plans that go to a server, not to a file or device.
+DATABASE_KINDS = (OtherKind.REPLAY, OtherKind.LOAD, OtherKind.PGBENCH)
 NOT_OF_DATABASES = {"cache_unknown", "smaller_than_cache", "unwritten", "unwritten_unknown"}
 NOT_OF_REPLAYS = {*NOT_OF_DATABASES, "volatile_write_cache"}
 SAMPLE_EVERY_S = 1.0  # a sample reads a few open files; more often would tell no more
@@ -138,7 +139,7 @@ def warnings(store: Store, record: Record, watched: list[Json]) -> list[Json]:
         found = [item for item in found if item["id"] not in NOT_OF_REPLAYS]
         judged = replay_warnings.replay_warnings(record, watched)
     else:
-        judged = steadiness_warnings(record)
+        judged = [*steadiness_warnings(record), *pgbench.pgbench_warnings(record)]
         if asks_databases(info.plan):
             found = [item for item in found if item["id"] not in NOT_OF_DATABASES]
     return sorted([*judged, *found], key=lambda item: item["severity"] != "warning")

@@ -71,6 +71,8 @@ class Level:
     recipe: Recipe
     usd: float | None = None
     needs_target: bool = False
+    is_asked_for: bool = False
+    """It is left out unless --only names it."""
 
 
 @dataclass(frozen=True)
@@ -239,6 +241,7 @@ def _factor(name: str, keys: Keys) -> Factor:
                 group=table.text("group", level_name),
                 usd=table.number("usd", None),
                 needs_target=table.truth("needs_target", False),
+                is_asked_for=table.truth("asked_for", False),
                 recipe=_recipe(table),
             )
         )
@@ -343,7 +346,7 @@ def _trade(keys: Keys, tables: tuple[TableSpec, ...]) -> tuple[str, str, str]:
     found = keys.text("x", ""), keys.text("y", "")
     for key, name in zip(("x", "y"), found, strict=True):
         if name not in names:
-            raise keys.wrong(key, f"{name or 'missing'}: the name of a table is wanted{nearest(name, names)}")
+            raise keys.wrong(key, f"{name or 'missing'}: name a table{nearest(name, names)}")
     title = keys.text("title", f"{found[1]} against {found[0]}")
     keys.done()
     return *found, title

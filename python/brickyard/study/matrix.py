@@ -17,6 +17,8 @@ from dataclasses import dataclass, field, replace
 from brickyard import _core
 from brickyard.analysis.figures import FIGURES, measured
 from brickyard.analysis.samples import sample
+from brickyard.databases.pgbench_home import Homes
+from brickyard.databases.pgbench_plan import KIND
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json, RunInfo, Store
 from brickyard.study.cells import Layout, Specs, StudyCell, Wishes
@@ -134,6 +136,7 @@ class Matrix:
         self.runner = Runner(store, listener, interrupt)
         self.earlier = finished(store.runs(), (step.identity for step in planned))
         self.result = MatrixResult(None)
+        self._homes = Homes(listener.note)
         self._values: dict[tuple[str, ...], list[float]] = {}
         self._keeper = Keeper(
             lambda what: what.hold(
@@ -158,8 +161,10 @@ class Matrix:
             self._note(SHARED_WORDS)
         try:
             self._all(todo)
+            self._homes.close()
             self._keeper.close()
         except BaseException as error:
+            self._homes.close()
             self._keeper.abandon(error)
             raise
         self._close()
@@ -215,11 +220,17 @@ class Matrix:
         return True
 
     def _one(self, step: Step) -> RunResult:
-        held = self._keeper.keep(step.cell.set_up, forecast(step.spec.profile_plan, []).duration_s)
+        is_pgbench = step.spec.profile == KIND
+        lasts_s = None if is_pgbench else forecast(step.spec.profile_plan, []).duration_s
+        held = self._keeper.keep(step.cell.set_up, lasts_s)
         spec = step.spec
         if held is not None and step.cell.set_up.changes_something:
             # Which runs were measured in one and the same condition is part of the design.
             spec = replace(spec, labels={**spec.labels, "set_up": self._keeper.set_ups})
+        if is_pgbench:
+            from brickyard.study.pgbench import at_home
+
+            spec = at_home(spec, self._homes)
         return self.runner.run(spec, self._study, held)
 
     def _counted(self, step: Step, last: RunResult) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import structs
 
 from brickyard import _core
+from brickyard.databases.pgbench_plan import KIND
 from brickyard.errors import BadInputError, one_line
 from brickyard.schema import plan_text
 from brickyard.store import Json, Store, default_place
@@ -116,15 +117,14 @@ def refusals(plan: StudyPlan, *, manage: bool) -> list[str]:
     seen: set[str] = set()
     for line in plan.lines:
         cell, spec = line.step.cell, line.step.spec
-        key = json.dumps(
-            [plan_text(structs.replace(spec.profile_plan, seed=0)), spec.targets, spec.options, cell.condition]
-        )
+        key = json.dumps([plan_text(structs.replace(spec.plan, seed=0)), spec.targets, spec.options, cell.condition])
         if line.is_done or key in seen or not set(plan.missing_targets).isdisjoint(cell.targets):
             continue
         seen.add(key)
         try:
             cell.set_up.check(manage=manage)
-            check_run(spec.profile_plan, spec.targets, spec.options)
+            if spec.profile != KIND:  # its server is made when its set begins, and refuses what it cannot do
+                check_run(spec.profile_plan, spec.targets, spec.options)
         except BadInputError as error:
             found.append(one_line(error))
     return list(dict.fromkeys(found))
@@ -142,6 +142,8 @@ def seconds(step: Step, settle_s: float) -> float | None:
     """How long one run takes; None where only the storage's speed decides."""
     if step.cell.is_modelled:
         return MODELLED_S
+    if step.spec.profile == KIND:
+        return None
     expected = forecast(step.spec.profile_plan, [None] * len(step.cell.targets)).duration_s
     return None if expected is None else expected + settle_s + OVERHEAD_S
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from brickyard.analysis import kirkwood
 from brickyard.analysis.observe import Observed, is_counted, observe
 from brickyard.analysis.study_answer import study_answer
 from brickyard.report.study_page import StudyView
@@ -35,6 +36,7 @@ def view_of(design: Design, found: Results, notes: Sequence[str]) -> StudyView:
         answer=study_answer(design.question, design.answer, found.observed.pivots, found.counted, found.invalid),
         notes=notes,
         trades=design.trades,
+        published=kirkwood.tables(design.name, found.counted),
     )
 
 

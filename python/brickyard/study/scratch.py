@@ -63,7 +63,7 @@ def plan_size(
             " free some space, or name another directory with --scratch"
         )
     if cache_bytes is None:
-        return size, ["cache unknown: whether the scratch file is four times as large cannot be told"]
+        return size, ["the cache size is unknown, so the scratch file may be smaller than four times the cache"]
     if size < CACHE_FACTOR * cache_bytes:
         return size, [
             f"the scratch file ({format_size(size)}) is smaller than four times the cache"

@@ -8,6 +8,7 @@
 mod interval;
 mod phase_end;
 mod ramp;
+mod server;
 mod start;
 mod words;
 
@@ -22,6 +23,7 @@ pub use phase_end::{
     VerifiedEvent,
 };
 pub use ramp::{RampEnd, RampStep};
+pub use server::{PgbenchEnd, ServerSample};
 pub use start::{ClockFacts, PhaseFacts, Start, StreamFacts, TargetFacts};
 pub use words::{Bound, Counted, PhaseReason, RunOutcome, Timed};
 
@@ -134,6 +136,7 @@ pub enum Event {
         valid: bool,
         reason: String,
     },
+    ServerSample(Box<ServerSample>),
     /// Figures of one operation as another program printed them. `has_bins`: it printed a distribution as well.
     #[schemars(title = "Imported")]
     Imported {

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::interval::{Cpu, Measure};
+use super::server::PgbenchEnd;
 use super::words::{Bound, Counted, PhaseReason};
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -44,6 +45,8 @@ pub struct PhaseEnd {
     /// Of every file of a simulated database server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub server_files: Vec<ServerFileEnd>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pgbench: Option<Box<PgbenchEnd>>,
 }
 
 fn unknown_bound() -> Bound {

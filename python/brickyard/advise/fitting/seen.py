@@ -142,7 +142,7 @@ def seen(record: Record) -> Seen | str:
         return f"run {record.info.id} has no rate"
     requests = sum(row.rated_requests for row in rows)
     if requests < FEWEST_REQUESTS:
-        return f"run {record.info.id}: {requests} requests tell no rate; measure longer"
+        return f"run {record.info.id}: {requests} requests are too few for a rate; measure longer"
     taken = course(record)
     changing = unsteady(taken)
     whole_s = taken[-1][1] - taken[0][0] if taken else 0.0

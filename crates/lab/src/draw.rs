@@ -1,0 +1,280 @@
+//! Duty: which crash states of a log there are to look at. A state is a pure function of the log, its seed and the
+//! parameters: a cut, the records that are durable there, and which of the volatile writes survive, whole or torn.
+//!
+//! Refusal: it holds no data and judges nothing.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::hash::{Draws, mixed};
+use crate::log::{Kind, Log, Record};
+
+/// With so many volatile writes or fewer, every subset is a state.
+const FEW: u32 = 3;
+/// States of one cut with more: none of them, and samples.
+const SAMPLES: u64 = 4;
+/// States of one cut with torn writes, where tearing is asked for.
+const TORN: u64 = 2;
+/// The low bits of a seed say which state of its cut it is; from `FIRST_TORN` on, writes are torn.
+const VARIANT_BITS: u32 = 8;
+const FIRST_TORN: u64 = 128;
+
+/// What the disk's volatile cache does with a flush.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cache {
+    /// What had ended before the start of an ended flush is durable.
+    Honest,
+    /// No cache: what has ended is durable.
+    Off,
+    /// Flushes do nothing; all but this many records is on the medium by then.
+    Lying { back: u64 },
+    /// One flush in `n` does nothing.
+    Lossy { n: u64 },
+}
+
+/// Where cuts are put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aim {
+    /// Half at acknowledgements or a few records later, a quarter in marked stretches, a quarter anywhere.
+    Mixed,
+    /// At acknowledgements: what was acknowledged last has had no time to become durable by chance.
+    Acknowledgements,
+    /// In marked stretches alone, where many writes are volatile; where writes are torn, in every state.
+    Marks,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parameters {
+    pub cache: Cache,
+    pub aim: Aim,
+    /// Surviving writes may be torn at multiples of this; 0 keeps each whole.
+    pub torn_bytes: u64,
+}
+
+/// What the workload says of its log.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Story {
+    /// Cuts lie between these records.
+    pub begin: u64,
+    pub end: u64,
+    /// For each acknowledgement, how many records there were when its client had it.
+    pub promises: Vec<u64>,
+    /// Stretches of interest, such as checkpoints.
+    pub marks: Vec<(u64, u64)>,
+}
+
+/// Bytes `from..to` of a write that survive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kept {
+    pub record: usize,
+    pub from: u32,
+    pub to: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    pub seed: u64,
+    /// Records before it have happened.
+    pub cut: u64,
+    /// Of these, the writes before it are durable.
+    pub durable: u64,
+    pub volatile_writes: u64,
+    pub kept: Vec<Kept>,
+    /// Acknowledgements that its content owes.
+    pub promised: u64,
+}
+
+pub struct Drawer<'a> {
+    records: &'a [Record],
+    story: Story,
+    parameters: Parameters,
+    salt: u64,
+}
+
+impl<'a> Drawer<'a> {
+    pub fn new(log: &'a Log, mut story: Story, parameters: Parameters) -> Result<Drawer<'a>, String> {
+        let count = log.records.len() as u64;
+        story.end = story.end.min(count);
+        story.promises.retain(|at| *at <= story.end);
+        story.promises.sort_unstable();
+        story.marks.retain(|(from, to)| from < to && *from >= story.begin && *to <= story.end);
+        // A workload that flushes nothing may have acknowledged all of it without a record.
+        if story.begin > story.end || (story.begin == story.end && story.promises.is_empty()) {
+            return Err(format!(
+                "the log has no records to cut between {} and {}; record again",
+                story.begin, story.end
+            ));
+        }
+        if parameters.aim == Aim::Marks && story.marks.is_empty() {
+            return Err("the log has no marked stretch, such as a checkpoint; record longer".into());
+        }
+        let word = match parameters.cache {
+            Cache::Honest => 1,
+            Cache::Off => 2,
+            Cache::Lying { back } => mixed(3 ^ back << 8),
+            Cache::Lossy { n } => mixed(4 ^ n << 8),
+        };
+        let salt = mixed(log.hash ^ mixed(word ^ parameters.torn_bytes << 16 ^ (parameters.aim as u64) << 40));
+        Ok(Drawer { records: &log.records, story, parameters, salt })
+    }
+
+    /// The seeds of `count` states. Each cut has all subsets of few volatile writes, or samples of many.
+    pub fn seeds(&self, count: u64, seed: u64) -> Vec<u64> {
+        let mut out = Vec::new();
+        let mut number = 0;
+        while (out.len() as u64) < count {
+            let at = mixed(mixed(seed) ^ number) << VARIANT_BITS;
+            number += 1;
+            let (cut, durable) = self.cut(at);
+            let volatile = self.volatile(durable, cut).count() as u32;
+            let tears = self.parameters.torn_bytes > 0 && volatile > 0;
+            let whole = match self.parameters.aim {
+                Aim::Marks if tears => 0,
+                _ if volatile <= FEW => 1 << volatile,
+                _ => SAMPLES,
+            };
+            let torn = if tears { TORN } else { 0 };
+            let variants = (0..whole).chain(FIRST_TORN..FIRST_TORN + torn);
+            out.extend(variants.map(|variant| at | variant));
+        }
+        out.truncate(count as usize);
+        out
+    }
+
+    pub fn state(&self, seed: u64) -> State {
+        let (cut, durable) = self.cut(seed);
+        let volatile: Vec<usize> = self.volatile(durable, cut).collect();
+        let variant = seed & ((1 << VARIANT_BITS) - 1);
+        let mut draws = Draws::new(mixed(self.salt ^ mixed(seed)));
+        let few = volatile.len() as u32 <= FEW;
+        let kept = match variant {
+            FIRST_TORN.. => self.torn(&volatile, &mut draws),
+            0 => self.whole(&volatile, |_| false),
+            v if few => self.whole(&volatile, |n| v >> n & 1 == 1),
+            _ => self.sampled(&volatile, &mut draws),
+        };
+        let promised = self.story.promises.partition_point(|at| *at <= cut) as u64;
+        State { seed, cut, durable, volatile_writes: volatile.len() as u64, kept, promised }
+    }
+
+    fn cut(&self, seed: u64) -> (u64, u64) {
+        let mut draws = Draws::new(mixed(self.salt ^ mixed(seed >> VARIANT_BITS)));
+        let story = &self.story;
+        let within = |draws: &mut Draws, range: Range<u64>| range.start + draws.below(range.end - range.start) + 1;
+        let kind = match self.parameters.aim {
+            Aim::Mixed => draws.below(4),
+            Aim::Acknowledgements => 0,
+            Aim::Marks => 2,
+        };
+        let cut = match kind {
+            0 | 1 if !story.promises.is_empty() => {
+                let at = story.promises[draws.below(story.promises.len() as u64) as usize];
+                let mut later = 0;
+                while self.parameters.aim == Aim::Mixed && later < 16 && draws.one_in(2) {
+                    later += 1;
+                }
+                at + later
+            }
+            2 if !story.marks.is_empty() => {
+                let (from, to) = story.marks[draws.below(story.marks.len() as u64) as usize];
+                self.fullest(from..to, &mut draws)
+            }
+            _ => within(&mut draws, story.begin..story.end),
+        };
+        let cut = cut.clamp(story.begin, story.end);
+        (cut, self.durable(cut, draws.word()))
+    }
+
+    /// Within a stretch, where a flush begins or just after it, when most is volatile.
+    fn fullest(&self, range: Range<u64>, draws: &mut Draws) -> u64 {
+        let starts: Vec<u64> = range.clone().filter(|at| self.records[*at as usize].kind == Kind::FlushStart).collect();
+        if starts.is_empty() || draws.one_in(4) {
+            return range.start + draws.below(range.end - range.start) + 1;
+        }
+        // Of three, the flush that the most writes wait for: journal commits have few, data files many.
+        let chosen = (0..3).map(|_| starts[draws.below(starts.len() as u64) as usize]);
+        let waiting = |at: u64| self.volatile(self.durable(at, 0), at).count();
+        chosen.max_by_key(|at| waiting(*at)).unwrap_or(range.end) + draws.below(2)
+    }
+
+    /// Writes before this record are durable at the cut.
+    fn durable(&self, cut: u64, chance: u64) -> u64 {
+        let ended = |index: &usize| self.records[*index].kind == Kind::FlushEnd;
+        let ends = (0..cut as usize).rev().filter(ended);
+        match self.parameters.cache {
+            Cache::Off => cut,
+            Cache::Lying { back } => cut.saturating_sub(back),
+            Cache::Honest => ends.map(|index| self.records[index].place).next().unwrap_or(0),
+            Cache::Lossy { n } => {
+                let kept = |index: &usize| !Draws::new(mixed(chance ^ *index as u64)).one_in(n);
+                ends.filter(kept).map(|index| self.records[index].place).next().unwrap_or(0)
+            }
+        }
+    }
+
+    fn volatile(&self, durable: u64, cut: u64) -> impl Iterator<Item = usize> {
+        let writes = |index: &usize| self.records[*index].kind == Kind::Write;
+        (durable as usize..cut as usize).filter(writes)
+    }
+
+    /// A write that was durable when it ended survives; a cache that lies, lies about that too.
+    fn always(&self, index: usize) -> bool {
+        self.records[index].durable && !matches!(self.parameters.cache, Cache::Lying { .. })
+    }
+
+    fn all_of(&self, index: usize) -> Kept {
+        Kept { record: index, from: 0, to: self.records[index].bytes }
+    }
+
+    fn whole(&self, volatile: &[usize], mut survives: impl FnMut(usize) -> bool) -> Vec<Kept> {
+        let kept = volatile.iter().enumerate().filter(|(n, index)| survives(*n) | self.always(**index));
+        kept.map(|(_, index)| self.all_of(*index)).collect()
+    }
+
+    /// All, the first ones, all but a few, or each by a coin.
+    fn sampled(&self, volatile: &[usize], draws: &mut Draws) -> Vec<Kept> {
+        let count = volatile.len() as u64;
+        match draws.below(4) {
+            0 => {
+                let first = draws.below(count + 1) as usize;
+                self.whole(volatile, |n| n < first)
+            }
+            1 => {
+                let gone: Vec<u64> = (0..=draws.below(3)).map(|_| draws.below(count)).collect();
+                self.whole(volatile, |n| !gone.contains(&(n as u64)))
+            }
+            _ => self.whole(volatile, |_| draws.one_in(2)),
+        }
+    }
+
+    /// Each write survives whole, not at all, or some of its units do; units lie at absolute offsets, as sectors do.
+    fn torn(&self, volatile: &[usize], draws: &mut Draws) -> Vec<Kept> {
+        let mut kept = Vec::new();
+        for index in volatile {
+            if self.always(*index) || self.parameters.torn_bytes == 0 {
+                kept.push(self.all_of(*index));
+                continue;
+            }
+            match draws.below(4) {
+                0 => kept.push(self.all_of(*index)),
+                1 => {}
+                _ => self.tear(*index, draws, &mut kept),
+            }
+        }
+        kept
+    }
+
+    fn tear(&self, index: usize, draws: &mut Draws, kept: &mut Vec<Kept>) {
+        let record = &self.records[index];
+        let (unit, bytes) = (self.parameters.torn_bytes, u64::from(record.bytes));
+        let mut from = 0;
+        while from < bytes {
+            let to = (unit - (record.offset_bytes + from) % unit + from).min(bytes);
+            if draws.one_in(2) {
+                kept.push(Kept { record: index, from: from as u32, to: to as u32 });
+            }
+            from = to;
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Duty: the program behind `brickyard lab`: an emulated disk, a list of crash states, or a disk that becomes them. Orders
+//! come as one line of JSON on standard input, answers go as lines of JSON to standard output.
+//!
+//! Refusal: it makes no loop device and no file system; whoever starts it does.
+
+use std::fs::File;
+use std::io::{self, BufRead, Write};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fuser::{ReplyData, ReplyEmpty, ReplyWrite};
+use lab::cache::Medium;
+use lab::draw::{Drawer, State};
+use lab::fuse::{self, Disk};
+use lab::log::{Kind, Log};
+use lab::orders::{Plan, Serve, Show, States, Told, ToldLog, parse_cache, parse_seed, seed_text};
+use lab::serve::{Emulated, Parts};
+use lab::timing::Timing;
+use lab::view::View;
+use lab::{control, draw};
+use serde::Serialize;
+use serde_json::json;
+
+const USAGE: &str = "usage: brickyard-lab serve|plan|show, with orders as a line of JSON on standard input";
+const BAD_INPUT: u8 = 2;
+/// A disk without a model or a given size.
+const DEFAULT_BYTES: u64 = 1 << 30;
+
+fn main() -> ExitCode {
+    let word = std::env::args().nth(1).unwrap_or_default();
+    let done = match word.as_str() {
+        "serve" => read_orders().and_then(serve),
+        "plan" => read_orders().and_then(plan),
+        "show" => read_orders().and_then(show),
+        _ => Err(USAGE.into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            say(&json!({ "error": why }));
+            ExitCode::from(BAD_INPUT)
+        }
+    }
+}
+
+fn read_orders<T: serde::de::DeserializeOwned>() -> Result<T, String> {
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line).map_err(|e| format!("standard input cannot be read: {e}"))?;
+    serde_json::from_str(&line).map_err(|e| format!("the orders cannot be read: {e}\n{USAGE}"))
+}
+
+/// Whoever listened may be gone; then nobody wants the answer.
+fn say(what: &impl Serialize) {
+    let mut out = io::stdout().lock();
+    let _ = serde_json::to_string(what).map(|text| writeln!(out, "{text}").and_then(|()| out.flush()));
+}
+
+fn no_mount(at: &std::path::Path, error: &io::Error) -> String {
+    format!("{}: no FUSE file system can be mounted: {error}; this needs /dev/fuse and root", at.display())
+}
+
+fn serve(orders: Serve) -> Result<(), String> {
+    let brick = match &orders.model {
+        Some(model) => Some(sim::brick::resolve(model, &orders.bricks, &[])?),
+        None => None,
+    };
+    let timing = Timing::new(brick, orders.speed)?;
+    let capacity = timing.capacity_bytes();
+    let size_bytes = orders.size_bytes.or(capacity).unwrap_or(DEFAULT_BYTES) / 4096 * 4096;
+    if let Some(most) = capacity.filter(|most| *most < size_bytes) {
+        return Err(format!("the model has {most} bytes, less than {size_bytes}; give a smaller --size"));
+    }
+    let refuse = |e: io::Error| format!("{}: the content cannot be kept: {e}", orders.medium.display());
+    let file = File::options().read(true).write(true).create_new(true).open(&orders.medium).map_err(refuse)?;
+    // Without a name it is gone when we are.
+    std::fs::remove_file(&orders.medium).and_then(|()| file.set_len(size_bytes)).map_err(refuse)?;
+    let medium = Medium::new(file, orders.cache_bytes);
+    let cache = parse_cache(&orders.cache)?;
+    let disk = Emulated::new(Parts { medium, size_bytes, cache, timing, log: orders.log })?;
+    let session = fuse::mount(disk.clone(), &orders.mount).map_err(|e| no_mount(&orders.mount, &e))?;
+    let keeper = disk.clone();
+    let clock = std::thread::spawn(move || keeper.keep_time());
+    if let Some(place) = orders.socket {
+        let disk = disk.clone();
+        std::thread::spawn(move || control::listen(&place, &disk));
+    }
+    say(&json!({"ready": true, "size_bytes": size_bytes, "pid": std::process::id()}));
+    if orders.lives_with_input {
+        until_input_ends();
+        disk.obey(lab::breaking::Order::Stop)?;
+    }
+    let _ = clock.join();
+    drop(session);
+    Ok(())
+}
+
+fn until_input_ends() {
+    let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+}
+
+fn told(state: &State, image: u64) -> Told {
+    let mut records: Vec<usize> = state.kept.iter().map(|kept| kept.record).collect();
+    records.dedup();
+    Told {
+        seed: seed_text(state.seed),
+        cut: state.cut,
+        durable: state.durable,
+        volatile_writes: state.volatile_writes,
+        kept_writes: records.len() as u64,
+        promised: state.promised,
+        image: seed_text(image),
+    }
+}
+
+fn told_log(log: &Log) -> ToldLog {
+    let count = |kind| log.records.iter().filter(|r| r.kind == kind).count() as u64;
+    ToldLog {
+        records: log.records.len() as u64,
+        writes: count(Kind::Write),
+        flushes: count(Kind::FlushEnd),
+        hash: seed_text(log.hash),
+        torn_bytes: log.torn_bytes,
+    }
+}
+
+fn opened(orders: &States) -> Result<(Log, draw::Parameters), String> {
+    Ok((Log::open(&orders.log)?, orders.parameters()?))
+}
+
+/// Tells the states in the order in which an image rolls forward over them.
+fn plan(orders: Plan) -> Result<(), String> {
+    let (log, parameters) = opened(&orders.states)?;
+    say(&told_log(&log));
+    let states = {
+        let drawer = Drawer::new(&log, orders.states.story, parameters)?;
+        let seeds = match orders.only.is_empty() {
+            true => drawer.seeds(orders.count, orders.seed),
+            false => orders.only.iter().map(|text| parse_seed(text)).collect::<Result<_, _>>()?,
+        };
+        let mut states: Vec<State> = seeds.into_iter().map(|seed| drawer.state(seed)).collect();
+        states.sort_by_key(|state| (state.durable, state.cut, state.seed));
+        states
+    };
+    let mut view = View::new(log);
+    for state in &states {
+        let image = view.become_state(state)?;
+        say(&told(state, image));
+    }
+    Ok(())
+}
+
+/// A view under a lock: whoever asks for a state waits until it is there, and nothing is mounted meanwhile.
+#[derive(Clone)]
+struct Shown(Arc<Mutex<View>>);
+
+impl Disk for Shown {
+    fn size_bytes(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).size_bytes()
+    }
+
+    fn read(&self, offset_bytes: u64, bytes: u32, reply: ReplyData) {
+        let mut out = vec![0; bytes as usize];
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).read(offset_bytes, &mut out);
+        reply.data(&out);
+    }
+
+    fn write(&self, offset_bytes: u64, data: &[u8], _durable: bool, reply: ReplyWrite) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(offset_bytes, data);
+        reply.written(data.len() as u32);
+    }
+
+    fn flush(&self, reply: ReplyEmpty) {
+        reply.ok();
+    }
+}
+
+/// Becomes each state whose seed comes in, until input ends.
+fn show(orders: Show) -> Result<(), String> {
+    let (log, parameters) = opened(&orders.states)?;
+    let again = Log::open(&orders.states.log)?;
+    let drawer = Drawer::new(&again, orders.states.story, parameters)?;
+    let shown = Shown(Arc::new(Mutex::new(View::new(log))));
+    let session = fuse::mount(shown.clone(), &orders.mount).map_err(|e| no_mount(&orders.mount, &e))?;
+    say(&json!({"ready": true}));
+    for line in io::stdin().lock().lines() {
+        let Ok(line) = line else { break };
+        let seed = parse_seed(line.trim())?;
+        let state = drawer.state(seed);
+        let image = shown.0.lock().unwrap_or_else(PoisonError::into_inner).become_state(&state);
+        match image {
+            Ok(image) => say(&told(&state, image)),
+            Err(why) => {
+                say(&json!({ "error": why }));
+            }
+        }
+    }
+    drop(session);
+    Ok(())
+}

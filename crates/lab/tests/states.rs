@@ -1,0 +1,178 @@
+//! States of logs that are known by hand: what is durable at a cut, which subsets there are, and that a state is the same
+//! every time.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use lab::cache::{Medium, Taken};
+use lab::draw::{Aim, Cache, Drawer, Parameters, State, Story};
+use lab::log::{Log, RECORD_BYTES, RECORDS, Writer};
+use lab::view::View;
+
+const SIZE_BYTES: u64 = 1 << 20;
+const PARAMETERS: Parameters = Parameters { cache: Cache::Honest, aim: Aim::Mixed, torn_bytes: 0 };
+
+/// A folder that is gone afterwards.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Place {
+        let place = std::env::temp_dir().join(format!("brickyard-lab-test-{}-{name}", std::process::id()));
+        std::fs::create_dir(&place).expect("a new folder");
+        Place(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Records: 0 write A, 1 flush starts, 2 write B, 3 flush ends, 4 acknowledged here, 4 write C over A, 5 write D.
+fn record(place: &Path) -> Log {
+    let mut log = Writer::new(place, SIZE_BYTES).expect("a log");
+    log.write(0, 0, &[b'A'; 4096], false).expect("written");
+    let start = log.flush_start(1).expect("written");
+    log.write(2, 4096, &[b'B'; 4096], false).expect("written");
+    log.flush_end(3, start).expect("written");
+    log.write(4, 0, &[b'C'; 4096], false).expect("written");
+    log.write(5, 8192, &[b'D'; 8192], false).expect("written");
+    drop(log);
+    Log::open(place).expect("a log to read")
+}
+
+fn story(begin: u64) -> Story {
+    Story { begin, end: 6, promises: vec![4], marks: Vec::new() }
+}
+
+fn states(log: &Log, begin: u64, parameters: Parameters, count: u64) -> Vec<State> {
+    let drawer = Drawer::new(log, story(begin), parameters).expect("a story that fits");
+    drawer.seeds(count, 1).into_iter().map(|seed| drawer.state(seed)).collect()
+}
+
+/// The first letters of the four blocks; `.` is blank.
+fn content(view: &View) -> String {
+    let mut block = [0; 1];
+    let letter = |at: u64| {
+        view.read(at * 4096, &mut block);
+        if block[0] == 0 { '.' } else { char::from(block[0]) }
+    };
+    (0..4).map(letter).collect()
+}
+
+fn contents(log_place: &Path, states: &[State]) -> BTreeSet<(u64, String)> {
+    let mut view = View::new(Log::open(log_place).expect("a log"));
+    let seen = states.iter().map(|state| {
+        view.become_state(state).expect("a state");
+        (state.cut, content(&view))
+    });
+    seen.collect()
+}
+
+#[test]
+fn what_ended_before_the_start_of_an_ended_flush_is_durable_and_all_subsets_of_the_rest_are_drawn() {
+    let place = Place::new("subsets");
+    let log = record(&place.0);
+    let seen = contents(&place.0, &states(&log, 3, PARAMETERS, 400));
+    let expected = [
+        (3, "...."),
+        (3, "A..."),
+        (3, ".B.."),
+        (3, "AB.."), // the flush has not ended: nothing is sure
+        (4, "A..."),
+        (4, "AB.."), // B came after its start
+        (5, "A..."),
+        (5, "AB.."),
+        (5, "C..."),
+        (5, "CB.."),
+        (6, "A..."),
+        (6, "AB.."),
+        (6, "C..."),
+        (6, "CB.."),
+        (6, "A.DD"),
+        (6, "ABDD"),
+        (6, "C.DD"),
+        (6, "CBDD"),
+    ];
+    let expected: BTreeSet<(u64, String)> = expected.into_iter().map(|(cut, text)| (cut, text.to_string())).collect();
+    // Cuts lie after `begin`, or on it where an acknowledgement does.
+    let seen: BTreeSet<(u64, String)> = seen.into_iter().filter(|(cut, _)| *cut > 3).collect();
+    assert_eq!(seen, expected.into_iter().filter(|(cut, _)| *cut > 3).collect());
+}
+
+#[test]
+fn a_state_is_the_same_every_time_and_another_log_has_other_states() {
+    let (one, other) = (Place::new("one"), Place::new("other"));
+    let log = record(&one.0);
+    let torn = Parameters { torn_bytes: 512, ..PARAMETERS };
+    assert_eq!(states(&log, 0, torn, 100), states(&Log::open(&one.0).expect("a log"), 0, torn, 100));
+    let drawer = Drawer::new(&log, story(0), torn).expect("a story");
+    let state = drawer.state(drawer.seeds(50, 9)[49]);
+    assert_eq!(drawer.state(state.seed), state);
+    let mut writer = Writer::new(&other.0, SIZE_BYTES).expect("a log");
+    (0..6).for_each(|n| writer.write(n, 0, &[n as u8 + 1; 4096], false).expect("written"));
+    drop(writer);
+    assert_ne!(states(&log, 0, torn, 100), states(&Log::open(&other.0).expect("a log"), 0, torn, 100));
+}
+
+#[test]
+fn caches_that_are_off_lie_or_lose_flushes_keep_what_they_should() {
+    let place = Place::new("caches");
+    let log = record(&place.0);
+    let off = states(&log, 0, Parameters { cache: Cache::Off, ..PARAMETERS }, 50);
+    assert!(off.iter().all(|state| state.durable == state.cut && state.kept.is_empty()));
+    let lying = states(&log, 0, Parameters { cache: Cache::Lying { back: 4 }, ..PARAMETERS }, 50);
+    assert!(lying.iter().all(|state| state.durable == state.cut.saturating_sub(4)));
+    let lossy = states(&log, 4, Parameters { cache: Cache::Lossy { n: 2 }, ..PARAMETERS }, 200);
+    let lost = lossy.iter().filter(|state| state.durable == 0).count();
+    assert!((50..150).contains(&lost), "half of the flushes are lost, not {lost} of 200");
+    let acknowledged = states(&log, 0, Parameters { aim: Aim::Acknowledgements, ..PARAMETERS }, 50);
+    assert!(acknowledged.iter().all(|state| state.cut == 4 && state.promised == 1));
+}
+
+#[test]
+fn torn_writes_keep_whole_sectors() {
+    let place = Place::new("torn");
+    let log = record(&place.0);
+    let torn = states(&log, 5, Parameters { torn_bytes: 512, ..PARAMETERS }, 200);
+    let partial: Vec<_> = torn.iter().flat_map(|state| &state.kept).filter(|k| k.to - k.from < 4096).collect();
+    assert!(!partial.is_empty());
+    assert!(partial.iter().all(|kept| kept.from % 512 == 0 && kept.to % 512 == 0));
+}
+
+#[test]
+fn a_log_that_was_cut_short_is_read_up_to_its_last_whole_record() {
+    let place = Place::new("short");
+    let whole = record(&place.0).records;
+    let file = File::options().write(true).open(place.0.join(RECORDS)).expect("records");
+    let bytes = file.metadata().expect("a size").len();
+    file.set_len(bytes - RECORD_BYTES as u64 - 7).expect("cut");
+    let short = Log::open(&place.0).expect("a log");
+    assert_eq!(short.records, whole[..whole.len() - 2]);
+    assert_eq!(short.torn_bytes, RECORD_BYTES as u64 - 7);
+    file.set_len(10).expect("cut");
+    assert!(Log::open(&place.0).expect_err("no log").contains("not a log"));
+}
+
+#[test]
+fn a_power_cut_takes_back_what_no_flush_covered() {
+    let place = Place::new("cut");
+    let made = File::options().read(true).write(true).create_new(true).open(place.0.join("medium")).expect("a file");
+    made.set_len(SIZE_BYTES).expect("a size");
+    let mut medium = Medium::new(made, 1 << 20);
+    let write = |medium: &mut Medium, letter: u8, offset: u64| {
+        let number = medium.write(offset, &[letter; 512]).expect("written");
+        medium.ends(number, false);
+    };
+    write(&mut medium, b'A', 0);
+    let covered = medium.flush_covers();
+    write(&mut medium, b'B', 0);
+    medium.flushed(covered);
+    write(&mut medium, b'C', 512);
+    assert_eq!(medium.power_cut().expect("a medium"), Taken { writes: 2, bytes: 1024 });
+    let mut found = [0; 1024];
+    medium.read(0, &mut found).expect("read");
+    assert_eq!((found[0], found[512]), (b'A', 0));
+}

@@ -1,0 +1,185 @@
+"""Duty: `brickyard lab`: emulated disks. Refusal: they are made, broken and removed in `brickyard.lab.disks`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from brickyard.cli import options
+from brickyard.cli.output import emit, print_labelled, print_line, stdout, table
+from brickyard.errors import BadInputError
+from brickyard.lab import disks
+from brickyard.lab.disks import About, Status, Wanted
+from brickyard.reading import parsed_bytes
+from brickyard.units import format_size
+
+app = App(name="lab", help="Emulated disks under real software, and what a power cut leaves on them.")
+app.command("brickyard.cli.lab_crash:app", name="crash", help="Record a workload; look at its crash states.")
+app.command(
+    "brickyard.cli.lab_crash:durability", name="durability", help="Configurations of a database, and what each loses."
+)
+
+Name = Annotated[str, Parameter(help="The disk, as `lab up` named it.")]
+When = Annotated[
+    str | None,
+    Parameter(name="--when", help="Not now but once, at flush:NUMBER or write:OFFSET, such as flush:1000."),
+]
+
+
+@app.command
+def up(
+    name: str,
+    /,
+    *,
+    model: Annotated[
+        str | None, Parameter(help="A modelled brick, such as sim:maxtor-diamondmax-16; without one, no delays.")
+    ] = None,
+    size: Annotated[
+        str | None, Parameter(name="--size", help="Such as 4GiB; without it, as large as the model.")
+    ] = None,
+    cache: Annotated[str, Parameter(help="honest, off, lying (flushes do nothing) or lossy:1/50.")] = "honest",
+    cache_size: Annotated[str, Parameter(help="What the volatile cache holds.")] = "8MiB",
+    fs: Annotated[str | None, Parameter(name="--fs", help="Make and mount ext4, xfs or btrfs.")] = None,
+    at: Annotated[Path | None, Parameter(validator=options.FOLDER, help="An empty folder to mount it on.")] = None,
+    speed: Annotated[float, Parameter(help="How many times as fast as the model.")] = 1.0,
+    log: Annotated[Path | None, Parameter(validator=options.FOLDER, help="A new folder for a log of requests.")] = None,
+    json: options.Json = False,
+) -> int:
+    """Make an emulated disk: a block device that is timed by a model and loses what a real one would lose.
+
+    Parameters
+    ----------
+    name
+        What it is called from then on.
+    """
+    if not 0.001 <= speed <= 1e6:
+        raise BadInputError(f"--speed {speed:g}: use a factor from 0.001 to 1,000,000")
+    if at is not None and fs is None:
+        raise BadInputError("--at needs --fs, since only a file system can be mounted; add --fs ext4")
+    if model is not None and not model.startswith("sim:"):
+        raise BadInputError(f"--model {model}: not a modelled brick; see brickyard bricks, such as sim:msr-2003-wd")
+    size_bytes = parsed_bytes(size, "--size") if size else None
+    about = disks.up(
+        Wanted(name, model, size_bytes, cache, parsed_bytes(cache_size, "--cache-size"), fs, at, speed, log)
+    )
+    if json:
+        emit(disks.document(about))
+    else:
+        _print(about, None)
+    return 0
+
+
+@app.command(name="list")
+def list_(*, json: options.Json = False) -> int:
+    """List the disks that are up; what killed ones left behind is cleaned up first."""
+    found = disks.listed()
+    if json:
+        emit({"disks": [disks.document(about) for about in found]})
+        return 0
+    if not found:
+        print_line(stdout(), "no disk is up")
+        return 0
+    columns = [(word, "left") for word in ("name", "model", "cache")] + [("size", "right")]
+    columns += [("device", "left"), ("mounted on", "left")]
+    rows = [[a.name, a.model, a.cache, format_size(a.size_bytes), a.device, a.at or "–"] for a in found]
+    stdout().print(table("Emulated disks", columns, rows))
+    return 0
+
+
+@app.command
+def status(name: Name, /, *, json: options.Json = False) -> int:
+    """Show a disk: what it is, what it has done, and what was done to it."""
+    about, answer = disks.named(name), disks.ask(name, "status")
+    if json:
+        emit(disks.document(about, answer.status))
+    else:
+        _print(about, answer.status)
+    return 0
+
+
+@app.command
+def down(name: Name, /) -> int:
+    """Unmount a disk and remove it, with all that it held."""
+    disks.down(name)
+    print_line(stdout(), f"{name} is down")
+    return 0
+
+
+def _broken(name: str, words: str, when: str | None) -> int:
+    trigger = ""
+    if when is not None:
+        kind, _, value = when.partition(":")
+        if kind not in ("flush", "write") or not value:
+            raise BadInputError(f"--when {when}: use flush:NUMBER or write:OFFSET")
+        trigger = f"when {kind} {value} "
+    disks.ask(name, trigger + words)
+    print_line(stdout(), f"{name}: {words}" + (f", at {when}" if when else ""))
+    return 0
+
+
+@app.command(name="power-cut")
+def power_cut(name: Name, /, *, when: When = None) -> int:
+    """Fail all requests under way, lose what was volatile, and switch on again."""
+    return _broken(name, "power-cut", when)
+
+
+@app.command
+def slow(name: Name, factor: float, /, *, when: When = None) -> int:
+    """Let everything take FACTOR times as long; 1 ends it."""
+    return _broken(name, f"slow {factor:g}", when)
+
+
+@app.command
+def stall(name: Name, time: str, /, *, when: When = None) -> int:
+    """Let no request end for a TIME such as 5s."""
+    return _broken(name, f"stall {time}", when)
+
+
+@app.command
+def fail(name: Name, member: int = 0, /, *, when: When = None) -> int:
+    """Let a member of the model fail, counted from 0; a single drive is member 0."""
+    return _broken(name, f"fail {member}", when)
+
+
+@app.command(name="bad-sectors")
+def bad_sectors(name: Name, offset: str, length: str, /, *, when: When = None) -> int:
+    """Let reads of LENGTH bytes at OFFSET fail until they are written."""
+    return _broken(name, f"bad-sectors {offset} {length}", when)
+
+
+@app.command
+def corrupt(name: Name, kind: str, offset: str, /, *, when: When = None) -> int:
+    """Flip a bit at OFFSET, or let the next write there arrive torn, misplaced or not at all (stale)."""
+    return _broken(name, f"corrupt {kind} {offset}", when)
+
+
+@app.command
+def full(name: Name, state: str = "on", /, *, when: When = None) -> int:
+    """Let writes fail for want of space; `full NAME off` ends it."""
+    return _broken(name, f"full {state}", when)
+
+
+def _print(about: About, status: Status | None) -> None:
+    mounted = f"{about.file_system} on {about.at}" if about.at else "nothing"
+    speed = f", {about.speed:g} times as fast" if about.speed != 1 else ""
+    lines = [
+        ("disk", about.name),
+        ("model", f"{about.model}{speed}"),
+        ("size", format_size(about.size_bytes)),
+        ("cache", about.cache),
+        ("device", about.device),
+        ("mounted", mounted),
+    ]
+    if status is not None:
+        late = f", {status.late:,} of them late (see the host's load)" if status.late else ""
+        lines += [
+            ("ended", f"{status.reads:,} reads, {status.writes:,} writes, {status.flushes:,} flushes{late}"),
+            ("failed", f"{status.failed:,}"),
+            ("in flight", f"{status.in_flight:,}"),
+            ("volatile", format_size(status.volatile_bytes)),
+        ]
+        lines += [("logged", f"{status.records:,} records")] if status.records else []
+        lines += [(f"at {item.at_ms / 1000:.1f} s", item.what) for item in status.history]
+    print_labelled(stdout(), lines)

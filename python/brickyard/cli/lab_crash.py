@@ -1,0 +1,241 @@
+"""Duty: `brickyard lab crash` and `brickyard lab durability`.
+
+Refusal: states are drawn and judged in `brickyard.lab`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from brickyard import _core
+from brickyard.cli import options
+from brickyard.cli.output import emit, print_line, stderr, stdout, table
+from brickyard.errors import DONE, FAILED, BadInputError, one_line
+from brickyard.lab.durability import Result
+from brickyard.lab.durability import durability as experiment_of
+from brickyard.lab.explore import Exploration, Outcome, explore, read_recording
+from brickyard.lab.explore import record as record_log
+from brickyard.lab.orders import Setup
+from brickyard.reading import parsed_bytes
+from brickyard.store import Json
+
+app = App(name="crash", help="Record a workload; look at its crash states.")
+SAY_EVERY_S = 5.0  # as progress of a run
+TORN = {"none": 0, "512": 512, "4096": 4096, "4KiB": 4096}
+
+Command = Annotated[str, Parameter(allow_leading_hyphen=True, help="After --, a command for `command`.")]
+LogPlace = Annotated[Path, Parameter(name="--log", validator=options.READ, help="Folder of a recorded log.")]
+NewLog = Annotated[Path, Parameter(name="--log", validator=options.FOLDER, help="A new folder for the log.")]
+Settings = Annotated[
+    tuple[str, ...],
+    Parameter(name="--set", negative="", help="A setting of the software, such as fsync=off. May be repeated."),
+]
+Seed = Annotated[int, Parameter(help="Same log and seed, same states.")]
+Workers = Annotated[int, Parameter(help="States that are judged at once; a core each.")]
+CORES = max(1, len(os.sched_getaffinity(0)))
+
+
+class Saying:
+    """A line on stderr every few seconds."""
+
+    def __init__(self) -> None:
+        self._said_s = time.monotonic()
+
+    def __call__(self, what: str, done: int, all_: int) -> None:
+        now = time.monotonic()
+        if all_ and now - self._said_s < SAY_EVERY_S:
+            return
+        self._said_s = now
+        stderr().print(f"{what}: {done:,} of {all_:,} states" if all_ else what, markup=False, soft_wrap=True)
+
+
+def _settings(given: tuple[str, ...]) -> dict[str, str]:
+    for text in given:
+        if "=" not in text:
+            raise BadInputError(f"--set {text}: write NAME=VALUE, such as --set fsync=off")
+    return dict(text.split("=", 1) for text in given)
+
+
+@app.command
+def record(
+    workload: Annotated[str, Parameter(help="postgres, sqlite, files, or command with one after --.")] = "postgres",
+    /,
+    *command: Command,
+    log: NewLog,
+    duration: Annotated[str, Parameter(help="How long the load lasts.")] = "10s",
+    fs: Annotated[str, Parameter(name="--fs", help="ext4, xfs or btrfs.")] = "ext4",
+    mount_options: Annotated[str, Parameter(help="Such as nobarrier.")] = "",
+    size: Annotated[str, Parameter(help="Of the disk.")] = "1GiB",
+    settings: Settings = (),
+    json: options.Json = False,
+) -> int:
+    """Run a workload on a disk that logs its requests, with every acknowledgement in its place."""
+    setup = Setup(
+        workload,
+        fs,
+        mount_options,
+        _settings(settings),
+        _seconds(duration),
+        4,
+        parsed_bytes(size, "--size"),
+        list(command),
+    )
+    recording = record_log(setup, log)
+    if json:
+        emit({"log": str(log), "acknowledged": len(recording.promises), "version": recording.version})
+    else:
+        story = recording.story
+        print_line(
+            stdout(),
+            f"{log}: {recording.version}, {len(recording.promises):,} acknowledgements in {story.end - story.begin:,}"
+            " records",
+        )
+    return DONE
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = _core.parse_duration_ns(text) / 1e9
+    except ValueError as error:
+        raise BadInputError(f"--duration {text}: {one_line(error)}") from error
+    if not 0.1 <= seconds <= 3600:
+        raise BadInputError(f"--duration {text}: use 100ms to 1h")
+    return seconds
+
+
+@app.command(name="explore")
+def explore_(
+    *command: Command,
+    log: LogPlace,
+    check: Annotated[
+        str | None, Parameter(help="postgres, sqlite, files, or command with one after --; else that of the workload.")
+    ] = None,
+    states: Annotated[int, Parameter(help="How many are drawn.")] = 1000,
+    seed: Seed = 1,
+    only: Annotated[tuple[str, ...], Parameter(negative="", help="The seed of one state, to judge it again.")] = (),
+    cache: Annotated[
+        str, Parameter(help="What the disk does with flushes: honest, off, lying:50 or lossy:1/50.")
+    ] = "honest",
+    torn: Annotated[str, Parameter(help="Surviving writes may be torn at 512 or 4096 bytes, or none.")] = "512",
+    aim: Annotated[str, Parameter(help="Where cuts lie: mixed, acknowledgements, or marks (checkpoints).")] = "mixed",
+    workers: Workers = CORES,
+    json: options.Json = False,
+) -> int:
+    """Draw crash states of a log, judge each distinct one, and count what was lost or damaged.
+
+    Exit code 1 if anything was, or if no state could be judged.
+    """
+    if torn not in TORN:
+        raise BadInputError(f"--torn {torn}: use 512, 4096 or none")
+    if states < 1 or workers < 1:
+        raise BadInputError("--states and --workers are at least 1")
+    recording = read_recording(log)
+    wanted = Exploration(
+        log,
+        check or recording.setup.workload,
+        cache,
+        aim,
+        TORN[torn],
+        states,
+        seed,
+        only,
+        command or tuple(recording.setup.command),
+        workers,
+    )
+    say = Saying()
+    outcome = explore(wanted, lambda done, all_: say("judged", done, all_))
+    if outcome.log is not None and outcome.log.torn_bytes:
+        stderr().print(
+            f"warning: the log ends with {outcome.log.torn_bytes:,} bytes that are no whole record; they are left out",
+            markup=False,
+            soft_wrap=True,
+        )
+    if json:
+        emit(_document(outcome) | {"log_hash": outcome.log.hash if outcome.log else None})
+    else:
+        _print_outcome(outcome)
+    return FAILED if outcome.found or outcome.not_judged == outcome.states else DONE
+
+
+def _document(outcome: Outcome) -> Json:
+    return {
+        "states": outcome.states,
+        "distinct": outcome.distinct,
+        "kept": outcome.kept,
+        "lost": outcome.lost,
+        "corrupt": outcome.corrupt,
+        "not_judged": outcome.not_judged,
+        "first": {kind: {"seed": seed, "why": why} for kind, (seed, why) in outcome.first.items()},
+    }
+
+
+def _print_outcome(outcome: Outcome) -> None:
+    console = stdout()
+    names = ("states", "distinct", "kept", "lost", "corrupt", "not judged")
+    row = [outcome.states, outcome.distinct, outcome.kept, outcome.lost, outcome.corrupt, outcome.not_judged]
+    console.print(table("Crash states", [(name, "right") for name in names], [[f"{n:,}" for n in row]]))
+    for kind, (seed, why) in outcome.first.items():
+        print_line(console, f"{kind}, first in --only {seed}: {why}")
+
+
+def durability(
+    workload: Annotated[str, Parameter(help="postgres, sqlite or files.")] = "postgres",
+    /,
+    *,
+    states: Annotated[int, Parameter(help="Crash states of each configuration; controls get a fifth.")] = 1000,
+    duration: Annotated[str, Parameter(help="How long each load lasts.")] = "10s",
+    fs: Annotated[str, Parameter(name="--fs", help="ext4, xfs or btrfs.")] = "ext4",
+    seed: Seed = 1,
+    logs: Annotated[
+        Path | None,
+        Parameter(validator=options.FOLDER, help="A folder in which the logs stay, for `lab crash explore`."),
+    ] = None,
+    json: options.Json = False,
+) -> int:
+    """Cut the power at many places of a database's load, and count what it loses, beside controls that must lose.
+
+    Exit code 1 where a configuration that must keep everything does not, or a control is not found out.
+    """
+    if states < 1:
+        raise BadInputError("--states is at least 1")
+    setup = Setup(workload=workload, load_s=_seconds(duration), file_system=fs)
+    results = list(experiment_of(setup, states, seed, logs, Saying()))
+    if json:
+        emit({"configurations": [_configuration(result) for result in results]})
+    else:
+        _print_results(results)
+    return DONE if all(result.as_it_should for result in results) else FAILED
+
+
+def _configuration(result: Result) -> Json:
+    return {
+        "name": result.configuration.name,
+        "must_fail": result.configuration.must_fail,
+        "as_it_should": result.as_it_should,
+        "version": result.version,
+        "commits_per_s": result.commits / result.load_s,
+        **_document(result.outcome),
+    }
+
+
+def _print_results(results: list[Result]) -> None:
+    names = ("states", "distinct", "lost", "corrupt", "unjudged")
+    columns = [("configuration", "left"), *((name, "right") for name in names), ("right", "left")]
+    rows = []
+    for result in results:
+        found = result.outcome
+        numbers = (found.states, found.distinct, found.lost, found.corrupt, found.not_judged)
+        right = "yes" if result.as_it_should else "NO"
+        rows.append([result.configuration.name, *(f"{number:,}" for number in numbers), right])
+    console = stdout()
+    versions = ", ".join(sorted({result.version for result in results}))
+    console.print(table(f"Crash states of {versions}", columns, rows))
+    console.print()
+    for result in results:
+        for kind, (seed, why) in result.outcome.first.items():
+            print_line(console, f"{result.configuration.name}: first {kind} is {seed}: {why}")

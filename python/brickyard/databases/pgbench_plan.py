@@ -1,0 +1,219 @@
+"""Duty: what a run of pgbench is to do: its keys with their defaults, its plan, the room that its database takes.
+
+Refusal: no server is touched here.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from msgspec import structs
+
+from brickyard import _core
+from brickyard.errors import BadInputError, one_line
+from brickyard.schema.duration import Duration
+from brickyard.schema.plan import ClosedPace, OtherKind, OtherPhase, OtherPlan, OtherStream, PgbenchAsked
+from brickyard.study.keys import nearest
+from brickyard.units import format_size, postgresql_bytes
+
+KIND = "pgbench"
+INTERVAL_NS = 1_000_000_000
+SCALE_BYTES = 15_000_000  # a scale's 100,000 accounts with their index: 15 MB, as pgbench's own manual counts them
+SERVER_BYTES = 64 << 20  # what initdb makes, and the first file of the log
+WAL_BYTES = 1 << 30  # PostgreSQL's default of max_wal_size
+BUILT_IN = ("tpcb-like", "simple-update", "select-only")
+PROTOCOLS = ("prepared", "extended", "simple")
+SETTING = "pg."
+MOST = {"scale": 20_000, "clients": 1_000, "threads": 1_000, "transactions": 1_000_000_000}
+KIRKWOOD = {
+    "shared_buffers": "40000kB",
+    "wal_buffers": "800kB",
+    "max_wal_size": "480MB",
+    "checkpoint_completion_target": "0",
+    "autovacuum": "off",
+}
+"""5000 and 100 pages of 8 KiB; three times 10 segments of 16 MiB; checkpoints that are not spread, and no autovacuum,
+as in the PostgreSQL of 2003."""
+PRESETS: dict[str, dict[str, str]] = {"default": {}, "kirkwood-2003": KIRKWOOD}
+
+
+@dataclass(frozen=True)
+class PgbenchSpec:
+    """One run. `server`: wheel, the `bin` directory of another PostgreSQL, or a running one by its DSN."""
+
+    target: str
+    scale: int = 10
+    clients: int = 1
+    threads: int = 0
+    """0: as many as there are cores, at most one a client."""
+    transactions: int = 1000
+    """Of each client, where no `duration` is given."""
+    duration_ns: int | None = None
+    rate_per_s: float | None = None
+    script: str = "tpcb-like"
+    protocol: str = "prepared"
+    server: str = "wheel"
+    checksums: str = "default"
+    preset: str = "default"
+    seed: int = 1
+    settings: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def own(self) -> dict[str, str]:
+        """The settings that the server is given; those of the preset give way."""
+        return {**PRESETS[self.preset], **self.settings}
+
+    @property
+    def threads_used(self) -> int:
+        return self.threads or max(1, min(self.clients, len(os.sched_getaffinity(0))))
+
+    @property
+    def is_dsn(self) -> bool:
+        return "://" in self.target or "dbname=" in self.target
+
+    def set_key(self) -> tuple[object, ...]:
+        """Runs that agree in this use one database, one after the other."""
+        return self.target, self.scale, self.server, self.checksums, tuple(sorted(self.own.items()))
+
+    def plan(self) -> OtherPlan:
+        stream = OtherStream(
+            name=Path(self.script).name,
+            workers=self.clients,
+            depth=1,
+            pace=ClosedPace() if self.rate_per_s is None else None,
+        )
+        lasts = Duration(self.duration_ns) if self.duration_ns else None
+        asked = PgbenchAsked(
+            scale=self.scale,
+            clients=self.clients,
+            threads=self.threads_used,
+            transactions=self.transactions,
+            rate_per_s=self.rate_per_s,
+            script=self.script,
+            protocol=self.protocol,
+            server=self.server,
+            checksums=self.checksums,
+            preset=self.preset,
+            settings=self.own,
+        )
+        return OtherPlan(
+            kind=OtherKind.PGBENCH,
+            title=f"pgbench, scale {self.scale}, {self.clients} client{'s' if self.clients > 1 else ''}",
+            source="PostgreSQL's own pgbench",
+            seed=self.seed,
+            interval=Duration(INTERVAL_NS),
+            pgbench=asked,
+            phase=[OtherPhase(name="transactions", duration=lasts, stream=[stream])],
+        )
+
+    def needed_bytes(self) -> int:
+        """What the database and its log may take: refused beforehand where there is less."""
+        wal = WAL_BYTES
+        if "max_wal_size" in self.own:
+            wal = _setting_bytes("max_wal_size", self.own["max_wal_size"])
+        return self.scale * SCALE_BYTES + wal + SERVER_BYTES
+
+
+def spec_of(plan: OtherPlan, target: str) -> PgbenchSpec:
+    """The run that a plan asks for."""
+    asked, (phase,) = plan.pgbench, plan.phase
+    if asked is None:
+        raise BadInputError(f"{plan.title}: is no run of pgbench")
+    lasts_ns = phase.duration.ns if phase.duration else None
+    return PgbenchSpec(target=target, seed=plan.seed or 0, duration_ns=lasts_ns, **structs.asdict(asked))
+
+
+def read_changes(target: str, changes: Iterable[str], seed: int = 1) -> PgbenchSpec:
+    """`KEY=VALUE` of --set; `pg.NAME=VALUE` is a setting of the server."""
+    spec = PgbenchSpec(target, seed=seed)
+    for change in changes:
+        name, equals, value = (part.strip() for part in change.partition("="))
+        if not equals or not value:
+            raise BadInputError(f"--set {change}: write KEY=VALUE")
+        spec = _changed(spec, name, value)
+    _check(spec)
+    return spec
+
+
+def _changed(spec: PgbenchSpec, name: str, value: str) -> PgbenchSpec:
+    if name.startswith(SETTING):
+        setting = name.removeprefix(SETTING)
+        if not setting.replace("_", "").replace(".", "").isalnum():
+            raise BadInputError(f"--set {name}={value}: {setting} is no name of a setting of PostgreSQL")
+        return replace(spec, settings={**spec.settings, setting: value})
+    if name in ("scale", "clients", "threads", "transactions", "seed"):
+        return replace(spec, **{name: _whole(name, value)})  # type: ignore[arg-type]
+    if name == "duration":
+        return replace(spec, duration_ns=_duration_ns(value))
+    if name == "rate":
+        return replace(spec, rate_per_s=_rate(value))
+    choices = {"protocol": PROTOCOLS, "checksums": ("default", "on", "off"), "preset": tuple(PRESETS)}
+    if name in choices:
+        if value not in choices[name]:
+            raise BadInputError(f"--set {name}={value}: one of {', '.join(choices[name])}")
+        return replace(spec, **{name: value})  # type: ignore[arg-type]
+    if name in ("script", "server"):
+        return replace(spec, **{name: value})  # type: ignore[arg-type]
+    known = ["scale", "clients", "threads", "transactions", "seed", "duration", "rate", "script", "server", *choices]
+    raise BadInputError(f"--set {name}: pgbench has no such key{nearest(name, known)}; settings are pg.NAME=VALUE")
+
+
+def _whole(name: str, value: str) -> int:
+    least = 0 if name in ("threads", "seed") else 1
+    most = MOST.get(name, 1 << 31)
+    if not value.isdecimal() or not least <= int(value) <= most:
+        raise BadInputError(f"--set {name}={value}: a whole number from {least} to {most:,}")
+    return int(value)
+
+
+def _rate(value: str) -> float:
+    try:
+        rate = float(value)
+    except ValueError:
+        rate = -1.0
+    if not 0 < rate < float("inf"):
+        raise BadInputError(f"--set rate={value}: transactions a second, such as 500")
+    return rate
+
+
+def _duration_ns(value: str) -> int:
+    try:
+        found = _core.parse_duration_ns(value)
+    except ValueError as error:
+        raise BadInputError(f"--set duration={value}: {one_line(error)}") from error
+    if found < 1_000_000_000 or found % 1_000_000_000:
+        raise BadInputError(f"--set duration={value}: pgbench takes whole seconds, one or more")
+    return found
+
+
+def _check(spec: PgbenchSpec) -> None:
+    if spec.threads > spec.clients:
+        raise BadInputError(f"--set threads={spec.threads}: at most one a client, of which there are {spec.clients}")
+    if spec.script not in BUILT_IN and not Path(spec.script).is_file():
+        raise BadInputError(f"--set script={spec.script}: {', '.join(BUILT_IN)}, or the path of a script of pgbench")
+    if spec.is_dsn and spec.server != "wheel":
+        raise BadInputError("--set server: the target is a running server; leave server out")
+    if spec.is_dsn and spec.checksums != "default":
+        raise BadInputError("--set checksums: a running server has them or not; leave checksums out")
+
+
+def _setting_bytes(name: str, value: str) -> int:
+    try:
+        return postgresql_bytes(value)
+    except (ValueError, KeyError):
+        raise BadInputError(f"--set pg.{name}={value}: a size with its unit, such as 480MB") from None
+
+
+def check_room(spec: PgbenchSpec, place: Path) -> None:
+    """Refuses a scale that does not fit before anything is loaded."""
+    free = shutil.disk_usage(place).free
+    needed = spec.needed_bytes()
+    if free < needed:
+        raise BadInputError(
+            f"{place}: scale {spec.scale} takes about {format_size(spec.scale * SCALE_BYTES)} and its log the rest of"
+            f" {format_size(needed)}, but {format_size(free)} are free; take a smaller scale or another place"
+        )

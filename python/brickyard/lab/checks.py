@@ -1,0 +1,98 @@
+"""Duty: what a workload is and what a check is, and which of them ship. Refusal: none is carried out here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from brickyard.errors import BadInputError
+from brickyard.lab.ledger import Ledger
+from brickyard.lab.orders import Recording, Setup, State
+
+SHIPPED = ("postgres", "sqlite", "files")
+COMMAND = "command"
+
+
+class Lost(Exception):  # noqa: N818 - a finding, not an error of ours
+    """Something that was acknowledged is not there."""
+
+
+class Corrupt(Exception):  # noqa: N818
+    """What is there is damaged, or cannot be opened."""
+
+
+class NotJudged(Exception):  # noqa: N818
+    """The check itself could not be carried out."""
+
+
+@dataclass
+class Stage:
+    """Where a workload or a check works."""
+
+    mount: Path
+    """The file system."""
+    room: Path
+    """A folder elsewhere, for sockets and logs."""
+    device: str
+
+
+class Workload(Protocol):
+    """Puts a load on a file system; makes what it needs, then calls `began`, then acknowledges to the ledger."""
+
+    def run(self, stage: Stage, setup: Setup, ledger: Ledger, began: Began) -> tuple[str, str]:
+        """Returns where its data lie on the file system, and the version of the software."""
+
+
+class Began(Protocol):
+    def __call__(self) -> None: ...
+
+
+class Check(Protocol):
+    """Judges a mounted state: returns, or raises `Lost`, `Corrupt` or `NotJudged`."""
+
+    def __call__(self, stage: Stage, recording: Recording, state: State) -> None: ...
+
+
+def workload_of(setup: Setup) -> Workload:
+    if setup.workload == "postgres":
+        from brickyard.lab.postgres import PostgresLoad
+
+        return PostgresLoad()
+    if setup.workload == "sqlite":
+        from brickyard.lab.sqlite import SqliteLoad
+
+        return SqliteLoad()
+    if setup.workload == "files":
+        from brickyard.lab.files import FilesLoad
+
+        return FilesLoad()
+    if setup.workload == COMMAND:
+        from brickyard.lab.command import CommandLoad
+
+        return CommandLoad()
+    raise unknown("workload", setup.workload)
+
+
+def check_of(name: str, recording: Recording, command: list[str]) -> Check:
+    if name == "postgres":
+        from brickyard.lab.postgres import PostgresCheck
+
+        return PostgresCheck(recording)
+    if name == "sqlite":
+        from brickyard.lab.sqlite import SqliteCheck
+
+        return SqliteCheck(recording)
+    if name == "files":
+        from brickyard.lab.files import FilesCheck
+
+        return FilesCheck(recording)
+    if name == COMMAND:
+        from brickyard.lab.command import CommandCheck
+
+        return CommandCheck(recording, command)
+    raise unknown("check", name)
+
+
+def unknown(what: str, name: str) -> BadInputError:
+    return BadInputError(f"{name}: no {what} of the lab; use {', '.join(SHIPPED)} or a command")

@@ -1,0 +1,87 @@
+"""Duty: a workload or a check that is any command of the user's. Refusal: it is run as it is, without a shell.
+
+A workload is started in the folder of the file system. Each line that it prints acknowledges something durable. A
+check reads on its standard input how many lines were acknowledged at the cut, and says by its exit code what it found:
+0 all is there, 1 something is lost, 2 something is damaged; any other number judges nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+
+from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.lab.checks import Began, Corrupt, Lost, NotJudged, Stage
+from brickyard.lab.ledger import Ledger, Owed
+from brickyard.lab.orders import Recording, Setup, State
+
+CHECK_S = 40.0
+END_S = 10.0
+
+
+def _environment(stage: Stage) -> dict[str, str]:
+    return {**os.environ, "BRICKYARD_LAB_MOUNT": str(stage.mount), "BRICKYARD_LAB_DEVICE": stage.device}
+
+
+class CommandLoad:
+    def run(self, stage: Stage, setup: Setup, ledger: Ledger, began: Began) -> tuple[str, str]:
+        began()
+        deadline, number = time.monotonic() + setup.load_s, 0
+        try:
+            process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", *setup.command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                cwd=stage.mount,
+                env=_environment(stage),
+            )
+        except OSError as error:
+            raise BadInputError(f"{setup.command[0]}: cannot be started: {error.strerror}") from error
+        with process:
+            for _ in process.stdout or ():
+                number += 1
+                ledger.acknowledged(0, number)
+                if time.monotonic() > deadline:
+                    process.terminate()
+                    break
+            try:
+                process.wait(END_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        if process.returncode > 0:
+            raise BrickyardError(f"{setup.command[0]}: the workload ended with exit code {process.returncode}")
+        return "", one_line(" ".join(setup.command))
+
+
+class CommandCheck:
+    """Its standard input is the number of lines that were acknowledged."""
+
+    def __init__(self, recording: Recording, command: list[str]) -> None:
+        if not command:
+            raise BadInputError("a check by a command needs one; give it after --")
+        self._command, self._owed = command, Owed(recording.promises)
+
+    def __call__(self, stage: Stage, recording: Recording, state: State) -> None:
+        owed = self._owed.at(state.cut).get(0, 0)
+        try:
+            done = subprocess.run(
+                ["setpriv", "--pdeathsig", "KILL", *self._command],
+                input=f"{owed}\n",
+                capture_output=True,
+                text=True,
+                errors="replace",
+                cwd=stage.mount,
+                env={**_environment(stage), "BRICKYARD_LAB_ACKNOWLEDGED": str(owed)},
+                timeout=CHECK_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise NotJudged(one_line(error)) from error
+        said = one_line(done.stderr or done.stdout)[:200]
+        if done.returncode == 1:
+            raise Lost(said or "the check found something lost")
+        if done.returncode == 2:
+            raise Corrupt(said or "the check found damage")
+        if done.returncode:
+            raise NotJudged(f"the check ended with exit code {done.returncode}: {said}")

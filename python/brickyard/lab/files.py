@@ -1,0 +1,77 @@
+"""Duty: files that are replaced as programs do it safely (write, fsync, rename, fsync of the folder), and whether each
+is whole after a power cut.
+
+Refusal: it judges the file system's promises, not its structures; mounting it replays its journal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+
+from brickyard import outputs
+from brickyard.lab.checks import Began, Corrupt, Lost, Stage
+from brickyard.lab.ledger import Ledger, Owed
+from brickyard.lab.orders import Recording, Setup, State
+
+FILES = 8
+HEAD = "brickyard-lab"
+OURS = re.compile(HEAD.encode())
+LARGEST = 40_000
+
+
+def content(name: int, number: int) -> bytes:
+    """Of a version of a file: it says which it is, and ends with a hash of all before."""
+    bytes_ = (number * 7919) % LARGEST
+    body = f"{HEAD} {name} {number}\n".encode() + hashlib.sha256(f"{name} {number}".encode()).digest() * (bytes_ // 32)
+    return body + hashlib.sha256(body).digest()
+
+
+def number_of(found: bytes, name: int) -> int:
+    """Which version it is; raises `Corrupt` where it is none."""
+    words = found.split(b"\n", 1)[0].split()
+    if len(words) == 3 and words[0] == HEAD.encode() and words[2].isdigit():
+        number = int(words[2])
+        if found == content(name, number):
+            return number
+    raise Corrupt(f"file {name} is torn: {len(found)} bytes that were never its content")
+
+
+class FilesLoad:
+    """`settings`: `fsync` off leaves the flushes out, which is the control that must fail."""
+
+    def run(self, stage: Stage, setup: Setup, ledger: Ledger, began: Began) -> tuple[str, str]:
+        folder = outputs.folder(stage.mount / "files")
+        began()
+        deadline, number = time.monotonic() + setup.load_s, 0
+        while time.monotonic() < deadline:
+            number += 1
+            name = number % FILES
+            durable = setup.settings.get("fsync") != "off"
+            place = folder / str(name)
+            outputs.write_whole(place, content(name, number), OURS, durable=durable)
+            ledger.acknowledged(name, number)
+        return "files", f"Linux {os.uname().release}"
+
+
+class FilesCheck:
+    def __init__(self, recording: Recording) -> None:
+        self._owed = Owed(recording.promises)
+
+    def __call__(self, stage: Stage, recording: Recording, state: State) -> None:
+        owed = self._owed.at(state.cut)
+        for name in range(FILES):
+            place = stage.mount / "files" / str(name)
+            try:
+                found = place.read_bytes()
+            except FileNotFoundError:
+                if name in owed:
+                    raise Lost(f"file {name} is gone; version {owed[name]} was acknowledged") from None
+                continue
+            except OSError as error:
+                raise Corrupt(f"file {name} cannot be read: {error.strerror}") from error
+            number = number_of(found, name)
+            if number < owed.get(name, 0):
+                raise Lost(f"file {name} is of version {number}; {owed[name]} was acknowledged")

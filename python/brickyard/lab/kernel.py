@@ -1,0 +1,146 @@
+"""Duty: mounts, loop devices and namespaces, by the kernel's own calls. Refusal: it knows no disk of ours."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import shutil
+import struct
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from brickyard.errors import BadInputError, BrickyardError, one_line
+
+# From linux/loop.h, linux/fs.h, linux/sched.h and sys/mount.h.
+LOOP_CTL_GET_FREE, LOOP_CONFIGURE, LOOP_CLR_FD = 0x4C82, 0x4C0A, 0x4C01
+LO_FLAGS_AUTOCLEAR, LO_FLAGS_DIRECT_IO = 4, 16
+LOOP_CONFIG = struct.Struct("<II5Q4I64s64s32s2Q8Q")
+BLKFLSBUF = 0x1261
+CLONE_NEWNS, MS_REC, MS_PRIVATE, MNT_DETACH = 0x20000, 0x4000, 0x40000, 2
+TRIES, PAUSE_S = 50, 0.02
+FILE_SYSTEMS = {
+    "ext4": ["mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0", "-J", "size=16"],
+    "xfs": ["mkfs.xfs", "-q", "-f", "-K"],
+    "btrfs": ["mkfs.btrfs", "-q", "-f", "-K"],
+}
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _call(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def enter_private_mounts() -> None:
+    """From here on, no mount of this process is seen by others; all are gone when it and its children are."""
+    _call(_libc.unshare(CLONE_NEWNS), "unshare")
+    _call(_libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "/")
+
+
+def mount(device: str, at: Path, kind: str, options: str = "") -> None:
+    _call(_libc.mount(device.encode(), os.fsencode(at), kind.encode(), 0, options.encode()), str(at))
+
+
+def unmount(at: Path) -> None:
+    """Waits for those that are about to leave it."""
+    for left in reversed(range(TRIES)):
+        if _libc.umount2(os.fsencode(at), 0) == 0:
+            return
+        if ctypes.get_errno() != errno.EBUSY or not left:
+            break
+        time.sleep(PAUSE_S)
+    _call(_libc.umount2(os.fsencode(at), MNT_DETACH), str(at))
+
+
+class Loop:
+    """A loop device; with `autoclear` it is detached when nothing has it open any more."""
+
+    def __init__(self, backing: Path, *, autoclear: bool = True) -> None:
+        file = os.open(backing, os.O_RDWR | os.O_CLOEXEC | os.O_DIRECT)
+        try:
+            self.path, self.handle = _attached(file, os.fsencode(backing), autoclear)
+        finally:
+            os.close(file)
+
+    def forget(self) -> None:
+        """Drops what the kernel keeps of the device's content."""
+        fcntl.ioctl(self.handle, BLKFLSBUF)
+
+    def close(self) -> None:
+        os.close(self.handle)
+
+
+def detach(device: str) -> None:
+    """At once where nobody else uses it; else when the last user has gone."""
+    handle = os.open(device, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(handle, LOOP_CLR_FD)
+    finally:
+        os.close(handle)
+
+
+def _attached(file: int, name: bytes, autoclear: bool) -> tuple[str, int]:
+    try:
+        control = os.open("/dev/loop-control", os.O_RDWR | os.O_CLOEXEC)
+    except OSError as error:
+        raise BadInputError(f"/dev/loop-control: {error.strerror}; the lab needs loop devices and root") from error
+    flags = LO_FLAGS_DIRECT_IO | (LO_FLAGS_AUTOCLEAR if autoclear else 0)
+    info = (0, 0, 0, 0, 0, 0, 0, 0, flags, name[:63], b"", b"", 0, 0)
+    config = LOOP_CONFIG.pack(file, 0, *info, *[0] * 8)
+    try:
+        for left in reversed(range(TRIES)):
+            path = f"/dev/loop{fcntl.ioctl(control, LOOP_CTL_GET_FREE)}"
+            try:
+                handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            except OSError as error:
+                raise BadInputError(f"{path}: {error.strerror}; the lab needs loop devices and root") from error
+            try:
+                fcntl.ioctl(handle, LOOP_CONFIGURE, config)
+            except OSError as error:
+                os.close(handle)
+                if error.errno != errno.EBUSY or not left:  # another process was faster
+                    raise
+            else:
+                return path, handle
+    finally:
+        os.close(control)
+    raise BrickyardError("no loop device is free; detach some with losetup -d")
+
+
+@contextmanager
+def attached(backing: Path) -> Iterator[Loop]:
+    loop = Loop(backing)
+    try:
+        yield loop
+    finally:
+        loop.close()
+
+
+@contextmanager
+def mounted(device: str, at: Path, kind: str, options: str = "") -> Iterator[None]:
+    mount(device, at, kind, options)
+    try:
+        yield
+    finally:
+        unmount(at)
+
+
+def check_file_system(kind: str) -> None:
+    if kind not in FILE_SYSTEMS:
+        raise BadInputError(f"{kind}: not a file system of the lab; use {', '.join(FILE_SYSTEMS)}")
+    if shutil.which(FILE_SYSTEMS[kind][0]) is None:
+        raise BadInputError(f"{FILE_SYSTEMS[kind][0]} is missing; install the package that has it")
+
+
+def make_file_system(kind: str, device: str) -> None:
+    check_file_system(kind)
+    done = subprocess.run([*FILE_SYSTEMS[kind], device], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BrickyardError(f"{device}: no {kind} can be made: {one_line(done.stderr or done.stdout)}")

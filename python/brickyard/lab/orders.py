@@ -1,0 +1,133 @@
+"""Duty: what goes to and from `brickyard-lab` and our own workers, as types. Refusal: no process is started here."""
+
+from __future__ import annotations
+
+import msgspec
+
+KEPT, LOST, CORRUPT, NOT_JUDGED = "kept", "lost", "corrupt", "not judged"
+
+
+class Story(msgspec.Struct):
+    """What a workload did to a log: cuts lie between two records, acknowledgements and stretches are record counts."""
+
+    begin: int = 0
+    end: int = 0
+    promises: list[int] = []
+    marks: list[tuple[int, int]] = []
+
+
+class Promise(msgspec.Struct):
+    """What a client was told is durable: its number, and how many records the log had then."""
+
+    at: int
+    client: int
+    number: int
+
+
+class Setup(msgspec.Struct):
+    """What is recorded: a workload on a file system on a disk."""
+
+    workload: str = "postgres"
+    file_system: str = "ext4"
+    mount_options: str = ""
+    settings: dict[str, str] = {}
+    load_s: float = 10.0
+    clients: int = 4
+    size_bytes: int = 1 << 30
+    command: list[str] = []
+
+
+class Recording(msgspec.Struct):
+    """A log's story, as `story.json` in its folder."""
+
+    setup: Setup
+    story: Story
+    promises: list[Promise]
+    data: str = ""
+    """Where the workload's data lie on the file system."""
+    version: str = ""
+    """Of the software that was recorded."""
+    log_version: int = 1
+
+
+class Serve(msgspec.Struct):
+    mount: str
+    medium: str
+    cache: str = "honest"
+    cache_bytes: int = 8 << 20
+    size_bytes: int | None = None
+    log: str | None = None
+    socket: str | None = None
+    model: str | None = None
+    bricks: dict[str, str] = {}
+    speed: float = 1.0
+    lives_with_input: bool = True
+
+
+class States(msgspec.Struct):
+    """How states are drawn; with a seed, each is the same every time."""
+
+    log: str
+    story: Story
+    cache: str = "honest"
+    aim: str = "mixed"
+    torn_bytes: int = 0
+
+
+class Plan(msgspec.Struct):
+    states: States
+    count: int
+    seed: int = 1
+    only: list[str] = []
+
+
+class Show(msgspec.Struct):
+    states: States
+    mount: str
+
+
+class State(msgspec.Struct):
+    seed: str
+    cut: int
+    durable: int
+    volatile_writes: int
+    kept_writes: int
+    promised: int
+    image: str
+
+
+class LogFacts(msgspec.Struct):
+    records: int
+    writes: int
+    flushes: int
+    hash: str
+    torn_bytes: int
+
+
+class Ready(msgspec.Struct):
+    ready: bool = True
+    size_bytes: int = 0
+    pid: int = 0
+
+
+class Refused(msgspec.Struct):
+    error: str
+
+
+class RecordOrder(msgspec.Struct, tag=True):
+    setup: Setup
+    log: str
+
+
+class CheckOrder(msgspec.Struct, tag=True):
+    recording: str
+    states: States
+    check: str
+    command: list[str] = []
+    timeout_s: float = 60.0
+
+
+class Verdict(msgspec.Struct):
+    seed: str
+    kind: str
+    why: str = ""

@@ -1,0 +1,227 @@
+"""Duty: PostgreSQL under a load of transfers, and what is left of it after a power cut.
+
+Each transaction moves an amount between two accounts and adds a numbered row, so that the balances always add up to
+zero and no number is ever missing.
+
+Refusal: a warning of the server is no finding; only ERROR, FATAL and PANIC are.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from brickyard import outputs
+from brickyard.databases.ephemeral import USER, Server, ephemeral_postgres
+from brickyard.databases.programs import find_programs, helper_account
+from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.lab.checks import Began, Corrupt, Lost, NotJudged, Stage
+from brickyard.lab.ledger import Ledger, Owed
+from brickyard.lab.orders import Recording, Setup, State
+
+ACCOUNTS = 20_000  # as in TABLES: 350 pages, so that most are changed for the first time since a checkpoint
+CHECKPOINT_EVERY_S = 1.0
+READY_S, STATEMENT_S, STOP_S, POLL_S = 30.0, 20.0, 10.0, 0.01
+ANYTHING = re.compile(rb"")
+FAULT = re.compile(r"\b(ERROR|FATAL|PANIC):  (.*)")
+QUIET = {"shared_buffers": "32MB", "max_wal_size": "1GB", "autovacuum": "off"}
+TABLES = """
+create extension amcheck;
+create table account (id int primary key, balance bigint not null, filler text not null);
+insert into account select n, 0, repeat('x', 100) from generate_series(1, 20000) n;
+create table promise (client int, number int, primary key (client, number));
+checkpoint;
+"""
+# The state is only read, so that nothing of it has to be durable, and nobody else wants the server.
+READING = {
+    "autovacuum": "off",
+    "fsync": "off",
+    "full_page_writes": "off",
+    "huge_pages": "off",
+    "io_method": "sync",
+    "listen_addresses": "",
+    "log_destination": "stderr",
+    "log_min_messages": "error",
+    "logging_collector": "off",
+    "max_parallel_workers": "0",
+    "max_replication_slots": "0",
+    "max_wal_senders": "0",
+    "restart_after_crash": "off",
+    "shared_buffers": "32MB",
+    "statement_timeout": f"{STATEMENT_S:.0f}s",
+}
+
+
+class PostgresLoad:
+    """Clients that transfer, and a checkpoint every second."""
+
+    def run(self, stage: Stage, setup: Setup, ledger: Ledger, began: Began) -> tuple[str, str]:
+        with ephemeral_postgres(stage.mount, settings={**QUIET, **setup.settings}) as server:
+            with psycopg.connect(server.dsn, autocommit=True) as connection:
+                connection.execute(TABLES)
+            began()
+            stop, failed = threading.Event(), Failures()
+            names = [(_transfers, n) for n in range(setup.clients)] + [(_checkpoints, 0)]
+            threads = [threading.Thread(target=failed.guard, args=(work, server, ledger, stop, n)) for work, n in names]
+            for thread in threads:
+                thread.start()
+            stop.wait(setup.load_s)
+            stop.set()
+            for thread in threads:
+                thread.join()
+            failed.raise_first()
+            return str(server.data.relative_to(stage.mount)), f"PostgreSQL {server.version}"
+
+
+class Failures:
+    """What went wrong in threads."""
+
+    def __init__(self) -> None:
+        self._first: BaseException | None = None
+
+    def guard(self, work: object, *given: object) -> None:
+        try:
+            work(*given)  # type: ignore[operator]
+        except Exception as error:
+            self._first = self._first or error
+
+    def raise_first(self) -> None:
+        if self._first is not None:
+            raise BrickyardError(f"the load failed: {one_line(self._first)}") from self._first
+
+
+def _transfers(server: Server, ledger: Ledger, stop: threading.Event, client: int) -> None:
+    draw = random.Random(client)  # noqa: S311 - accounts, not secrets
+    number = 0
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        while not stop.is_set():
+            number += 1
+            # In one order, so that no two wait for each other.
+            first, second = sorted(draw.sample(range(1, ACCOUNTS + 1), 2))
+            amount = draw.randint(1, 100)
+            with connection.pipeline(), connection.transaction():
+                change = "update account set balance = balance + %s where id = %s"
+                connection.execute(change, (-amount, first))
+                connection.execute(change, (amount, second))
+                connection.execute("insert into promise values (%s, %s)", (client, number))
+            ledger.acknowledged(client, number)
+
+
+def _checkpoints(server: Server, ledger: Ledger, stop: threading.Event, _: int) -> None:
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        while not stop.wait(CHECKPOINT_EVERY_S):
+            with ledger.stretch():
+                connection.execute("checkpoint")
+
+
+class PostgresCheck:
+    """Starts the server on a state, lets it recover, and asks it."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._data = recording.data
+        self._owed = Owed(recording.promises)
+        self._programs, self._account = find_programs(), helper_account()
+
+    def __call__(self, stage: Stage, recording: Recording, state: State) -> None:
+        data = stage.mount / self._data
+        if not (data / "PG_VERSION").is_file():
+            raise Corrupt("the data directory is gone")
+        # Of a server that was running when the power failed; no process of that number is its own now.
+        outputs.remove_ours(data / "postmaster.pid", ANYTHING)
+        with self._server(data, stage.room) as log:
+            try:
+                self._ask(stage.room, self._owed.at(state.cut))
+            except psycopg.Error as error:
+                raise Corrupt(one_line(error)) from error
+            if found := FAULT.search(log.read_text("utf-8", "replace")):
+                raise Corrupt(one_line(found.group()))
+
+    def _ask(self, room: Path, owed: dict[int, int]) -> None:
+        dsn = make_conninfo(host=str(room), user=USER, dbname="postgres", connect_timeout=10)
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            rows = connection.execute("select client, count(*), max(number) from promise group by client").fetchall()
+            damage = connection.execute(
+                "select relation || ': ' || msg from (select 'account' relation, * from verify_heapam('account')"
+                " union all select 'promise', * from verify_heapam('promise')) found"
+            ).fetchone()
+            if damage:
+                raise Corrupt(f"amcheck: {one_line(damage[0])}")
+            for index in ("account_pkey", "promise_pkey"):
+                connection.execute("select bt_index_check(%s::regclass, true)", (index,))
+            total = connection.execute("select count(*), sum(balance) from account").fetchone()
+        found = {client: (count, last) for client, count, last in rows}
+        for client, number in owed.items():
+            count, last = found.get(client, (0, 0))
+            if last < number:
+                raise Lost(f"client {client} was told that {number} is durable; {last} is the last")
+        for client, (count, last) in found.items():
+            if count != last:
+                raise Corrupt(f"client {client} has {count} rows up to number {last}")
+        if total != (ACCOUNTS, 0):
+            raise Corrupt(f"{total[0] if total else 0} accounts with balances of {total[1] if total else 0} in all")
+
+    @contextmanager
+    def _server(self, data: Path, room: Path) -> Iterator[Path]:
+        log = room / "server.log"
+        outputs.remove_ours(log, ANYTHING)
+        sink = outputs.open_journal(log, ANYTHING, b"")
+        words = ["setpriv", "--pdeathsig", "KILL"]
+        if self._account is not None:
+            words += ["--reuid", str(self._account.uid), "--regid", str(self._account.gid), "--clear-groups"]
+            os.chown(room, self._account.uid, self._account.gid)
+        words += [str(self._programs.path("postgres")), "-D", str(data)]
+        for name, value in {**READING, "unix_socket_directories": str(room), "port": "5432"}.items():
+            words += ["-c", f"{name}={value}"]
+        try:
+            process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, cwd=room, env={"LC_ALL": "C", "TZ": "UTC"}
+            )
+        finally:
+            os.close(sink)
+        try:
+            _wait_until_ready(process, data, log)
+            yield log
+        finally:
+            _end(process)
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], data: Path, log: Path) -> None:
+    deadline = time.monotonic() + READY_S
+    while True:
+        with suppress(OSError):
+            lines = (data / "postmaster.pid").read_text("utf-8", "replace").splitlines()
+            if len(lines) > 7 and lines[0] == str(process.pid) and lines[7].strip() == "ready":
+                return
+        if process.poll() is not None:
+            found = FAULT.search(log.read_text("utf-8", "replace"))
+            raise Corrupt(f"the server does not start: {one_line(found.group() if found else 'it gives no reason')}")
+        if time.monotonic() > deadline:
+            raise NotJudged(f"the server was not ready within {READY_S:.0f} s")
+        time.sleep(POLL_S)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for number in (signal.SIGQUIT, signal.SIGKILL):
+        process.send_signal(number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_S)
+            return
+
+
+def programs_version() -> str:
+    """Refuses where there is no server to record."""
+    try:
+        return find_programs().version()
+    except BadInputError as error:
+        raise BadInputError(f"the lab records PostgreSQL: {error}") from error

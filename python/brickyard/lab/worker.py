@@ -1,0 +1,150 @@
+"""Duty: a process with mounts of its own that records a workload or checks states, as a line of JSON on its standard
+input says. When it dies, however it dies, its mounts, loop device and disk are gone with it.
+
+Refusal: it decides nothing about which states there are.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+
+from brickyard import outputs
+from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.lab import kernel
+from brickyard.lab.checks import Check, Corrupt, Lost, NotJudged, Stage, check_of, workload_of
+from brickyard.lab.ledger import ledger
+from brickyard.lab.orders import (
+    CORRUPT,
+    KEPT,
+    LOST,
+    NOT_JUDGED,
+    CheckOrder,
+    Ready,
+    Recording,
+    RecordOrder,
+    Refused,
+    Serve,
+    Show,
+    State,
+    Story,
+    Verdict,
+)
+from brickyard.lab.program import Lab, serving
+
+STORY = "story.json"
+PREFIX = "brickyard-lab-"
+THROUGH = stat.S_IRWXU | stat.S_IXGRP | stat.S_IXOTH  # the account that runs a server passes through
+
+
+def main() -> int:
+    try:
+        order = msgspec.json.decode(sys.stdin.buffer.readline(), type=RecordOrder | CheckOrder)
+        if os.geteuid() != 0:
+            raise BadInputError("the lab mounts disks, which only root may; run it as root")
+        kernel.enter_private_mounts()
+        if isinstance(order, RecordOrder):
+            _say(record(order))
+        else:
+            check_states(order)
+    except BrickyardError as error:
+        _say(Refused(str(error)))
+        return error.exit_code
+    except OSError as error:
+        _say(Refused(f"{one_line(error)}; the lab needs /dev/fuse, loop devices and root"))
+        return 1
+    return 0
+
+
+def _say(what: msgspec.Struct) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(what) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _stage(ending: ExitStack) -> tuple[Path, Path, Path]:
+    """A room, a place for the disk, and one for the file system."""
+    room = ending.enter_context(outputs.temporary_folder(PREFIX))
+    room.chmod(THROUGH)
+    places = (outputs.folder(room / "run"), outputs.folder(room / "fuse"), outputs.folder(room / "mount"))
+    for place in places:
+        place.chmod(0o755)
+    return places
+
+
+def record(order: RecordOrder) -> Recording:
+    """Runs the workload on a disk that logs; the story is in the log's folder when this returns."""
+    setup, log = order.setup, Path(order.log)
+    kernel.check_file_system(setup.file_system)
+    with ExitStack() as ending:
+        room, fuse, mount = _stage(ending)
+        # The medium's content is in the log; it only serves reads meanwhile.
+        medium = log / "medium"
+        orders = Serve(mount=str(fuse), medium=str(medium), size_bytes=setup.size_bytes, log=str(log))
+        ending.enter_context(serving(orders))
+        loop = ending.enter_context(kernel.attached(fuse / "disk"))
+        kernel.make_file_system(setup.file_system, loop.path)
+        told = ending.enter_context(ledger(log / "count"))
+        story = Story()
+        with kernel.mounted(loop.path, mount, setup.file_system, setup.mount_options):
+            mount.chmod(0o755)
+
+            def began() -> None:
+                os.sync()
+                os.fsync(loop.handle)  # a flush, also where the file system sends none
+                story.begin = told.records()
+
+            data, version = workload_of(setup).run(Stage(mount, room, loop.path), setup, told, began)
+            # What was acknowledged last is promised at this record, and the rest is the end of the workload.
+            story.end = max([told.records() if not told.promises else 0, *(p.at for p in told.promises)])
+        story.promises = sorted(promise.at for promise in told.promises)
+        story.marks = [(begin, min(end, story.end)) for begin, end in told.marks if begin < story.end]
+        return Recording(setup, story, told.promises, data, version)
+
+
+def check_states(order: CheckOrder) -> None:
+    """A verdict for each seed that comes in."""
+    recording = msgspec.json.decode(Path(order.recording).read_bytes(), type=Recording)
+    check = check_of(order.check, recording, order.command)
+    with ExitStack() as ending:
+        room, fuse, mount = _stage(ending)
+        lab = ending.enter_context(Lab("show", Show(order.states, str(fuse))))
+        lab.heard(Ready)
+        loop = ending.enter_context(kernel.attached(fuse / "disk"))
+        stage = Stage(mount, room, loop.path)
+        _say(Ready())
+        for line in sys.stdin.buffer:
+            lab.tell(line.strip())
+            state = lab.heard(State)
+            loop.forget()
+            kind, why = judged(check, stage, recording, state)
+            _say(Verdict(state.seed, kind, why))
+
+
+def judged(check: Check, stage: Stage, recording: Recording, state: State) -> tuple[str, str]:
+    setup = recording.setup
+    try:
+        kernel.mount(stage.device, stage.mount, setup.file_system, setup.mount_options)
+    except OSError as error:
+        return CORRUPT, f"{setup.file_system} cannot be mounted: {os.strerror(error.errno or 0)}"
+    try:
+        check(stage, recording, state)
+    except Lost as found:
+        return LOST, str(found)
+    except Corrupt as found:
+        return CORRUPT, str(found)
+    except NotJudged as found:
+        return NOT_JUDGED, str(found)
+    except OSError as error:
+        return CORRUPT, f"what is there cannot be read: {one_line(error)}"
+    finally:
+        kernel.unmount(stage.mount)
+    return KEPT, ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,337 @@
+"""The lab: disks that lose what real ones lose, crash states that find what is broken, and nothing left of either."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from brickyard.cli import main
+from brickyard.lab import disks
+from brickyard.lab.explore import Exploration, explore, record
+from brickyard.lab.orders import LOST, Plan, Recording, Setup, States
+from brickyard.lab.program import plan
+
+BLOCK = 4096
+WAIT_S = 20.0
+LOAD_S = 1.5
+MODEL = "sim:msr-2003-wd"
+
+
+def left_behind(mark: str) -> list[str]:
+    """Loop devices, mounts and processes with this in their names."""
+    loops = [path.read_text() for path in Path("/sys/block").glob("loop*/loop/backing_file")]
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    words = [path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace") for path in cmdlines()]
+    return [text for text in (*loops, *mounts, *words) if mark in text]
+
+
+def cmdlines() -> Iterator[Path]:
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            path.read_bytes()
+        except OSError:
+            continue
+        yield path
+
+
+def until(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., disks.About]]:
+    """Makes disks, and takes them down however the test ends."""
+
+    def make(*words: str) -> disks.About:
+        code = main(["lab", "up", "disk", "--size", "64MiB", *words])
+        assert code == 0, capsys.readouterr().err
+        return disks.named("disk")
+
+    yield make
+    for about in disks.listed():
+        disks.down(about.name)
+    assert left_behind(str(disks.home())) == []
+
+
+def do(device: str, work: Callable[[int, mmap.mmap], object]) -> None:
+    """Past all of the kernel's caches."""
+    buffer = mmap.mmap(-1, BLOCK)
+    handle = os.open(device, os.O_RDWR | os.O_DIRECT)
+    try:
+        work(handle, buffer)
+    finally:
+        os.close(handle)
+        buffer.close()
+
+
+def write(device: str, letter: bytes, offset: int, *, flushed: bool = False) -> None:
+    def work(handle: int, buffer: mmap.mmap) -> None:
+        buffer[:] = letter * BLOCK
+        os.pwritev(handle, [buffer], offset)
+        if flushed:
+            os.fsync(handle)
+
+    do(device, work)
+
+
+def read(device: str, offset: int) -> bytes:
+    found = []
+
+    def work(handle: int, buffer: mmap.mmap) -> None:
+        os.preadv(handle, [buffer], offset)
+        found.append(bytes(buffer[:]))
+
+    do(device, work)
+    return found[0]
+
+
+@pytest.mark.parametrize(("cache", "first"), [("honest", b"A"), ("lying", b"\0")])
+def test_a_power_cut_takes_what_no_flush_covered_and_with_a_lying_cache_more(
+    up: Callable[..., disks.About], cache: str, first: bytes
+) -> None:
+    device = up("--cache", cache).device
+    write(device, b"A", 0, flushed=True)
+    # Closing a block device that was written flushes it, so both requests are of one opening.
+    handle = os.open(device, os.O_RDWR | os.O_DIRECT)
+    buffer = mmap.mmap(-1, BLOCK)
+    try:
+        buffer[:] = b"B" * BLOCK
+        os.pwritev(handle, [buffer], BLOCK)
+        assert main(["lab", "power-cut", "disk"]) == 0
+    finally:
+        os.close(handle)
+    assert read(device, 0) == first * BLOCK
+    assert read(device, BLOCK) == bytes(BLOCK)
+
+
+def test_damage_and_faults_take_effect_at_once_and_where_they_were_ordered(up: Callable[..., disks.About]) -> None:
+    device = up().device
+    for at in range(4):
+        write(device, b"A", at * BLOCK, flushed=True)
+    assert main(["lab", "corrupt", "disk", "bit", "10"]) == 0
+    assert read(device, 0) == b"A" * 10 + b"@" + b"A" * (BLOCK - 11)
+    assert main(["lab", "corrupt", "disk", "stale", "4096"]) == 0
+    write(device, b"B", BLOCK)
+    assert read(device, BLOCK) == b"A" * BLOCK
+    assert main(["lab", "corrupt", "disk", "torn", "8192"]) == 0
+    write(device, b"B", 2 * BLOCK)
+    assert read(device, 2 * BLOCK) == b"B" * (BLOCK // 2) + b"A" * (BLOCK // 2)
+    assert main(["lab", "bad-sectors", "disk", "12KiB", "512"]) == 0
+    with pytest.raises(OSError, match="Input/output error"):
+        read(device, 3 * BLOCK)
+    write(device, b"C", 3 * BLOCK)
+    assert read(device, 3 * BLOCK) == b"C" * BLOCK
+    assert main(["lab", "full", "disk"]) == 0
+    with pytest.raises(OSError, match=r"No space left|Input/output error"):
+        write(device, b"D", 0)
+    assert main(["lab", "full", "disk", "off"]) == 0
+    assert main(["lab", "bad-sectors", "disk", "0", "512", "--when", "write:16KiB"]) == 0
+    read(device, 0)
+    write(device, b"E", 4 * BLOCK)
+    with pytest.raises(OSError, match="Input/output error"):
+        read(device, 0)
+
+
+def test_orders_that_mean_nothing_change_nothing(
+    up: Callable[..., disks.About], capsys: pytest.CaptureFixture[str]
+) -> None:
+    up()
+    for words in (
+        ["slow", "disk", "0"],
+        ["stall", "disk", "soon"],
+        ["fail", "disk", "0"],
+        ["corrupt", "disk", "somehow", "0"],
+        ["power-cut", "disk", "--when", "noon"],
+        ["power-cut", "none"],
+        ["up", "disk"],
+        ["up", "other", "--cache", "hopeful"],
+        ["up", "other", "--model", "sim:none"],
+        ["up", "other", "--fs", "fat"],
+        ["up", "../other"],
+    ):
+        assert main(["lab", *words]) == 2, words
+        assert len(capsys.readouterr().err.splitlines()) == 1, words
+    assert [about.name for about in disks.listed()] == ["disk"]
+    assert main(["lab", "status", "disk", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["status"]["history"] == []
+
+
+def test_a_killed_disk_fails_at_once_and_the_next_command_cleans_up(
+    up: Callable[..., disks.About], capsys: pytest.CaptureFixture[str]
+) -> None:
+    about = up("--fs", "ext4")
+    assert main(["lab", "stall", "disk", "1h"]) == 0
+    reader = subprocess.Popen(["dd", f"if={about.device}", "of=/dev/null", "bs=4k", "count=1", "iflag=direct"])
+    time.sleep(0.2)
+    assert reader.poll() is None, "the disk stalls"
+    os.kill(about.pid, signal.SIGKILL)
+    assert reader.wait(WAIT_S) != 0
+    assert left_behind(about.at) != []
+    assert main(["lab", "list"]) == 0
+    assert "no disk is up" in capsys.readouterr().out
+    until(lambda: left_behind(str(disks.home())) == [], "something of ours is left")
+
+
+def test_a_disk_is_as_slow_as_its_model(up: Callable[..., disks.About]) -> None:
+    """Flushed writes to a disk of 7,200 rpm wait for its rotation, 8.33 ms; no disk of ours is ever faster."""
+    device = up("--model", MODEL).device
+    write(device, b"A", 0, flushed=True)
+    begun = time.monotonic()
+    for _ in range(10):
+        write(device, b"A", 0, flushed=True)
+    assert (time.monotonic() - begun) / 10 > 0.007
+
+
+class Log:
+    """A recording that tests share."""
+
+    def __init__(self, place: Path, setup: Setup) -> None:
+        self.place, self.recording = place, record(setup, place)
+
+    def explored(self, check: str, **wanted: object) -> Exploration:
+        return Exploration(self.place, check, **wanted)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
+    """PostgreSQL as it comes."""
+    return Log(tmp_path_factory.mktemp("logs") / "log", Setup(load_s=LOAD_S))
+
+
+def test_postgres_loses_nothing_on_an_honest_disk_and_commits_on_others(log: Log) -> None:
+    assert len(log.recording.promises) > 50
+    honest = explore(log.explored("postgres", states=80, torn_bytes=512))
+    assert (honest.states, honest.found, honest.not_judged) == (80, 0, 0), honest.first
+    assert honest.distinct > 40
+    lying = explore(log.explored("postgres", states=12, cache="lying:50"))
+    assert lying.lost > 6
+    lossy = explore(log.explored("postgres", states=24, cache="lossy:1/3", aim="acknowledgements"))
+    assert 0 < lossy.found < 24
+    seed, why = lying.first[LOST]
+    again = explore(log.explored("postgres", cache="lying:50", only=(seed,)))
+    assert (again.states, again.first[LOST]) == (1, (seed, why))
+
+
+def test_the_states_of_a_log_and_a_seed_are_always_the_same(log: Log) -> None:
+    states = States(str(log.place), log.recording.story, torn_bytes=512)
+    assert plan(Plan(states, 300, 7)) == plan(Plan(states, 300, 7))
+
+
+@pytest.mark.parametrize(
+    ("settings", "wanted"),
+    [
+        ({"fsync": "off"}, {"aim": "acknowledgements", "states": 6}),
+        ({"full_page_writes": "off"}, {"aim": "marks", "torn_bytes": 4096, "states": 20}),
+    ],
+    ids=["fsync", "full_page_writes"],
+)
+def test_settings_that_give_up_durability_are_found_out(
+    settings: dict[str, str], wanted: dict[str, object], tmp_path: Path
+) -> None:
+    unsafe = Log(tmp_path / "log", Setup(load_s=2 * LOAD_S, settings=settings))
+    outcome = explore(unsafe.explored("postgres", **wanted))
+    assert outcome.found > 0
+    assert outcome.not_judged == 0
+
+
+@pytest.mark.parametrize(
+    ("workload", "unsafe"), [("sqlite", {"synchronous": "OFF"}), ("files", {"fsync": "off"})], ids=["sqlite", "files"]
+)
+def test_sqlite_and_replaced_files_are_whole_unless_nothing_is_flushed(
+    workload: str, unsafe: dict[str, str], tmp_path: Path
+) -> None:
+    safe = Log(tmp_path / "safe", Setup(workload=workload, load_s=1.0, size_bytes=256 << 20))
+    outcome = explore(safe.explored(workload, states=60, torn_bytes=512))
+    assert (outcome.states, outcome.found, outcome.not_judged) == (60, 0, 0), outcome.first
+    careless = Log(tmp_path / "careless", Setup(workload=workload, load_s=1.0, size_bytes=256 << 20, settings=unsafe))
+    outcome = explore(careless.explored(workload, states=10, aim="acknowledgements"))
+    assert outcome.found == 10
+
+
+def test_the_documented_gap_of_sqlites_default_is_found(tmp_path: Path) -> None:
+    """With synchronous=FULL the folder is not synced when a commit removes the journal, which may then come back."""
+    setup = Setup(workload="sqlite", load_s=1.0, size_bytes=256 << 20, settings={"synchronous": "FULL"})
+    outcome = explore(Log(tmp_path / "full", setup).explored("sqlite", states=12, aim="acknowledgements"))
+    assert outcome.lost > 0
+    assert outcome.corrupt == 0
+
+
+LOAD = """
+import os
+for n in range(40):
+    f = open("log", "a")
+    f.write(f"{n}\\n")
+    f.flush()
+    {sync}
+    print(n, flush=True)
+"""
+CHECK = "import sys\nsys.exit(len(open('log').readlines()) < int(input()))"
+
+
+def test_any_command_can_be_the_workload_and_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, sync, code in (("safe", "os.fsync(f.fileno())", 0), ("careless", "pass", 1)):
+        place = str(tmp_path / name)
+        load = [sys.executable, "-c", LOAD.replace("{sync}", sync)]
+        words = ["lab", "crash", "record", "command", "--log", place, "--size", "256MiB"]
+        assert main([*words, "--", *load]) == 0, capsys.readouterr().err
+        words = ["lab", "crash", "explore", "--log", place, "--states", "8", "--aim", "acknowledgements", "--json"]
+        capsys.readouterr()
+        assert main([*words, "--", sys.executable, "-c", CHECK]) == code, capsys.readouterr().err
+        told = json.loads(capsys.readouterr().out)
+        assert told["states"] == 8
+        assert told["not_judged"] == 0
+    words = ["lab", "crash", "explore", "--log", str(tmp_path / "safe"), "--states", "2", "--json"]
+    assert main([*words, "--", "false-program"]) == 1
+    assert json.loads(capsys.readouterr().out)["not_judged"] == 2
+
+
+def test_a_killed_exploration_leaves_nothing(log: Log) -> None:
+    words = [sys.executable, "-m", "brickyard", "lab", "crash", "explore", "--log", str(log.place), "--states", "500"]
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until(lambda: any("/fuse/disk" in text for text in left_behind("brickyard-lab-")), "nothing was begun")
+    process.kill()
+    process.wait()
+    until(lambda: left_behind("brickyard.lab.worker") + left_behind("brickyard-lab-") == [], "something is left")
+
+
+def test_a_log_that_is_none_is_refused_in_one_line(
+    log: Log, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording: Recording = log.recording
+    assert recording.version.startswith("PostgreSQL ")
+    for place in (tmp_path, tmp_path / "none"):
+        assert main(["lab", "crash", "explore", "--log", str(place)]) == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
+    assert main(["lab", "crash", "record", "--log", str(log.place)]) == 2
+    assert "is not empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("profile", ["sqlio-random-read-1", "sqlio-random-read-4"])
+def test_a_run_on_a_disk_and_on_its_model_agree(
+    up: Callable[..., disks.About], profile: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same requests in real time and in virtual time, within 5 %, or the disk says that the host was too slow."""
+    assert main(["lab", "up", "disk", "--model", MODEL]) == 0  # as large as the model, so that arms move as far
+    rates = []
+    for target in (disks.named("disk").device, MODEL):
+        words = ["run", profile, target, "--set", "duration=4s", "--set", "warmup=0s"]
+        assert main([*words, "--store", str(tmp_path / "runs.db")]) == 0, capsys.readouterr().err
+        capsys.readouterr()
+        assert main(["show", "latest", "--store", str(tmp_path / "runs.db"), "--json"]) == 0
+        rates.append(json.loads(capsys.readouterr().out)["totals"][0]["iops"])
+    status = disks.ask("disk", "status").status
+    assert status is not None
+    keeps_up = status.late < status.reads * 0.02
+    assert rates[0] == pytest.approx(rates[1], rel=0.05) or not keeps_up

@@ -1,0 +1,239 @@
+"""pgbench as a run: PostgreSQL's own program does the work, and its figures and ours agree."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from brickyard import cli
+from brickyard.analysis import kirkwood, pgbench
+from brickyard.databases.ephemeral import Server, ephemeral_postgres
+from brickyard.databases.pgbench_home import MARK, PREFIX
+from brickyard.databases.pgbench_log import LogReader
+from brickyard.schema import PhaseEnd, ServerSample
+from brickyard.store import Record, Store
+
+
+def run(place: Path, *arguments: str) -> int:
+    return cli.main(["run", "pgbench", *arguments, "--store", str(place / "store.db")])
+
+
+def latest(place: Path) -> Record:
+    with Store(place / "store.db") as store:
+        return store.record(max(run.id for run in store.runs()))
+
+
+def databases(dsn: str) -> set[str]:
+    with psycopg.connect(dsn) as connection:
+        return {name for (name,) in connection.execute("select datname from pg_database").fetchall()}
+
+
+@pytest.fixture
+def own(postgres: Server, tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """A running server in which nothing of ours is left behind."""
+    before = databases(postgres.dsn)
+    yield postgres.dsn, tmp_path
+    assert databases(postgres.dsn) == before
+
+
+def test_figures_agree_with_pgbench_s_own_summary(own: tuple[str, Path]) -> None:
+    dsn, place = own
+    assert run(place, dsn, "--set", "scale=1", "--set", "clients=4", "--set", "duration=3s") == 0
+    record = latest(place)
+    row, told = pgbench.call_totals(record), pgbench.own_summary(record)
+    assert row is not None
+    assert told is not None
+    assert row.requests == told.transactions
+    assert row.iops == pytest.approx(told.transactions_per_s, rel=0.01)
+    # pgbench takes its mean from the time and the clients; its log has each transaction without what lies between.
+    assert row.measures["response"].mean_ns == pytest.approx(told.latency_mean_ns, rel=0.05)
+    assert row.measures["response"].percentiles["p99"]
+    settings = pgbench.settings_of(record)
+    assert {"autovacuum", "data_checksums", "shared_buffers", "wal_sync_method"} <= set(settings)
+    assert settings["fsync"] == "off"
+    assert "fits_in_memory" in [warning["id"] for warning in record.info.warnings]
+
+
+def test_with_a_rate_response_counts_from_the_schedule(own: tuple[str, Path]) -> None:
+    dsn, place = own
+    assert run(place, dsn, "--set", "scale=1", "--set", "clients=1", "--set", "rate=400", "--set", "duration=2s") == 0
+    record = latest(place)
+    row, told = pgbench.call_totals(record), pgbench.own_summary(record)
+    assert row is not None
+    assert told is not None
+    late, service = row.measures["lateness"], row.measures["service"]
+    assert told.lateness_mean_ns is not None
+    assert late.mean_ns == pytest.approx(told.lateness_mean_ns, rel=0.02, abs=2_000)
+    assert row.measures["response"].mean_ns == pytest.approx(late.mean_ns + service.mean_ns, rel=0.02)
+    assert row.measures["response"].mean_ns == pytest.approx(told.latency_mean_ns, rel=0.01)
+
+
+def test_a_server_of_our_own_with_kirkwood_s_settings_and_its_samples(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = Path("/var/tmp") / f"pgbench-test-{os.getpid()}"
+    place.mkdir(mode=0o755)
+    words = ("scale=1", "clients=2", "transactions=300", "preset=kirkwood-2003", "checksums=off", "pg.fsync=off")
+    try:
+        assert run(tmp_path, str(place), *(word for item in words for word in ("--set", item)), "--json") == 0
+        assert list(place.iterdir()) == []
+    finally:
+        place.rmdir()
+    told = json.loads(capsys.readouterr().out)
+    record = latest(tmp_path)
+    settings = pgbench.settings_of(record)
+    assert (settings["shared_buffers"], settings["max_wal_size"]) == ("40000kB", "480MB")
+    assert (settings["autovacuum"], settings["data_checksums"]) == ("off", "off")
+    samples = record.of(ServerSample)
+    assert samples[-1].wal_records > samples[0].wal_records
+    assert told["totals"][0]["requests"] == 600
+    assert told["pgbench"]["own_summary"]["transactions"] == 600
+    assert cli.main(["report", "latest", "--store", str(tmp_path / "store.db"), "-o", str(tmp_path / "page")]) == 0
+    page = (tmp_path / "page" / "report.html").read_text()
+    assert "transactions/s" in page
+    assert "WAL" in page
+
+
+def test_a_server_that_dies_leaves_what_was_measured(tmp_path: Path) -> None:
+    with ephemeral_postgres(settings={"fsync": "off"}) as server:
+
+        def die() -> None:
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline:
+                with psycopg.connect(server.dsn) as connection:
+                    query = "select count(*) from pg_stat_activity where application_name = 'pgbench'"
+                    row = connection.execute(query + " and query like 'END%'").fetchone()
+                if row is not None and row[0]:
+                    break
+                time.sleep(0.02)
+            time.sleep(1.5)
+            server.kill()
+
+        killer = threading.Thread(target=die)
+        killer.start()
+        code = run(tmp_path, server.dsn, "--set", "scale=1", "--set", "clients=2", "--set", "duration=30s")
+        killer.join()
+    assert code == 1
+    record = latest(tmp_path)
+    assert record.info.outcome == "failed"
+    assert "pgbench" in record.info.message
+    row = pgbench.call_totals(record)
+    assert row is not None
+    assert row.requests > 100
+    assert sum(end.errors_by_kind.get("aborted", 0) for end in record.of(PhaseEnd)) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["scale=20000"], "are free; take a smaller scale"),
+        (["clints=3"], "did you mean clients?"),
+        (["pg.wal_sync_method=fsync"], "belongs to the whole server"),
+        (["pg.no_such=1"], "has no such setting"),
+        (["threads=3"], "at most one a client"),
+    ],
+)
+def test_what_cannot_be_is_one_line(
+    own: tuple[str, Path], words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dsn, place = own
+    assert run(place, dsn, *(part for word in words for part in ("--set", word))) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_an_account_without_rights_is_told_which_and_nothing_is_made(
+    own: tuple[str, Path], postgres: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, place = own
+    with psycopg.connect(postgres.dsn, autocommit=True) as connection:
+        connection.execute("create role guest login password 'secret word'")
+        try:
+            dsn = postgres.dsn.replace("postgresql://brickyard@", "postgresql://guest:secret%20word@")
+            assert run(place, dsn) == 2
+        finally:
+            connection.execute("drop role guest")
+    err = capsys.readouterr().err
+    assert "alter role guest createdb; grant pg_checkpoint to guest" in err
+    assert "secret" not in err
+
+
+def test_a_database_that_bears_no_mark_of_ours_is_not_dropped(own: tuple[str, Path], postgres: Server) -> None:
+    """A database with a name like ours stands beside the run, and stays."""
+    dsn, place = own
+    name = PREFIX + "of_somebody"
+    with psycopg.connect(postgres.dsn, autocommit=True) as connection:
+        connection.execute(f"create database {name}")
+        try:
+            assert run(place, dsn, "--set", "scale=1", "--set", "transactions=10") == 0
+            assert name in databases(postgres.dsn)
+        finally:
+            connection.execute(f"drop database {name}")
+    assert MARK
+
+
+def test_intervals_wait_for_the_slowest_thread_and_lose_no_line() -> None:
+    """Threads write when their buffers are full, so that one is far ahead of another."""
+    (read_a, write_a), (read_b, write_b) = os.pipe(), os.pipe()
+    for handle in (read_a, read_b):
+        os.set_blocking(handle, False)
+    log = LogReader([read_a, read_b], has_rate=False, clients=2)
+    os.write(write_a, b"".join(b"0 %d 1000 0 100 %d\n" % (n, n * 1000 + 1000) for n in range(900)))
+    os.write(write_a, b"0 900 500 0 102 0\n")
+    log.look()
+    assert list(log.whole()) == []
+    os.write(write_b, b"1 0 2000 0 101 500000\n1 1 fai")
+    log.look()
+    first = list(log.whole())
+    assert [cell.requests for item in first for cell in item.cells] == [900]
+    os.write(write_b, b"led 0 101 600000\n")
+    log.look()
+    rest = list(log.whole(is_over=True))
+    assert [(cell.requests, cell.errors) for item in rest for cell in item.cells] == [(2, 1)]
+    assert rest[-1].end_ns == 2_000_000_000
+    log.close()
+    os.close(write_a)
+    os.close(write_b)
+
+
+def test_the_study_shares_a_database_and_stands_beside_the_published_tables(
+    own: tuple[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    dsn, place = own
+    words = ["--only", "scale=10", "--only", "settings=default", "--only", "layout=here", "--repetitions", "1"]
+    words += ["--only", "clients=1", "--only", "clients=2", "--set", "scale=1", "--set", "transactions=30"]
+    store = ["--store", str(place / "store.db"), "--json"]
+    assert cli.main(["study", "kirkwood-pgbench", *words, "--target", dsn, *store]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert len(told["made"]) == 2
+    shapes, ratios, _ = told["published"]
+    published = {row[0]: row[1:] for row in shapes["rows"]}
+    assert published["published: one disk, write cache on"][:5] == ["1.00", "1.67", "2.02", "1.56", "1.43"]
+    measured = next(row for name, row in published.items() if name.startswith("measured"))
+    assert measured[0] == "1.00"
+    assert ratios["rows"][0] == ["published: cache on ÷ off, one disk", "3.04", "3.61", "3.02", "2.21", "1.77"]
+    # What is finished is not measured again.
+    assert cli.main(["study", "kirkwood-pgbench", *words, "--target", dsn, *store]) == 0
+    assert json.loads(capsys.readouterr().out)["reused"] == 2
+
+
+def test_the_published_tables_are_those_of_the_reference() -> None:
+    root = Path(__file__).parent.parent
+    for name in ("pgbench", "iowork"):
+        file = f"kirkwood_2003_{name}.csv"
+        assert (root / "python/brickyard/studies" / file).read_bytes() == (root / "reference" / file).read_bytes()
+
+
+def test_ranks_of_equal_values_are_shared() -> None:
+    assert kirkwood.rank_agreement({"1": 1, "2": 2, "4": 3}, {"1": 10, "2": 20, "4": 30}) == pytest.approx(1.0)
+    assert kirkwood.rank_agreement({"1": 3, "2": 2, "4": 1}, {"1": 10, "2": 20, "4": 30}) == pytest.approx(-1.0)
+    assert kirkwood.rank_agreement({"1": 1, "2": 1, "4": 1}, {"1": 10, "2": 20, "4": 30}) is None
+    assert kirkwood.rank_agreement({"1": 1, "2": 2}, {"1": 10, "2": 20}) is None
