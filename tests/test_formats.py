@@ -441,7 +441,6 @@ EXPORTED = dict.fromkeys(profiles.names(), True) | dict.fromkeys(
         "honesty-dirty",
         "iowork",
         "jetstress",
-        "jetstress-tune",
         "kafka-log",
         "mdtest",
         "obl-load",

@@ -14,7 +14,7 @@ from brickyard.formats.recognize import import_profile, recognize
 from brickyard.schema.plan import Plan
 
 SMALL = [
-    *("--set", "size=4MiB", "--set", "most=6MiB", "--set", "log_size=1MiB", "--set", "cache=2MiB"),
+    *("--set", "size=4MiB", "--set", "most=6MiB", "--set", "log_size=1MiB", "--set", "buffer_pool=2MiB"),
     *("--set", "test.duration=1s"),
 ]
 DEFAULTS = """[CONFIG]
@@ -61,11 +61,11 @@ def test_sqliosim_in_a_directory_checks_every_page_and_leaves_nothing(
 
 
 def test_jetstress_passes_by_its_limits_on_an_ssd_and_fails_on_a_disk(capsys: pytest.CaptureFixture[str]) -> None:
-    small = ("--set", "mailboxes=500", "--set", "mailbox_size=2MB", "--set", "cache=64MiB")
+    small = ("--set", "mailboxes=500", "--set", "mailbox_size=2MB", "--set", "buffer_pool=64MiB")
     short = ("--set", "test.duration=30s", "--set", "log_size=64MiB")
     assert main(["run", "jetstress", "sim:iodrive-160-slc", *small, *short]) == 0
     assert "passed with 16 threads: 5" in " ".join(capsys.readouterr().out.split())
-    slow = ("sim:demartek-2009-sata", "sim:demartek-2009-sata", "--set", "mailbox_iops=0", "--set", "users.workers=64")
+    slow = ("sim:demartek-2009-sata", "sim:demartek-2009-sata", "--set", "mailbox_iops=0", "--set", "test.users.workers=64")
     assert main(["run", "jetstress", *slow, *small, *short]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "failed: mean database read" in out

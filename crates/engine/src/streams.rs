@@ -143,11 +143,11 @@ fn area_of(profile: &Profile, stream: &Stream, target: &TargetArea) -> Result<(R
     let end_bytes = place.from_bytes + place.length_bytes;
     if end_bytes > target.length_bytes {
         return Err(format!(
-            "{} holds {}, and the database may grow to {} with its log behind it; name a larger target, or set a smaller \
-             most or log_size",
+            "{} holds {}, and the database and log on it may grow to {}; name a larger target, or set a smaller most or \
+             log_size",
             target.path,
             plan::format_bytes(target.length_bytes),
-            plan::format_bytes(end_bytes)
+            plan::format_bytes(place.whole_bytes)
         ));
     }
     let region = Region { start_bytes: target.start_bytes + place.from_bytes, length_bytes: place.length_bytes };

@@ -37,7 +37,7 @@ pub struct DatabaseFile {
     #[serde(default)]
     pub stamp: bool,
     /// Of the server: pages that were used last stay in it.
-    pub cache: Bytes,
+    pub buffer_pool: Bytes,
     /// Of the reads that the cache cannot serve, how many are taken for served.
     #[serde(default)]
     pub cache_hits: Percent,
@@ -222,8 +222,12 @@ const MOST_FILE_BYTES: u64 = (u32::MAX as u64) * PAGE_BYTES;
 
 impl DatabaseFile {
     fn validate(&self) -> Result<(), String> {
-        let sizes =
-            [("size", self.size.0), ("most", self.most.0), ("log_size", self.log_size.0), ("cache", self.cache.0)];
+        let sizes = [
+            ("size", self.size.0),
+            ("most", self.most.0),
+            ("log_size", self.log_size.0),
+            ("buffer_pool", self.buffer_pool.0),
+        ];
         if let Some((key, bytes)) = sizes.iter().find(|(_, bytes)| *bytes < 128 * PAGE_BYTES) {
             return Err(format!("{key} is {}, at least 1MiB", format_bytes(*bytes)));
         }
@@ -281,6 +285,8 @@ pub struct ServerPlace {
     /// From the beginning of the stream's target.
     pub from_bytes: u64,
     pub length_bytes: u64,
+    /// Of all files of the server on that target.
+    pub whole_bytes: u64,
 }
 
 impl Profile {
@@ -302,7 +308,14 @@ impl Profile {
             true => (0, file.log_bytes()),
             false => (0, file.most_bytes()),
         };
-        Some(ServerPlace { database, file, from_bytes, length_bytes })
+        let on_it = |s: &&Stream| s.target == database && s.program.is_some_and(|p| p.on_log());
+        let log_is_here = self.phase.iter().flat_map(|phase| &phase.stream).any(|s| on_it(&s));
+        let whole_bytes = match (stream.target == database, log_is_here) {
+            (true, true) => file.most_bytes() + file.log_bytes(),
+            (true, false) => file.most_bytes(),
+            _ => file.log_bytes(),
+        };
+        Some(ServerPlace { database, file, from_bytes, length_bytes, whole_bytes })
     }
 
     /// Whether it simulates a database server.

@@ -92,7 +92,7 @@ const SMALL_SQL: &[&str] = &[
     "increments_max=3",
     "every_min=200ms",
     "every_max=400ms",
-    "cache=2MiB",
+    "buffer_pool=2MiB",
     "test.duration=1500ms",
     "test.checkpoint.every=300ms",
 ];
@@ -100,12 +100,12 @@ const SMALL_JET: &[&str] = &[
     "size=4MiB",
     "most=6MiB",
     "log_size=1MiB",
-    "cache=2MiB",
+    "buffer_pool=2MiB",
     "mailboxes=100",
     "mailbox_iops=0",
     "test.duration=1500ms",
     "interval=500ms",
-    "workers=4",
+    "test.users.workers=4",
 ];
 
 fn storage() -> Options {
@@ -214,7 +214,7 @@ fn a_model_gives_the_same_to_the_bit_by_its_seed() {
         "checksum.log-checksum.target=1",
         "checksum.log-checksum.database=0",
     ];
-    let jet = ["verify=false", "size=1GB", "most=1.1GB", "cache=64MiB", "log_size=64MiB", "test.duration=20s"];
+    let jet = ["verify=false", "size=1GB", "most=1.1GB", "buffer_pool=64MiB", "log_size=64MiB", "test.duration=20s"];
     let jet: Vec<&str> = jet.into_iter().chain(apart).collect();
     for (name, changes, targets) in [("sqliosim", sql, &targets[..1]), ("jetstress", jet, &targets[..])] {
         let told = |seed: &str| {
@@ -231,7 +231,8 @@ fn a_model_gives_the_same_to_the_bit_by_its_seed() {
 #[test]
 fn jetstress_on_a_faster_brick_has_shorter_reads() {
     let means = ["sim:iodrive-160-slc", "sim:demartek-2009-sata"].map(|target| {
-        let changes = ["verify=false", "size=1GB", "most=1.1GB", "cache=64MiB", "test.duration=20s", "log_size=64MiB"];
+        let changes =
+            ["verify=false", "size=1GB", "most=1.1GB", "buffer_pool=64MiB", "test.duration=20s", "log_size=64MiB"];
         let events = run(profile("jetstress", &changes), &[target.to_string()], &bricks(), |_| {});
         let mut means = Vec::new();
         for event in &events {
@@ -252,7 +253,15 @@ fn what_cannot_be_is_refused_in_one_line() {
     let small =
         Options { storage: StorageOptions { create_bytes: Some(4 * MIB), ..Default::default() }, ..Default::default() };
     let refusal = prepare(profile("sqliosim", SMALL_SQL), &[target], &small).err().expect("refused");
-    assert!(refusal.bad_input && refusal.message.contains("may grow to 7MiB with its log"), "{}", refusal.message);
+    assert!(refusal.bad_input && refusal.message.contains("may grow to 7MiB;"), "{}", refusal.message);
+    for (change, said) in
+        [("test.log.workers=2", "log_writer has one worker"), ("test.audit.depth=2", "audit has one request")]
+    {
+        let target = folder.0.join("db").display().to_string();
+        let several: Vec<&str> = SMALL_SQL.iter().copied().chain([change]).collect();
+        let refusal = prepare(profile("sqliosim", &several), &[target], &storage()).err().expect("refused");
+        assert!(refusal.message.contains(said), "{}", refusal.message);
+    }
     let text = std::fs::read_to_string(root("profiles/sqliosim.toml")).expect("a profile");
     let without = text.replacen("kind = \"database_file\"", "kind = \"log_writer\", gather = 0 #", 1);
     assert!(Profile::from_toml(&without, &[]).is_err());

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from brickyard.analysis import servers
 from brickyard.analysis.condition import condition_check
 from brickyard.analysis.latency import Latency, together
 from brickyard.analysis.ramp import steps
@@ -40,7 +39,7 @@ class Figure:
             return DASH
         if self.kind == "time":
             return format_ns(value)
-        if self.kind == "span" or self.name == "total_io_time":
+        if self.kind == "span":
             return format_seconds(value)
         return three_digits(value) if self.kind != "rate" else format_iops(value)
 
@@ -110,13 +109,12 @@ _FIGURES = (
     Figure("usd_per_iops", "price", "USD per IOPS", more_is_better=False, kind="rate_price", per_usd=True),
     Figure("usd_per_mib_per_s", "price", "USD per MiB/s", more_is_better=False, kind="mib_price", per_usd=True),
     Figure("usd_per_iops_within", "price", "USD per IOPS within the limit", False, kind="within_price", per_usd=True),
-    Figure("throttled", "times I/O was throttled", "", more_is_better=False, kind="server"),
-    Figure("total_io_time", "total I/O time", "", more_is_better=False, kind="server"),
-    Figure("io_warnings", "warnings of I/O over 15 s", "", more_is_better=False, kind="server"),
-    Figure("achieved_iops", "achieved IOPS", "IOPS", more_is_better=True, kind="server"),
     Figure("time_to_redundancy", "time to redundancy", "", more_is_better=False, kind="span"),
 )
 FIGURES: dict[str, Figure] = {figure.name: figure for figure in _FIGURES}
+PARTS = ("phase", "stream", "operation")
+"""Every way to split a run's figures."""
+COMPARABLE = tuple(name for name, figure in FIGURES.items() if figure.kind in ("rate", "mib", "time"))
 
 
 @dataclass(frozen=True)
@@ -153,13 +151,25 @@ def measured(
     """The figure for each part that `split` tells apart (phase, stream, operation), of what `where` lets through."""
     if figure.kind == "span":
         return [Measured(Part(), _redundancy_s(record))]
-    if figure.kind == "server":
-        return [Measured(Part(), _of_server(record, figure.name))]
-    chosen = [row for row in totals(record) if _is_asked(row, figure, where or {})]
+    return measured_of(record, totals(record), figure, split=split, where=where, limit_ns=limit_ns, usd=usd)
+
+
+def measured_of(
+    record: Record,
+    rows: Iterable[Totals],
+    figure: Figure,
+    *,
+    split: tuple[str, ...] = (),
+    where: dict[str, tuple[str, ...]] | None = None,
+    limit_ns: int | None = None,
+    usd: float | None = None,
+) -> list[Measured]:
+    """As `measured`, of the rows of `totals`, for whoever needs several figures of one record."""
+    chosen = [row for row in rows if _is_asked(row, figure, where or {})]
     groups: dict[Part, list[Totals]] = {}
     for row in chosen:
         groups.setdefault(_part(row, split), []).append(row)
-    return [_one(record, figure, part, rows, limit_ns, usd) for part, rows in groups.items()]
+    return [_one(record, figure, part, same, limit_ns, usd) for part, same in groups.items()]
 
 
 def _is_asked(row: Totals, figure: Figure, where: dict[str, tuple[str, ...]]) -> bool:
@@ -238,21 +248,6 @@ def percentile_of_all(figure: Figure, times: Iterable[Latency | None]) -> float 
 
 def _float(value: int | None) -> float | None:
     return None if value is None else float(value)
-
-
-def _of_server(record: Record, name: str) -> float | None:
-    """SQLIOSim's sums over the files of a run, and Jetstress's achieved IOPS."""
-    if name == "achieved_iops":
-        found = servers.jetstress(record)
-        return None if found is None else found.achieved_iops
-    if not servers.test_files(record):
-        return None
-    counts = {
-        "throttled": servers.throttled,
-        "total_io_time": servers.total_io_s,
-        "io_warnings": servers.warnings_of_15_s,
-    }
-    return float(counts[name](record))
 
 
 def _redundancy_s(record: Record) -> float | None:

@@ -35,14 +35,6 @@ def warnings_of_15_s(record: Record) -> int:
     return ended + unended
 
 
-def throttled(record: Record) -> int:
-    return sum(file.throttled for end in record.of(PhaseEnd) for file in end.server_files)
-
-
-def total_io_s(record: Record) -> float:
-    return sum(file.total_io_ns for end in record.of(PhaseEnd) for file in end.server_files) / 1e9
-
-
 def damage_lines(record: Record, most: int = 10) -> list[str]:
     """Each damaged block with the bytes that were written, those that were read, and where they differ."""
     lines = []

@@ -143,7 +143,7 @@ def import_sqliosim(name: str, text: str) -> Imported:
     if config.values["CPUCount"] == "0":
         notes.append("CPUCount is this machine's, where the file names none.")
     if "MaxMemoryMB" not in set(given.get("CONFIG", {})):
-        notes.append("MaxMemoryMB is the memory of SQLIOSim's machine; here it is 256, set cache for another.")
+        notes.append("MaxMemoryMB is the memory of SQLIOSim's machine; here it is 256, set buffer_pool for another.")
     phases = _phases(sections, database, log)
     written = profile_text(name, f"{name}, imported from SQLIOSim", "SQLIOSim", notes, phases, **top)
     return Imported(written, [file.values["FileName"] for file in files], notes)
@@ -193,7 +193,7 @@ def _phases(sections: dict[str, Section], database: Json, log_bytes: int) -> lis
         "every_min": f"{shrink.number('MinShrinkInterval')}s",
         "every_max": f"{shrink.number('MaxShrinkInterval')}s",
         "stamp": config.flag("StampFiles"),
-        "cache": config.number("MaxMemoryMB", 1, 1 << 24) * MIB,
+        "buffer_pool": config.number("MaxMemoryMB", 1, 1 << 24) * MIB,
         "cache_hits": config.percent("CacheHitRatio"),
         "target_io": f"{config.number('TargetIODuration', 1)}ms",
         "most_io": config.number("MaxOutstandingIO", 0, 140_000) or 140_000,

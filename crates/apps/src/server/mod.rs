@@ -65,7 +65,7 @@ impl Server {
             phase: 0,
             pages: pages(file.size.0),
             most_pages: pages(file.most_bytes()),
-            cache: Cache::new(pages(file.cache.0) as usize),
+            cache: Cache::new(pages(file.buffer_pool.0) as usize),
             data: Throttle::new(&file),
             log: Throttle::new(&file),
             log_put: 0,
@@ -103,6 +103,7 @@ impl Server {
 impl Servers {
     pub fn lane(&self, place: &ProgramPlace, program: Program) -> Result<ProgramLane, String> {
         let of = place.server.ok_or("has no database")?;
+        refuse_several(place, program)?;
         let server = {
             let mut all = lock(&self.all);
             all.entry(of.of.database).or_insert_with(|| Arc::new(Mutex::new(Server::new(of.of.file)))).clone()
@@ -148,6 +149,20 @@ impl Servers {
         };
         all.iter().flat_map(of).collect()
     }
+}
+
+/// A file has one who makes it grow, and one who writes its log; whoever reads has one request at a time.
+fn refuse_several(place: &ProgramPlace, program: Program) -> Result<(), String> {
+    let name = program.name();
+    let is_single = matches!(program, Program::DatabaseFile(_) | Program::LogWriter(_));
+    if is_single && place.lanes != 1 {
+        return Err(format!("{name} has one worker; set workers of another stream by its path, PHASE.STREAM.workers"));
+    }
+    let gathers = matches!(program, Program::Checkpoint(_) | Program::LazyWriter(_));
+    if !gathers && place.stream.depth != 1 {
+        return Err(format!("{name} has one request at a time; set workers instead of depth"));
+    }
+    Ok(())
 }
 
 /// What a lane works with.

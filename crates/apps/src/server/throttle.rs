@@ -142,7 +142,7 @@ mod tests {
             every_min: time,
             every_max: time,
             stamp: false,
-            cache: bytes,
+            buffer_pool: bytes,
             cache_hits: Percent(0.0),
             target_io: Duration { ns: 100_000_000 },
             most_io: 1000,
