@@ -33,6 +33,7 @@ bench: $(VENV)/.built
 	$(BIN)/python benches/compare.py
 	$(BIN)/python benches/replay.py
 	$(BIN)/python benches/large_log.py
+	$(BIN)/python benches/store.py
 	$(BIN)/python benches/bonnie.py /dev/shm --mib 1024
 	$(BIN)/python benches/pgbench.py
 
@@ -42,6 +43,7 @@ bench-smoke: $(VENV)/.built
 	$(BIN)/python benches/compare.py --smoke
 	$(BIN)/python benches/replay.py --smoke
 	$(BIN)/python benches/large_log.py --smoke
+	$(BIN)/python benches/store.py --smoke
 	$(BIN)/python benches/bonnie.py /dev/shm --smoke
 	$(BIN)/python benches/pgbench.py --smoke
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from hdrh.histogram import HdrHistogram
 
-from brickyard.store import Json, Store
+from brickyard.store import Json, Record, Store
 
 SECOND = 1_000_000_000
 MS = 1_000_000
@@ -197,3 +197,8 @@ def add_characterization(store: Store, *, sizes: Iterable[int] = (4096, 65536, 1
                 )
     store.end_study(study, "done", ["512 B left out"])
     return study
+
+
+def events_of(record: Record, kind: str) -> list[Json]:
+    """Events of one name as documents, as the store has them."""
+    return [event for event in record.events if event.get("event") == kind]

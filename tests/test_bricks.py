@@ -22,6 +22,7 @@ from brickyard import bricks
 from brickyard.cli import main
 from brickyard.store import Store
 from brickyard.study.reference import Outcome, rankings
+from support import events_of
 
 
 def answer(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, object]:
@@ -188,7 +189,7 @@ def test_a_power_cut_names_the_writes_that_it_took(capsys: pytest.CaptureFixture
     assert "Power cuts" in page
     assert "Acknowledged writes lost at 2 s" in page
     with Store() as store:
-        (event,) = store.record(store.runs()[-1].id).events_of("power_cut")
+        (event,) = events_of(store.record(store.runs()[-1].id), "power_cut")
     ages = [write["age_ns"] for write in event["oldest_lost"]]
     assert (event["lost_writes"], event["lost_promised"]) == (int(found[1]), 0)
     assert ages == sorted(ages, reverse=True)

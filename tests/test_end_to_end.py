@@ -19,6 +19,7 @@ from playwright.sync_api import sync_playwright
 
 from brickyard.analysis.differing import load_hash
 from brickyard.store import Record, Store
+from support import events_of
 
 MIB = 1 << 20
 SHORT = ("--set", "duration=60ms", "--set", "interval=12ms", "--set", "warmup=10ms")
@@ -141,7 +142,7 @@ def test_the_record_holds_the_circumstances(characterized: tuple[Home, dict[str,
     assert info.facts["targets"][0]["mount"]["file_system"]
     assert info.condition == "normal"
     assert len(info.profile_hash) == 64
-    (end,) = record.events_of("phase_end")
+    (end,) = events_of(record, "phase_end")
     assert 0 <= end["loop_busy_share"] <= 1.01
     assert info.watch["targets"][0]["duration_ns"] > 0
 

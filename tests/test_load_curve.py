@@ -37,7 +37,7 @@ from brickyard.schema import Duration
 from brickyard.schema.plan import Arrivals, ClosedPace, OpenPace, Plan
 from brickyard.store import Json, Store
 from brickyard.study.load_curve import closed_plan, one_phase, open_plan, search_plan, step_ns
-from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
+from support import MS, SECOND, add_run, cell, events_of, interval, phase_end, plan, stream
 
 
 def point(offered: float, mean_ns: float | None, **changes: Any) -> CurvePoint:
@@ -333,7 +333,7 @@ def test_a_modelled_brick_has_the_same_curve_every_time(tmp_path: Path) -> None:
     assert best == max(item["offered_per_s"] for item in searched if item["judged"]["within"])
     assert best < beyond <= best * 1.011
     with Store(tmp_path / "a.db") as store:
-        (end,) = store.record(first["runs"][-1]).events_of("ramp_end")
+        (end,) = events_of(store.record(first["runs"][-1]), "ramp_end")
     assert end["found"]["value"] / 100 * first["closed_loop_per_s"] == pytest.approx(best)
 
 

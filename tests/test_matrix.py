@@ -27,14 +27,14 @@ from brickyard.conditions import Held
 from brickyard.errors import BadInputError
 from brickyard.report.matrix_charts import matrix_picture, trade_picture
 from brickyard.report.matrix_tables import entry_text, footnotes, matrix_table
-from brickyard.report.study_page import StudyView, cells_csv, write_study_report
+from brickyard.report.study_page import cells_csv, write_study_report
 from brickyard.store import Json, Store
 from brickyard.study.cells import Specs, Wishes, lay_out
 from brickyard.study.design import read_design
 from brickyard.study.holding import Keeper, SetUp
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.matrix import Matrix, steps
-from brickyard.study.results import results, view_of
+from brickyard.study.results import StudyView, results, view_of
 from brickyard.study.runner import Silent
 from brickyard.study.texts import StudyText
 from support import MS, SECOND, add_run, cell, interval, phase_end, plan

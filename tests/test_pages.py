@@ -13,8 +13,8 @@ from playwright.sync_api import Browser
 import brickyard._core as core
 from brickyard.advise import charts, level_chart, suitability
 from brickyard.cli import main
-from brickyard.report import write_report
 from brickyard.report.advice_charts import write_charts
+from brickyard.report.page import write_report
 from brickyard.report.pictures import Picture
 from brickyard.report.reference import write_reference
 from brickyard.store import Json, Store

@@ -21,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psycopg
 import pytest
 
@@ -35,6 +36,7 @@ from brickyard.databases.ephemeral import Server, ephemeral_postgres
 from brickyard.errors import BadInputError
 from brickyard.store import Json, Record, Store
 from brickyard.study.replay import link_to
+from support import events_of
 
 MAPPING = """
 title = "A shop"
@@ -92,7 +94,7 @@ def replayed(
     assert got == code, err + out[:2000]
     document: Json = json.loads(out)
     with Store(store, must_exist=True) as kept:
-        return document, replay_runs.ends(kept.record(document["runs"][0]["run"]))
+        return document, msgspec.to_builtins(replay_runs.ends(kept.record(document["runs"][0]["run"])))
 
 
 def measured(place: Path) -> None:
@@ -160,11 +162,11 @@ def test_time_synchronized_keeps_the_logs_times_at_any_speed(
         lateness = [i for i in kept.record(run["run"]).intervals if i.measure == "lateness"]
     assert sum(i.requests for i in lateness) == 400
     # Within 0.6 s of a run twice as fast 1.2 s of the log are due: 120 requests, one each 10 ms.
-    document, ends = replayed(capsys, *common, "--speed", "2", "--duration", "0.6s", store=place)
+    document, _ = replayed(capsys, *common, "--speed", "2", "--duration", "0.6s", store=place)
     sent = pages(document, "time synchronized at 2")["item"]["calls"]
     with Store(place, must_exist=True) as kept:
-        ends = replay_runs.ends(kept.record(document["runs"][0]["run"]))
-    assert sent + ends[0]["unsent_by_brick"][0] == 120
+        (driver,) = replay_runs.ends(kept.record(document["runs"][0]["run"]))
+    assert sent + driver.unsent_by_brick[0] == 120
 
 
 def test_a_fire_hose_keeps_to_its_sessions_and_rates_to_their_rate(
@@ -317,11 +319,11 @@ def test_a_server_that_is_killed_is_found_again(
         assert process.returncode == 0, result
         with Store(tmp_path / "s.db", must_exist=True) as kept:
             end = replay_runs.ends(kept.record(result["runs"][0]["run"]))[0]
-        assert sum(end["lost_connections"]) >= 1
-        assert sum(end["reconnects"]) >= 1
+        assert sum(end.lost_connections) >= 1
+        assert sum(end.reconnects) >= 1
         item = pages(result, "time synchronized")["item"]
         # Every call of the log is accounted for, and most of them got through after the server was back.
-        assert item["calls"] + item["errors"] + sum(end["unsent_by_brick"]) == 1000
+        assert item["calls"] + item["errors"] + sum(end.unsent_by_brick) == 1000
         assert item["calls"] > 700
         assert any(w["id"] == "lost_connections" for w in result["runs"][0]["warnings"])
 
@@ -411,8 +413,8 @@ def test_a_brick_that_dies_disturbs_no_other_and_comes_back(
     with Store(place, must_exist=True) as kept:
         record = kept.record(run["runs"][0]["run"])
     end = replay_runs.ends(record)[0]
-    assert end["unsent_by_brick"] == [0, 0]
-    assert end["reconnects"][0] >= 1
+    assert end.unsent_by_brick == [0, 0]
+    assert end.reconnects[0] >= 1
     length_s = max(item.end_ns for item in record.intervals) / 1e9
     assert 2.0 <= first["away_s"] < length_s
     # Its rate is over the time in which it served, that of the other over all of it.
@@ -563,7 +565,7 @@ def test_ctrl_c_waits_for_a_database_that_hangs_no_longer_than_it_says(mapping: 
         record = kept.record(1)
     assert record.info.outcome == "interrupted"
     assert replay_pages.pages([record])[0].calls > 20
-    assert record.events_of("phase_end")[0]["outstanding"] > 0
+    assert events_of(record, "phase_end")[0]["outstanding"] > 0
 
 
 REFUSED = {

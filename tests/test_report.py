@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Error, Request
 from brickyard.analysis import totals
 from brickyard.analysis.answers import answer
 from brickyard.errors import BadInputError
-from brickyard.report import default_directory, write_report
+from brickyard.report.page import default_directory, write_report
 from brickyard.report.tables import totals_tables
 from brickyard.store import Store
 from brickyard.units import format_count

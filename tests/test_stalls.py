@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from brickyard.store import Record, Store
+from support import events_of
 
 PATIENCE_S = 60
 DEPTH = 4
@@ -133,14 +134,14 @@ def test_a_stall_inside_the_submission_is_the_storages(
     run = begin(disk.file, engine)
     run.until(measured_some)
     disk.hang()
-    hung = run.until(lambda record: len(record.events_of("hang")) == DEPTH)
+    hung = run.until(lambda record: len(events_of(record, "hang")) == DEPTH)
     disk.go_on()
     record = run.ended(0)
     # Each is named while it hangs, with its own offset.
-    assert len({hang["offset_bytes"] for hang in hung.events_of("hang")}) == DEPTH
-    assert {(hang["operation"], hang["request_bytes"]) for hang in hung.events_of("hang")} == {("read", 4096)}
-    assert all(hang["outstanding_ns"] > 1_000_000_000 for hang in hung.events_of("hang"))
-    [end] = record.events_of("phase_end")
+    assert len({hang["offset_bytes"] for hang in events_of(hung, "hang")}) == DEPTH
+    assert {(hang["operation"], hang["request_bytes"]) for hang in events_of(hung, "hang")} == {("read", 4096)}
+    assert all(hang["outstanding_ns"] > 1_000_000_000 for hang in events_of(hung, "hang"))
+    [end] = events_of(record, "phase_end")
     assert not end["generator_bound"]
     assert end["loop_busy_share"] < 0.5
     warnings = {item["id"]: item for item in record.info.warnings}
@@ -162,14 +163,14 @@ def test_a_run_that_is_given_up_ends_while_the_storage_hangs(
     run = begin(disk.file, engine, "10min")
     run.until(measured_some)
     disk.hang()
-    run.until(lambda record: record.events_of("hang"))
+    run.until(lambda record: events_of(record, "hang"))
     run.process.send_signal(signal.SIGINT)
     time.sleep(0.2)
     run.process.send_signal(signal.SIGINT)
     # Only what is on record may let the storage go on.
     record = run.until(lambda found: found.info.outcome == "interrupted")
     disk.go_on()
-    [end] = record.events_of("phase_end")
+    [end] = events_of(record, "phase_end")
     assert end["outstanding"] == DEPTH
     assert sum(interval.requests for interval in record.intervals) > 0
     run.ended(130)

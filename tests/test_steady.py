@@ -16,7 +16,7 @@ from brickyard.analysis.steadiness import steadiness_warnings
 from brickyard.analysis.verdict import verdict
 from brickyard.cli import main
 from brickyard.store import Json, Record, Store
-from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
+from support import MS, SECOND, add_run, cell, events_of, interval, phase_end, plan, stream
 
 RULE: Json = {"measure": "iops", "round": "1000000000ns", "rounds": 5, "range": 20.0, "slope": 10.0, "stop": False}
 SLIDE = (900, 800, 700, 600, 500)
@@ -158,7 +158,7 @@ def test_a_run_of_the_engine_records_its_window(capsys: pytest.CaptureFixture[st
     assert main(["run", str(profile), "sim:wd2500jd", "--json"]) == 0
     with Store() as store:
         record = store.record(store.runs()[-1].id)
-    events = [event for event in record.events_of("steady") if event["reached"]]
+    events = [event for event in events_of(record, "steady") if event["reached"]]
     capsys.readouterr()
     (row,) = analysis.totals(record)
     assert row.iops == pytest.approx(events[-1]["mean"], rel=1e-9)

@@ -15,7 +15,7 @@ from brickyard.errors import BadInputError
 from brickyard.store import Store, default_place
 from brickyard.store.process import _start_ticks, own_process
 from brickyard.store.schema import APPEND_ONLY, MIGRATIONS, migrate
-from support import SECOND, add_run, cell, interval, phase_end
+from support import SECOND, add_run, cell, events_of, interval, phase_end
 
 WRITER = """
 import sys
@@ -56,7 +56,7 @@ def test_a_run_comes_back_as_it_was_written(tmp_path: Path) -> None:
     ]
     assert record.costs[0].cpu_system_ns == 30_000_000
     assert record.errors[0] == {key: value for key, value in error.items() if key != "event"}
-    assert record.events_of("phase_end")[0]["reason"] == "stop"
+    assert events_of(record, "phase_end")[0]["reason"] == "stop"
 
 
 def test_failures_are_kept_where_nothing_succeeded(tmp_path: Path) -> None:

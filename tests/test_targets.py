@@ -20,7 +20,7 @@ from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.schema import plan_text
 from brickyard.store import Json, Record, Store, default_place
-from support import SECOND, add_run, cell, interval, phase_end
+from support import SECOND, add_run, cell, events_of, interval, phase_end
 
 MIB = 1 << 20
 WITH_SBIN = {**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
@@ -229,7 +229,7 @@ class TestSearch:
 
 def _told(run: int, kind: str) -> list[Json]:
     with Store(default_place()) as store:
-        return store.record(run).events_of(kind)
+        return events_of(store.record(run), kind)
 
 
 class TestConditions:

@@ -22,8 +22,8 @@ from brickyard.analysis.comparison import compare as compared
 from brickyard.analysis.gate import Gate, gate
 from brickyard.analysis.totals import Totals
 from brickyard.errors import BadInputError, BrickyardError
-from brickyard.report import write_report
 from brickyard.report.export import COLUMNS, Rows, arrow_table, rows
+from brickyard.report.page import write_report
 from brickyard.schema.plan import Plan
 from brickyard.store import Record, Store
 from brickyard.study.aim import Aim, aim, aim_modelled

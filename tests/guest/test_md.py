@@ -133,7 +133,7 @@ def test_a_condition_is_set_up_once_for_all_runs_that_fit(tmp_path: Path, capsys
     for record in records:
         assert not record.info.invalid
         set_ups.setdefault(record.info.condition, set()).add(record.info.labels["set_up"])
-        assert record.events_of("condition_sample"), "samples are kept as they come"
+        assert [e for e in record.events if e["event"] == "condition_sample"], "samples are kept as they come"
         if record.info.condition == "rebuilding":
             shares += [s["progress_share"] for s in condition_check(record)["samples"]]  # type: ignore[index]
     assert {condition: len(found) for condition, found in set_ups.items()} == {"degraded": 1, "rebuilding": 1}

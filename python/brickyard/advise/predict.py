@@ -19,7 +19,7 @@ from brickyard.analysis.totals import totals
 from brickyard.analysis.verdict import verdict
 from brickyard.errors import BadInputError
 from brickyard.rulers import Ruler
-from brickyard.schema import Duration
+from brickyard.schema import Duration, PhaseEnd
 from brickyard.schema.plan import Arrivals, OpenPace, Plan
 from brickyard.store import CHAINS, Json, Record
 
@@ -131,8 +131,7 @@ def samples(figure: str, beyond: int = MIN_SAMPLES_BEYOND) -> float:
 def step(record: Record, ruler: Ruler, rate_per_s: float) -> Step:
     """Whether a rate holds: the limited figure within its limit, and no more unsent than 1 % of what was due."""
     found = verdict(record, ruler)
-    ends = record.events_of("phase_end")
-    unsent = sum(int(end["unsent"]) for end in ends)
+    unsent = sum(end.unsent for end in record.of(PhaseEnd))
     sent = sum(row.requests for row in totals(record) if row.operation not in CHAINS)
     kept_up = unsent <= OVERLOADED_SHARE * max(1, sent + unsent)
     return Step(rate_per_s, found.decided.value, found.passed and kept_up, kept_up)

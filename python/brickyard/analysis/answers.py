@@ -13,7 +13,7 @@ from brickyard.analysis import RankedCell, Totals, cells
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.workload import VIRTUAL
 from brickyard.facts.caveats_run import DAMAGE_WORDS
-from brickyard.schema import Bound, bound_of
+from brickyard.schema import Bound, HangEvent, PhaseEnd
 from brickyard.store import CHAINS, FRAME, Json, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_size
 
@@ -172,7 +172,7 @@ def _failures(records: Sequence[Record]) -> list[str]:
     found = [summaries.errors_by(record, "errors_by_kind") for record in records]
     damaged = sum(int(count) for kinds in found for name, count in kinds.items() if name in DAMAGE_WORDS)
     errors = max(sum(row.errors for row in rows) - damaged, 0)
-    hangs = sum(len(record.events_of("hang")) for record in records)
+    hangs = sum(len(record.of(HangEvent)) for record in records)
     said = [f"{format_count(errors)} requests failed; they are in no throughput figure."] if errors else []
     if damaged:
         said.append(f"{format_count(damaged)} reads returned data other than what was written.")
@@ -182,15 +182,15 @@ def _failures(records: Sequence[Record]) -> list[str]:
 
 
 def _limit(records: Sequence[Record]) -> str:
-    bound = [r for r in records if any(end.get("generator_bound") for end in r.events_of("phase_end"))]
+    bound = [r for r in records if any(end.generator_bound for end in r.of(PhaseEnd))]
     if not bound:
         found = {str(warning.get("id")) for record in records for warning in record.info.warnings}
         if found.intersection(QUALIFYING):
             return "The generator was not the limit."
         return "The storage, not the generator, was the limit."
-    ends = [end for record in bound for end in record.events_of("phase_end") if end.get("generator_bound")]
+    ends = [end for record in bound for end in record.of(PhaseEnd) if end.generator_bound]
     who = "the generator, not the storage, was the limit"
-    if any(bound_of(end) is Bound.CPU for end in ends):
+    if any(end.generator_bound_reason is Bound.CPU for end in ends):
         who = "the processor was the limit, with the kernel's work for the storage in it"
     if len(bound) == len(records):
         return f"{who[0].upper()}{who[1:]}: the storage may be faster than shown."

@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean
 
-from brickyard.analysis.figures import Figure, measured
+from brickyard.analysis.figures import PARTS, Figure, measured_of
 from brickyard.analysis.samples import quantile
-from brickyard.analysis.totals import full_intervals, phase_name
-from brickyard.store import Record
+from brickyard.analysis.totals import Totals, full_intervals, totals
+from brickyard.store import IntervalCost, Record
 
 INTERVALS_MIN = 30  # with fewer, correlation is not seen, and the interval would cover less than it says
 BATCHES_MIN = 10  # fewer leave the variance unknown (Schmeiser 1982 advises 10 to 30)
@@ -38,28 +38,43 @@ class Within:
     independent: float
 
 
-def noise_within(record: Record, figure: Figure, phase: str, stream: str, operation: str, sure: float) -> Within | None:
-    """`sure` is the confidence. None where the run cannot tell."""
-    names = [phase_name(record, number) for number in range(len(record.info.plan.phase))]
-    if phase not in names:
-        return None
-    spans = full_intervals(record, names.index(phase))
-    where: dict[str, tuple[str, ...]] = {"phase": (phase,), "stream": (stream,), "operation": (operation,)}
+class Batches:
+    """A run in batches of intervals. The totals of a batch are computed once, whatever figures are asked of it."""
 
-    def values(count: int) -> list[float]:
-        found = []
-        for number in range(count):
-            chosen = {s.start_ns for s in spans[number * len(spans) // count : (number + 1) * len(spans) // count]}
-            part = replace(
-                record,
-                intervals=[item for item in record.intervals if item.start_ns in chosen],
-                costs=[cost for cost in record.costs if cost.start_ns in chosen],
-            )
-            told = measured(part, figure, split=("phase", "stream", "operation"), where=where)
-            found += [item.value for item in told if item.value is not None]
-        return found
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self._made: dict[tuple[int, int], list[list[Totals]]] = {}
 
-    return batch_means(len(spans), values, sure)
+    def noise_within(self, figure: Figure, row: Totals, sure: float) -> Within | None:
+        """Of one stream and operation; `sure` is the confidence. None where the run cannot tell."""
+        named = (("phase", row.phase_name), ("stream", row.stream_name), ("operation", row.operation))
+        where: dict[str, tuple[str, ...]] = {key: (name,) for key, name in named}
+
+        def values(count: int) -> list[float]:
+            return [
+                item.value
+                for batch in self._batches(row.phase, count)
+                for item in measured_of(self.record, batch, figure, split=PARTS, where=where)
+                if item.value is not None
+            ]
+
+        return batch_means(len(full_intervals(self.record, row.phase)), values, sure)
+
+    def _batches(self, phase: int, count: int) -> list[list[Totals]]:
+        if (phase, count) not in self._made:
+            spans = full_intervals(self.record, phase)
+            edges = [number * len(spans) // count for number in range(count + 1)]
+            self._made[phase, count] = [self._totals(phase, spans[a:b]) for a, b in pairwise(edges)]
+        return self._made[phase, count]
+
+    def _totals(self, phase: int, spans: Sequence[IntervalCost]) -> list[Totals]:
+        chosen = {span.start_ns for span in spans}
+        part = replace(
+            self.record,
+            intervals=[item for item in self.record.intervals if item.phase == phase and item.start_ns in chosen],
+            costs=[cost for cost in self.record.costs if cost.phase == phase and cost.start_ns in chosen],
+        )
+        return totals(part)
 
 
 def batch_means(intervals: int, values: Callable[[int], Sequence[float]], sure: float) -> Within | None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from brickyard import _core
-from brickyard.analysis.batches import noise_within
+from brickyard.analysis.batches import Batches
 from brickyard.analysis.differing import load_hash, load_words
 from brickyard.analysis.figures import FIGURES, Figure, figure_of, percentile_of_all
 from brickyard.analysis.independent import Repeat, independent
@@ -148,6 +148,8 @@ class _Side:
     """One stream and operation in all repetitions of one load."""
 
     found: list[tuple[Record, Totals]]
+    batches: Batches
+    """Of the first run, which tells its own noise where it is the only one."""
 
 
 def compare(
@@ -198,9 +200,10 @@ def default_figures(*sides: Sequence[Record]) -> tuple[str, ...]:
 def _sides(records: Sequence[Record], *, by_load: bool = False) -> dict[Name, _Side]:
     found: dict[Name, _Side] = {}
     for record in records:
+        batches = Batches(record)
         for row in totals(record):
             name = (asked_words(record, row), row.operation) if by_load else _name(record, row)
-            found.setdefault(name, _Side([])).found.append((record, row))
+            found.setdefault(name, _Side([], batches)).found.append((record, row))
     return found
 
 
@@ -263,8 +266,7 @@ def _within(one: _Side, other: _Side, figure: Figure, confidence: float) -> floa
     """Half the interval of the ratio of two single runs, were there no noise but that within them."""
     shares = []
     for side in (one, other):
-        record, row = side.found[0]
-        found = noise_within(record, figure, row.phase_name, row.stream_name, row.operation, confidence)
+        found = side.batches.noise_within(figure, side.found[0][1], confidence)
         if found is None:
             return None
         shares.append(found.share)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from brickyard.schema import Condition, ConditionSample
 from brickyard.store import Json, Record
 
 
@@ -10,17 +11,11 @@ def condition_check(record: Record) -> Json | None:
 
     A run that was killed has its samples and no judgement: `valid` is None.
     """
-    judged = next((event for event in record.events_of("condition")), None)
-    told = [{k: v for k, v in event.items() if k != "event"} for event in record.events_of("condition_sample")]
+    judged = next((event for event in record.documents_of(Condition)), None)
+    told = [{k: v for k, v in event.items() if k != "event"} for event in record.documents_of(ConditionSample)]
     if judged is None:
         return {"condition": record.info.condition, "valid": None, "reason": "", "samples": told} if told else None
     return {**judged, "samples": judged.get("samples", told)}
-
-
-def stands_for_condition(record: Record) -> bool:
-    """False where the array is known to have been in another state than the run's condition."""
-    check = condition_check(record)
-    return check is None or check["valid"] is not False
 
 
 def condition_words(record: Record) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from brickyard.analysis.latency import Latency, latency_of
 from brickyard.analysis.totals import asked_targets, rated_intervals
+from brickyard.schema import BrickCondition
 from brickyard.store import CHAIN, Json, Record
 
 BEFORE, NORMAL_AGAIN = "normal", "normal again"
@@ -54,13 +55,13 @@ class Span:
 
 def condition_spans(record: Record) -> list[Span]:
     """In the order of time; none where no condition changed."""
-    changes = record.events_of("brick_condition")
+    changes = record.of(BrickCondition)
     ends = [cost.end_ns for cost in record.costs if not cost.drain]
     found: list[Span] = []
-    for target in sorted({int(change["target"]) for change in changes}):
-        own = sorted((c for c in changes if c["target"] == target), key=lambda c: int(c["at_ns"]))
-        starts = [0, *(int(c["at_ns"]) for c in own)]
-        names = [BEFORE, *(NORMAL_AGAIN if c["condition"] == BEFORE else str(c["condition"]) for c in own)]
+    for target in sorted({change.target for change in changes}):
+        own = sorted((c for c in changes if c.target == target), key=lambda c: c.at_ns)
+        starts = [0, *(c.at_ns for c in own)]
+        names = [BEFORE, *(NORMAL_AGAIN if c.condition == BEFORE else c.condition for c in own)]
         for name, start_ns, end_ns in zip(names, starts, [*starts[1:], max(ends, default=0)], strict=True):
             found.append(_span(record, target, name, start_ns, max(start_ns, end_ns)))
     return found

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from brickyard import _core
 from brickyard.analysis.totals import full_stream_name, profile_stream
+from brickyard.schema import PhaseEnd
 from brickyard.schema.plan import Frames
 from brickyard.store import Json, Record
 from brickyard.units import format_count, format_ns, three_digits
@@ -47,13 +50,13 @@ class Player:
 def players(record: Record) -> list[Player]:
     return [
         Player(
-            phase=int(end["phase"]),
-            stream_name=full_stream_name(record, int(end["phase"]), int(told["stream"])),
-            **told,
+            phase=end.phase,
+            stream_name=full_stream_name(record, end.phase, told.stream),
+            **msgspec.to_builtins(told),
         )
-        for end in record.events_of("phase_end")
-        for told in end.get("frames", [])
-        if told["frames"] or told["unjudged"]
+        for end in record.of(PhaseEnd)
+        for told in end.frames
+        if told.frames or told.unjudged
     ]
 
 

@@ -6,6 +6,7 @@ Refusal: no layout.
 from __future__ import annotations
 
 from brickyard.analysis import background, frames, pgbench, power, ramp, targets
+from brickyard.schema import DropEvent, PowerCut, RampEnd
 from brickyard.store import Json, Record
 
 FurtherTable = tuple[str, tuple[str, ...], list[list[str]]]
@@ -41,10 +42,10 @@ def further_document(record: Record) -> Json:
     return {
         "targets_together": [row.document() for row in targets.target_rows(record)],
         "frames": [player.document() for player in frames.players(record)],
-        "dropped_frames": record.events_of("drop"),
+        "dropped_frames": record.documents_of(DropEvent),
         "ramp": [ramp.step_document(step) for step in ramp.steps(record)],
         "background": background.background_documents(record),
-        "power_cuts": record.events_of("power_cut"),
+        "power_cuts": record.documents_of(PowerCut),
         **({"pgbench": told} if (told := pgbench.document(record)) is not None else {}),
-        "ramp_found": list(record.events_of("ramp_end")),
+        "ramp_found": record.documents_of(RampEnd),
     }

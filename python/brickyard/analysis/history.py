@@ -11,16 +11,16 @@ Refusal: fewer than six runs have no history, and no cause is named, only what e
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, median
 
-from brickyard.analysis.comparison import record_name
-from brickyard.analysis.differing import Differing, differing_between, load_hash
-from brickyard.analysis.figures import FIGURES, Figure, figure_of, measured
+from brickyard.analysis.differing import Differing, differing_between
+from brickyard.analysis.figures import FIGURES, Figure, figure_of
+from brickyard.analysis.run_figures import RunFigures
 from brickyard.analysis.samples import CONFIDENCE, welch
-from brickyard.store import Record
+from brickyard.store import Record, RunHead
 
 RUNS_MIN = 6
 SEGMENT_MIN = 2  # one run alone is an outlier, not a change
@@ -60,33 +60,43 @@ class History:
     """First and last place of each stretch, and its mean."""
 
 
-def histories(records: Sequence[Record], figure: str, *, confidence: float = CONFIDENCE) -> list[History]:
-    """One for each load that was measured at all; those with few runs have points and no turns."""
-    groups: dict[tuple[str, ...], list[tuple[Record, float]]] = {}
-    for record in records:
-        if record.info.outcome != "done" or record.info.invalid:
-            continue
-        for item in measured(record, FIGURES[figure], split=("phase", "stream", "operation")):
-            if item.value is not None:
-                parts = (item.part.phase, item.part.stream, item.part.operation)
-                key = (*record_name(record), *parts, load_hash(record))
-                groups.setdefault(key, []).append((record, item.value))
-    return [_history(key, figure_of(FIGURES[figure], key[-2]), found, confidence) for key, found in groups.items()]
+def histories(
+    runs: Sequence[tuple[RunHead, RunFigures]],
+    figure: str,
+    record: Callable[[int], Record],
+    *,
+    confidence: float = CONFIDENCE,
+) -> list[History]:
+    """One for each load that was measured at all; those with few runs have points and no turns.
+
+    `record` is asked for the runs before and after a change alone.
+    """
+    groups: dict[tuple[str, ...], list[Point]] = {}
+    for head, figures in runs:
+        for part in figures.parts:
+            if (value := part.values.get(figure)) is not None:
+                key = (*figures.name, part.phase, part.stream, part.operation, figures.load)
+                point = Point(head.id, head.start_unix_ns or head.created_unix_ns, value)
+                groups.setdefault(key, []).append(point)
+    return [
+        _history(key, figure_of(FIGURES[figure], key[-2]), points, record, confidence) for key, points in groups.items()
+    ]
 
 
-def _history(key: tuple[str, ...], figure: Figure, found: list[tuple[Record, float]], confidence: float) -> History:
-    values = [value for _, value in found]
+def _history(
+    key: tuple[str, ...], figure: Figure, points: list[Point], record: Callable[[int], Record], confidence: float
+) -> History:
+    values = [point.value for point in points]
     bounds = change_points(values, confidence=confidence)
     edges = [0, *bounds, len(values)]
     spans = list(pairwise(edges))
-    points = [Point(r.info.id, r.info.start_unix_ns or r.info.created_unix_ns, value) for r, value in found]
     turns = [
         Turn(
             run=points[place].run,
             unix_ns=points[place].unix_ns,
             before=fmean(values[before:place]),
             after=fmean(values[place:after]),
-            differing=differing_between([found[place - 1][0]], [found[place][0]]),
+            differing=differing_between([record(points[place - 1].run)], [record(points[place].run)]),
         )
         for (before, place), (_, after) in pairwise(spans)
     ]
@@ -99,13 +109,14 @@ def change_points(values: Sequence[float], *, confidence: float = CONFIDENCE) ->
     if len(values) < RUNS_MIN or min(values) <= 0:
         return []
     import numpy as np
-    import ruptures
+    import ruptures  # takes half a second to import, which short histories need not pay
 
     logs = [math.log(value) for value in values]
     sigma = _noise(logs)
     penalty = PARAMETERS * max(sigma * sigma, 1e-12) * math.log(len(logs))
     signal = np.array(logs).reshape(-1, 1)
-    found = ruptures.Pelt(model="l2", min_size=SEGMENT_MIN, jump=1).fit(signal).predict(pen=penalty)
+    # With a linear kernel the cost is that of a shifted mean; unlike the class Pelt this one is compiled.
+    found = ruptures.KernelCPD(kernel="linear", min_size=SEGMENT_MIN, jump=1).fit(signal).predict(pen=penalty)
     return _sure([int(place) for place in found[:-1]], values, confidence)
 
 

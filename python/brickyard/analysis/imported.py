@@ -8,28 +8,29 @@ from __future__ import annotations
 from dataclasses import replace
 
 from brickyard.analysis.latency import Latency, is_supported
-from brickyard.store import Json, Record
+from brickyard.schema import Imported
+from brickyard.store import Record
 
 
-def imported_figures(record: Record, phase: int, stream: int, operation: str) -> Json | None:
+def imported_figures(record: Record, phase: int, stream: int, operation: str) -> Imported | None:
     """The one `imported` event of a row, if there is exactly one."""
     wanted = (phase, stream, operation)
-    found = [e for e in record.events_of("imported") if (e["phase"], e["stream"], e["operation"]) == wanted]
+    found = [told for told in record.of(Imported) if (told.phase, told.stream, told.operation) == wanted]
     return found[0] if len(found) == 1 else None
 
 
-def as_imported(figures: Latency, printed: Json) -> Latency:
+def as_imported(figures: Latency, printed: Imported) -> Latency:
     """With the mean, the extremes and the percentiles that were printed; without bins no others are known."""
     percentiles = {
-        name: (printed["percentiles"].get(name, value if printed["has_bins"] else None))
+        name: (printed.percentiles.get(name, value if printed.has_bins else None))
         if is_supported(figures.count, float(name.removeprefix("p")))
         else None
         for name, value in figures.percentiles.items()
     }
     return replace(
         figures,
-        mean_ns=printed["mean_ns"],
-        min_ns=printed["min_ns"],
-        max_ns=printed["max_ns"],
+        mean_ns=printed.mean_ns,
+        min_ns=printed.min_ns,
+        max_ns=printed.max_ns,
         percentiles=percentiles,
     )

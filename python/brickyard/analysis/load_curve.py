@@ -17,7 +17,8 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 
 from brickyard.analysis.latency import Latency, latency_of, least_count
-from brickyard.analysis.totals import Totals, rated_intervals, stream_plan, totals
+from brickyard.analysis.totals import Totals, profile_stream, rated_intervals, totals
+from brickyard.schema import PhaseEnd, RampStep
 from brickyard.store import CHAIN, CHAINS, Json, Record
 
 UNSENT_SHARE_MAX = 0.01  # as where a record says `overloaded`
@@ -87,11 +88,11 @@ def counted_rows(record: Record) -> list[Totals]:
     """What is offered: chains of a stream that has them, else its requests without the flushes that its writes owe."""
     found = []
     for row in totals(record):
-        plan = stream_plan(record, row.phase, row.stream)
-        if plan.get("chain"):
+        asked = profile_stream(record, row.phase, row.stream)
+        if asked and asked.chain:
             counted = row.operation == CHAIN
         else:
-            counted = not (row.operation == "flush" and plan.get("flush_every"))
+            counted = not (row.operation == "flush" and asked and asked.flush_every)
         if counted:
             found.append(row)
     return found
@@ -119,7 +120,7 @@ def curve_point(record: Record, offered_per_s: float) -> CurvePoint:
         offered_per_s=offered_per_s,
         achieved_per_s=sum(row.rated_requests for row in rows) / span_ns * 1e9 if span_ns else 0.0,
         requests=sum(row.requests for row in rows),
-        unsent=sum(int(end.get("unsent") or 0) for end in record.events_of("phase_end")),
+        unsent=sum(end.unsent for end in record.of(PhaseEnd)),
         errors=sum(row.errors for row in totals(record) if row.operation not in CHAINS),
         mean_ns=figures.mean_ns if figures else None,
         max_ns=figures.max_ns if figures else None,
@@ -131,17 +132,17 @@ def step_points(record: Record, maximum_per_s: float) -> list[CurvePoint]:
     """The steps of a search over the load, each a point; its verdict is the engine's."""
     counted = {(row.stream, row.operation) for row in counted_rows(record)}
     found = []
-    for step in record.events_of("ramp_step"):
-        own = [i for i in record.intervals if step["start_ns"] <= i.start_ns < step["end_ns"] and not i.warmup]
+    for step in record.of(RampStep):
+        own = [i for i in record.intervals if step.start_ns <= i.start_ns < step.end_ns and not i.warmup]
         answers = [i for i in own if i.measure == "response" and (i.stream, i.operation) in counted]
         figures = latency_of(answers)
         done = [i for i in own if i.measure == "service" and (i.stream, i.operation) in counted]
         requests = sum(item.requests for item in done)
-        span_ns = step["end_ns"] - step["start_ns"]
+        span_ns = step.end_ns - step.start_ns
         found.append(
             CurvePoint(
                 run=record.info.id,
-                offered_per_s=maximum_per_s * float(step["value"]) / 100,
+                offered_per_s=maximum_per_s * step.value / 100,
                 achieved_per_s=requests / span_ns * 1e9 if span_ns else 0.0,
                 requests=requests,
                 unsent=0,  # what an overloaded step left due is forgotten before the next
@@ -149,7 +150,7 @@ def step_points(record: Record, maximum_per_s: float) -> list[CurvePoint]:
                 mean_ns=figures.mean_ns if figures else None,
                 max_ns=max((item.max_ns for item in answers), default=None),
                 percentiles=dict(figures.percentiles) if figures else {},
-                judged={"within": step["within"], "overloaded": step["overloaded"]},
+                judged={"within": step.within, "overloaded": step.overloaded},
             )
         )
     return found

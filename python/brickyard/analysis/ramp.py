@@ -42,13 +42,10 @@ def steps(record: Record) -> list[Step]:
     for cost in whole_intervals(record):
         if not cost.warmup and not cost.drain and (knob := _knob(cost.knob)):
             spans.setdefault((cost.phase, *knob), []).append(cost)
-    judged: dict[tuple[int, str, float], Json] = {}
-    for event in record.events_of("ramp_step"):
-        name = str(event["knob"])
-        judged[int(event["phase"]), name, turned(name, event["value"])] = event
+    judged = {(told.phase, str(told.knob), turned(told.knob, told.value)): told for told in record.of(RampStep)}
     made = [(key, _step(record, *key, costs)) for key, costs in spans.items()]
     return [
-        replace(step, within=told["within"], overloaded=told["overloaded"]) if (told := judged.get(key)) else step
+        replace(step, within=told.within, overloaded=told.overloaded) if (told := judged.get(key)) else step
         for key, step in made
     ]
 

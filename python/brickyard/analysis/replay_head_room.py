@@ -12,6 +12,7 @@ from brickyard.analysis.replay_runs import away_s, calls_per_s, ends, pace_kind,
 from brickyard.analysis.replay_served import Served, served, served_words
 from brickyard.analysis.replay_warnings import BLINK_S
 from brickyard.analysis.totals import rated_intervals
+from brickyard.schema import PhaseEnd, PhaseReason
 from brickyard.store import Json, Record
 from brickyard.units import format_count, format_iops, format_ns, format_percent, format_seconds
 
@@ -72,9 +73,9 @@ def average_per_s(calls: int, span_s: float, busiest_second_calls: int | None) -
 
 def log_load(record: Record) -> LogLoad | None:
     """Of a run that read its logs to their end once; None of any other."""
-    told = [end.get("logs") for end in ends(record)]
-    reasons = {end.get("reason") for end in record.events_of("phase_end")}
-    if reasons != {"end of log"} or not told or not all(told):
+    told = [end.logs for end in ends(record)]
+    reasons = {end.reason for end in record.of(PhaseEnd)}
+    if reasons != {PhaseReason.END_OF_LOG} or not told or not all(told):
         return None
     known = [item for item in told if item and item.get("last_ns") is not None]
     calls = sum(int(item["calls"]) for item in known)
@@ -148,7 +149,7 @@ def _due(record: Record) -> tuple[float, int]:
     length_s, calls = _issued(record)
     starts = {span.start_ns for span in rated_intervals(record, 0)}
     errors = sum(item.errors for item in service_cells(record) if item.start_ns in starts)
-    return length_s, calls + errors + sum(int(end.get("unsent") or 0) for end in record.events_of("phase_end"))
+    return length_s, calls + errors + sum(end.unsent for end in record.of(PhaseEnd))
 
 
 def _constant_speed(record: Record) -> float | None:

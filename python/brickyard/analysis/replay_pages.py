@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
+import msgspec
+
 from brickyard import _core
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.latency import Latency, is_supported, latency_of
@@ -24,6 +26,7 @@ from brickyard.analysis.replay_runs import (
     streams_of,
 )
 from brickyard.analysis.totals import stream_name
+from brickyard.schema import PhaseEnd
 from brickyard.store import Json, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_seconds
 
@@ -105,15 +108,15 @@ def _figures(name: str, streams: list[int], records: list[Record]) -> PageFigure
     once = of["service"]
     response = latency_of(of["response"])
     maxima = [m for record in records if (m := _max(record, wanted)) is not None]
-    extra = [row for record in records for row in by_stream(record) if row["stream"] in wanted]
+    extra = [row for record in records for row in by_stream(record) if row.stream in wanted]
     service, first = latency_of(of["service"]), latency_of(of["first_byte"])
     return PageFigures(
         page=name,
         calls=sum(i.requests for i in once),
         errors=sum(i.errors for i in once),
         bytes=sum(i.bytes for i in once),
-        rows=sum(int(row.get("rows", 0)) for row in extra),
-        diverged=sum(int(row.get("diverged", 0)) for row in extra),
+        rows=sum(row.rows for row in extra),
+        diverged=sum(row.diverged for row in extra),
         per_s=rate_of(records, wanted),
         response=response,
         p95_ns=_p95(response),
@@ -196,8 +199,8 @@ def error_rows(records: list[Record]) -> list[list[str]]:
     """Errors by SQLSTATE, the most frequent first."""
     counts: Counter[str] = Counter()
     for record in records:
-        for end in record.events_of("phase_end"):
-            counts.update(end.get("errors_by_errno") or {})
+        for end in record.of(PhaseEnd):
+            counts.update(end.errors_by_errno)
     return [[state, sqlstate_words(state), format_count(count)] for state, count in counts.most_common()]
 
 
@@ -209,7 +212,7 @@ def sqlstate_words(state: str) -> str:
 
 
 def slowest(record: Record, count: int = 10) -> list[Json]:
-    found = [{**call, "driver": end["driver"]} for end in ends(record) for call in end["slowest_calls"]]
+    found = [{**msgspec.to_builtins(call), "driver": end.driver} for end in ends(record) for call in end.slowest_calls]
     return sorted(found, key=lambda call: -int(call["response_ns"]))[:count]
 
 

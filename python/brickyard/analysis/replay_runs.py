@@ -10,6 +10,7 @@ from collections import Counter
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.totals import rated_intervals
 from brickyard.errors import BadInputError
+from brickyard.schema import Drivers, PhaseEnd, ReplayDriver, StreamCounts
 from brickyard.schema.plan import OtherKind, OtherPlan, OtherStream, PaceKind, ReplayAsked
 from brickyard.store import Interval, Json, Record
 from brickyard.units import three_digits
@@ -44,13 +45,8 @@ def streams_of(record: Record) -> list[OtherStream]:
     return plan.phase[0].stream if isinstance(plan, OtherPlan) and plan.phase else []
 
 
-def by_stream(record: Record) -> list[Json]:
-    return [row for end in record.events_of("phase_end") for row in dig_replay(end).get("by_stream", [])]
-
-
-def dig_replay(end: Json) -> Json:
-    found = end.get("replay")
-    return found if isinstance(found, dict) else {}
+def by_stream(record: Record) -> list[StreamCounts]:
+    return [row for end in record.of(PhaseEnd) if end.replay for row in end.replay.by_stream]
 
 
 def rate_of(records: list[Record], streams: set[int] | None = None) -> float | None:
@@ -71,15 +67,15 @@ def rate_of(records: list[Record], streams: set[int] | None = None) -> float | N
 def _served_ns(record: Record, streams: set[int] | None) -> int | None:
     """For how long a database served, or one of several did; drivers that ended early wait for no other."""
     targets = {stream.target for n, stream in enumerate(streams_of(record)) if not streams or n in streams}
-    told = [end for end in ends(record) if "served_ns" in end]
+    told = [end for end in ends(record) if end.served_ns is not None]
     if len(targets) == 1:
-        return max((int(end["served_ns"][target]) for end in told for target in targets), default=None)
-    return max((int(end["any_served_ns"]) for end in told), default=None)
+        return max((end.served_ns[target] for end in told for target in targets if end.served_ns), default=None)
+    return max((end.any_served_ns or 0 for end in told), default=None)
 
 
 def away_s(records: list[Record], target: int) -> float:
     """For how long a database could not be reached while calls were issued; by the driver that lacked it longest."""
-    told = [[int(end["away_ns"][target]) for end in ends(record) if "away_ns" in end] for record in records]
+    told = [[end.away_ns[target] for end in ends(record) if end.away_ns is not None] for record in records]
     return sum(max(found, default=0) for found in told) / 1e9
 
 
@@ -97,12 +93,12 @@ def driver_rates(records: list[Record]) -> dict[int, float]:
     spans: Counter[int] = Counter()
     for record in records:
         own: Counter[int] = Counter()
-        for event in record.events_of("drivers"):
-            for item in event["drivers"]:
-                if not item["drain"]:
-                    calls[item["driver"]] += item["requests"]
-                    own[item["driver"]] += event["end_ns"] - event["start_ns"]
-        served = {end["driver"]: int(end["any_served_ns"]) for end in ends(record) if "any_served_ns" in end}
+        for event in record.of(Drivers):
+            for share in event.drivers:
+                if not share.drain:
+                    calls[share.driver] += share.requests
+                    own[share.driver] += event.end_ns - event.start_ns
+        served = {end.driver: end.any_served_ns for end in ends(record) if end.any_served_ns is not None}
         spans.update({driver: min(span_ns, served.get(driver, span_ns)) for driver, span_ns in own.items()})
     return {driver: calls[driver] / spans[driver] * 1e9 for driver in sorted(calls) if spans[driver]}
 
@@ -127,9 +123,9 @@ def pace_kind(record: Record) -> PaceKind:
     return replay_asked(record).pace.kind
 
 
-def ends(record: Record) -> list[Json]:
+def ends(record: Record) -> list[ReplayDriver]:
     """What each driver said at its end."""
-    return [item for end in record.events_of("phase_end") for item in dig_replay(end).get("drivers", [])]
+    return [driver for end in record.of(PhaseEnd) if end.replay for driver in end.replay.drivers]
 
 
 def error_share(records: list[Record]) -> float | None:
@@ -142,14 +138,14 @@ def error_share(records: list[Record]) -> float | None:
 
 def torn_logs(record: Record) -> dict[str, str]:
     """Logs that could not be read to their end, and why."""
-    told = [log for end in ends(record) for log in (end.get("logs") or {}).get("logs", [])]
+    told = [log for end in ends(record) for log in (end.logs or {}).get("logs", [])]
     return {log["path"]: log["torn"] for log in told if log.get("torn")}
 
 
 def issued_calls(record: Record) -> int:
     """Those that were answered, those that failed and those that were due and not sent."""
-    unsent = sum(int(end.get("unsent") or 0) for end in record.events_of("phase_end"))
-    return unsent + sum(int(end.get("calls") or 0) + int(end.get("errors") or 0) for end in ends(record))
+    unsent = sum(end.unsent for end in record.of(PhaseEnd))
+    return unsent + sum(end.calls + end.errors for end in ends(record))
 
 
 def log_counts(record: Record) -> Json:
@@ -158,17 +154,17 @@ def log_counts(record: Record) -> Json:
     paths: Counter[str] = Counter()
     burst = 0
     for end in ends(record):
-        told = end.get("logs") or {}
+        told = end.logs or {}
         total.update({k: told.get(k, 0) for k in COUNTED})
         burst = max(burst, int(told.get("late_burst_calls", 0)))
         total["unusable"] += sum(item["requests"] for item in told.get("unusable", []))
         for item in told.get("unmatched_paths", []):
             paths[unmapped_words(item)] += item["requests"]
     share = total["calls"] / total["requests"] if total["requests"] else None
-    told = [logs for end in ends(record) if (logs := end.get("logs"))]
+    every = [logs for end in ends(record) if (logs := end.logs)]
     return {
         **{key: total[key] for key in (*COUNTED, "unusable")},
-        "at_end": bool(told) and all(logs.get("at_end", False) for logs in told),
+        "at_end": bool(every) and all(logs.get("at_end", False) for logs in every),
         "late_burst_calls": burst,
         "covered_share": share,
         "unmatched_paths": paths.most_common(5),

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from brickyard.analysis.replay_runs import away_s, ends, issued_calls, log_counts, replay_asked, share_words, torn_logs
 from brickyard.analysis.replay_served import served, served_words
+from brickyard.schema import Drivers
 from brickyard.schema.plan import OrderKnown, Outlier
 from brickyard.store import Json, Record
 from brickyard.units import format_count, format_ns, format_percent, format_seconds
@@ -39,7 +40,7 @@ def replay_warnings(record: Record, watched: list[Json]) -> list[Json]:
     def warn(identifier: str, text: str, remedy: str, severity: str = "warning") -> None:
         found.append({"id": identifier, "severity": severity, "text": text, "remedy": remedy})
 
-    if any("calls" in end for end in ends(record)) and not issued_calls(record):
+    if ends(record) and not issued_calls(record):
         warn("no_calls", "No call was made: this run measured nothing.", "See --explain, --from and --until.")
     found += _order_warnings(record)
     from_where = served([record], watched)
@@ -51,21 +52,21 @@ def replay_warnings(record: Record, watched: list[Json]) -> list[Json]:
         text = f"{place} is torn: {why}; what came before was replayed."
         warn("torn_log", text, "Copy or compress the log again: its end is missing.")
     for end in ends(record):
-        name = f"Driver {end['driver'] + 1}"
-        lag = end.get("driver_lag")
-        if lag and not end["keeps_pace"]:
-            text = f"{name} did not keep its pace: by itself it was {format_ns(lag['p99_ns'])} late (p99)."
+        name = f"Driver {end.driver + 1}"
+        lag = end.driver_lag
+        if lag and not end.keeps_pace:
+            text = f"{name} did not keep its pace: by itself it was {format_ns(lag.p99_ns)} late (p99)."
             warn("driver_pace", text, "Use more drivers, or a host with idle processors.")
-        if end["starved_share"] > 0.1:
-            text = f"{name} waited {format_percent(end['starved_share'])} of the time for its log to be read."
+        if end.starved_share > 0.1:
+            text = f"{name} waited {format_percent(end.starved_share)} of the time for its log to be read."
             warn("driver_log", text, "Decompress the log first, or use more drivers.")
-        if sum(end["lost_connections"]):
-            lost, again = sum(end["lost_connections"]), sum(end["reconnects"])
+        if sum(end.lost_connections):
+            lost, again = sum(end.lost_connections), sum(end.reconnects)
             text = f"{name} lost {format_count(lost)} connections and made {format_count(again)} again."
             warn("lost_connections", text, "See the server's log for why.")
-        if end["diverged"]:
-            pages_told = ", ".join(f"{page}: {format_count(n)}" for page, n in end["diverged_pages"].items())
-            text = f"{name} got another number of rows than expected in {format_count(end['diverged'])} calls"
+        if end.diverged:
+            pages_told = ", ".join(f"{page}: {format_count(n)}" for page, n in end.diverged_pages.items())
+            text = f"{name} got another number of rows than expected in {format_count(end.diverged)} calls"
             warn("divergence", f"{text} ({pages_told}).", "Check that the database holds what the log asks for.")
     found += _site_warnings(record)
     return found
@@ -151,7 +152,7 @@ def _site_warnings(record: Record) -> list[Json]:
         speed = (link or {}).get("megabit_per_s")
         if not speed:
             continue
-        rate = max((_bytes_per_s(event) for event in record.events_of("drivers")), default=0.0) * 8 / 1e6
+        rate = max((_bytes_per_s(event) for event in record.of(Drivers)), default=0.0) * 8 / 1e6
         if rate > LINK_SHARE_MAX * speed:
             text = f"The drivers' network was full: {rate:,.0f} Mbit/s of results over {link['device']} of {speed:,}."
             remedy = "Drive from other hosts, or over a faster network: the databases may carry more."
@@ -164,7 +165,7 @@ def _site_warnings(record: Record) -> list[Json]:
     return found
 
 
-def _bytes_per_s(event: Json) -> float:
-    span_ns = max(int(event["end_ns"]) - int(event["start_ns"]), 1)
+def _bytes_per_s(event: Drivers) -> float:
+    span_ns = max(event.end_ns - event.start_ns, 1)
     # A stub of an interval says little.
-    return sum(d["bytes"] for d in event["drivers"]) / span_ns * 1e9 if span_ns > 0.5e9 else 0.0
+    return sum(share.bytes for share in event.drivers) / span_ns * 1e9 if span_ns > 0.5e9 else 0.0

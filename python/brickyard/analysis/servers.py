@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from brickyard.analysis.totals import Totals, full_stream_name, profile_phase, rated_intervals, totals
 from brickyard.schema.generated import ErrorEvent, HangEvent, PhaseEnd, ServerFileEnd
-from brickyard.schema.plan import Checkpoint, LazyWriter, LogWriter, MailboxUser, Phase
+from brickyard.schema.plan import Checkpoint, LazyWriter, LogWriter, MailboxUser, Phase, Plan
 from brickyard.store import Record
 
 READ_MEAN_MOST_S, LOG_MEAN_MOST_S, MAXIMUM_MOST_S = 0.020, 0.010, 0.050
@@ -90,6 +90,12 @@ def jetstress(record: Record) -> Jetstress | None:
         if plan and users:
             return _jetstress(record, phase, plan, users[0])
     return None
+
+
+def jetstress_failures(record: Record) -> tuple[str, ...]:
+    """Why Jetstress failed; nothing where it passed, or where another load ran."""
+    found = jetstress(record) if isinstance(record.info.plan, Plan) else None
+    return found.failures if found else ()
 
 
 def _jetstress(record: Record, phase: int, plan: Phase, program: MailboxUser) -> Jetstress | None:

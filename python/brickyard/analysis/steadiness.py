@@ -8,9 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from brickyard import schema
 from brickyard.analysis import cells
 from brickyard.analysis.steady import State, steady
-from brickyard.analysis.totals import full_intervals, phase_plan, rated_intervals, rates, variation
+from brickyard.analysis.totals import asked_phase, full_intervals, profile_phase, rated_intervals, rates, variation
+from brickyard.schema.plan import SteadyRule
 from brickyard.store import CHAINS, Json, Record
 from brickyard.units import format_percent
 
@@ -30,8 +32,8 @@ def _item(identifier: str, text: str, remedy: str, severity: str = "warning") ->
 
 
 def _name(record: Record, phase: int) -> str:
-    name = phase_plan(record, phase).get("name")
-    return f"phase {name}" if name else f"phase {phase + 1}"
+    asked = asked_phase(record, phase)
+    return f"phase {asked.name}" if asked and asked.name else f"phase {phase + 1}"
 
 
 def _capital(text: str) -> str:
@@ -45,14 +47,14 @@ def _count(record: Record, phase: int) -> int:
 def _is_ramp(record: Record, phase: int) -> bool:
     """A ramp changes the load on purpose."""
     turned = any(cost.knob for cost in record.costs if cost.phase == phase)
-    return bool(phase_plan(record, phase).get("ramp")) or turned
+    asked = profile_phase(record, phase)
+    return bool(asked and asked.ramp) or turned
 
 
 def _short(record: Record, phases: list[int]) -> Iterator[Json]:
     """A program ends by itself, and has many phases: one sentence for all that were short."""
     short = [phase for phase in phases if _count(record, phase) < INTERVALS_MIN]
-    streams = {phase: phase_plan(record, phase).get("stream", []) for phase in short}
-    programs = [phase for phase in short if any(stream.get("program") for stream in streams[phase])]
+    programs = [phase for phase in short if (p := profile_phase(record, phase)) and any(s.program for s in p.stream)]
     for phase in short:
         if phase not in programs:
             yield _item(
@@ -75,30 +77,29 @@ def _unsteady(record: Record, phases: list[int]) -> Iterator[Json]:
         found = steady(record, phase)
         if found is None or _is_ramp(record, phase):
             continue
-        events = [event for event in record.events_of("steady") if int(event["phase"]) == phase]
+        events = [event for event in record.of(schema.Steady) if event.phase == phase]
         if found.state is State.NEVER and _count(record, phase) >= INTERVALS_MIN:
-            rule = steady_rule(phase_plan(record, phase)["steady"])
+            asked = profile_phase(record, phase)
+            rule = steady_rule(asked.steady) if asked and asked.steady else ""
             yield _item(
                 "not_steady",
                 f"{_capital(_name(record, phase))} did not reach steady state{rule}.",
                 "Measure longer, precondition the target first, or read the figures as those of a device on its way.",
             )
         if found.state is State.LEFT:
-            last = max(events, key=lambda event: int(event["at_ns"]))
+            last = max(events, key=lambda event: event.at_ns)
             yield _item(
                 "left_steady",
-                f"{_capital(_name(record, phase))} left steady state again at {int(last['at_ns']) / 1e9:.0f} s: range"
-                f" {last['range_percent']:.1f} %, slope {last['slope_percent']:.1f} %.",
+                f"{_capital(_name(record, phase))} left steady state again at {last.at_ns / 1e9:.0f} s: range"
+                f" {last.range_percent:.1f} %, slope {last.slope_percent:.1f} %.",
                 "Look at temperature, cache and background work of the device at that time, and measure longer.",
             )
 
 
-def steady_rule(asked: Json) -> str:
+def steady_rule(asked: SteadyRule) -> str:
     """The rule of the plan in words, with the plan's own figures."""
-    parts = [f"{name} at most {asked[name]:g} %" for name in ("range", "slope") if name in asked]
-    over = f" over {asked['rounds']} rounds" if asked.get("rounds") else ""
-    measure = f" of {asked['measure']}" if asked.get("measure") else ""
-    return f" ({', '.join(parts)}{measure}{over})" if parts else ""
+    limits = f"range at most {asked.range:g} %, slope at most {asked.slope:g} %"
+    return f" ({limits} of {asked.measure} over {asked.rounds} rounds)"
 
 
 def _noisy(record: Record, phases: list[int]) -> Iterator[Json]:

@@ -10,6 +10,8 @@ from collections import Counter
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from brickyard import bricks
 from brickyard.analysis.condition import condition_check, condition_words
 from brickyard.analysis.conditions import condition_spans
@@ -19,6 +21,8 @@ from brickyard.analysis.tools import tool_document
 from brickyard.analysis.totals import Totals, totals, whole_intervals
 from brickyard.analysis.workload import workload_words
 from brickyard.bricks import caches
+from brickyard.schema import HangEvent, PhaseEnd, VerifiedEvent
+from brickyard.schema import Steady as SteadyEvent
 from brickyard.store import CHAINS, Json, Record, RunInfo
 from brickyard.units import format_count, format_ns, format_percent, format_size
 
@@ -57,13 +61,13 @@ def run_document(record: Record) -> Json:
         "totals_with_transient": [totals_document(row) for row in with_transient(record)],
         **tool_document(record),
         **further_document(record),
-        "verified": verified(record),
-        "generator": [generator_document(end) for end in record.events_of("phase_end")],
+        "verified": msgspec.to_builtins(verified(record)),
+        "generator": [generator_document(end) for end in record.of(PhaseEnd)],
         "errors": record.errors,
         "errors_by_errno": errors_by(record, "errors_by_errno"),
         "errors_by_kind": errors_by(record, "errors_by_kind"),
-        "hangs": record.events_of("hang"),
-        "steady": record.events_of("steady"),
+        "hangs": record.documents_of(HangEvent),
+        "steady": record.documents_of(SteadyEvent),
         "slowest": slowest(record),
     }
 
@@ -115,44 +119,43 @@ def latency_document(figures: Latency) -> Json:
     }
 
 
-def generator_document(end: Json) -> Json:
+def generator_document(end: PhaseEnd) -> Json:
     """What the generator cost in one phase, and whether it was the limit."""
     keys = ("phase", "reason", "unsent", "outstanding", "cpu", "loop_busy_share")
-    return {key: end.get(key) for key in (*keys, "generator_bound", "generator_bound_reason")}
+    told = msgspec.to_builtins(end)
+    return {key: told[key] for key in (*keys, "generator_bound", "generator_bound_reason")}
 
 
-def verified(record: Record) -> Json | None:
+def verified(record: Record) -> VerifiedEvent | None:
     """Blocks that verification held against what was written; None where nothing verifies. The core counts on through
     all phases, so the last word is the whole."""
-    told = [end["verified"] for end in record.events_of("phase_end") if end.get("verified")]
-    return dict(told[-1]) if told else None
+    told = [end.verified for end in record.of(PhaseEnd) if end.verified]
+    return told[-1] if told else None
 
 
 def verified_words(record: Record) -> str:
     counts = verified(record)
     if counts is None:
         return ""
-    checked, unchecked, damaged = (
-        int(counts.get(f"{name}_blocks") or 0) for name in ("checked", "unchecked", "damaged")
-    )
+    unchecked = counts.unchecked_blocks
     return _joined(
-        f"{format_count(checked)} blocks checked",
-        f"{format_count(damaged)} damaged",
+        f"{format_count(counts.checked_blocks)} blocks checked",
+        f"{format_count(counts.damaged_blocks)} damaged",
         f"{format_count(unchecked)} read unchecked, as this run had not written them" if unchecked else "",
     )
 
 
 def errors_by(record: Record, key: str) -> Json:
     found: Counter[str] = Counter()
-    for end in record.events_of("phase_end"):
-        found.update(end.get(key) or {})
+    for end in record.of(PhaseEnd):
+        found.update(getattr(end, key))
     return dict(found.most_common())
 
 
 def slowest(record: Record) -> list[Json]:
     """The slowest requests of all phases, the slowest first."""
-    found = [item for end in record.events_of("phase_end") for item in end.get("slowest", [])]
-    return sorted(found, key=lambda item: -int(item["response_ns"]))
+    found = [item for end in record.of(PhaseEnd) for item in end.slowest]
+    return [msgspec.to_builtins(item) for item in sorted(found, key=lambda item: -item.response_ns)]
 
 
 def cpu_per_request_ns(record: Record) -> tuple[float, float] | None:
@@ -316,9 +319,9 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
     if not engine:
         return []
     clock = engine.get("clock") or {}
-    ends = record.events_of("phase_end")
-    bound = any(end.get("generator_bound") for end in ends)
-    busy = max((end.get("loop_busy_share") or 0.0 for end in ends), default=None)
+    ends = record.of(PhaseEnd)
+    bound = any(end.generator_bound for end in ends)
+    busy = max((end.loop_busy_share for end in ends), default=None)
     cost = cpu_per_request_ns(record)
     cost_ns = clock.get("read_cost_ns") if clock else None  # 0 where it was not measured
     return [
@@ -469,9 +472,9 @@ def circumstances(records: list[Record]) -> list[tuple[str, str]]:
 
 def _generator_range(records: list[Record]) -> str:
     costs = [sum(cost) for record in records if (cost := cpu_per_request_ns(record))]
-    ends = [end for record in records for end in record.events_of("phase_end")]
-    busy = max((end.get("loop_busy_share") or 0.0 for end in ends), default=0.0)
-    bound = sum(any(e.get("generator_bound") for e in r.events_of("phase_end")) for r in records)
+    ends = [record.of(PhaseEnd) for record in records]
+    busy = max((end.loop_busy_share for own in ends for end in own), default=0.0)
+    bound = sum(any(end.generator_bound for end in own) for own in ends)
     return _joined(
         f"{format_ns(min(costs))} to {format_ns(max(costs))} of CPU a request" if costs else "",
         f"busiest loop {busy * 100:.0f} %",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.replay_pages import pages
 from brickyard.analysis.replay_runs import by_pace, calls_per_s, driver_rates, is_replay
+from brickyard.schema import Drivers
 from brickyard.store import Record
 from brickyard.units import format_count
 
@@ -102,9 +103,9 @@ def _driver_calls(records: list[Record]) -> dict[int, float]:
     """On average over the repetitions: a table of one run is what the study printed."""
     found: dict[int, int] = {}
     for record in records:
-        for event in record.events_of("drivers"):
-            for item in event["drivers"]:
-                found[item["driver"]] = found.get(item["driver"], 0) + item["requests"]
+        for event in record.of(Drivers):
+            for share in event.drivers:
+                found[share.driver] = found.get(share.driver, 0) + share.requests
     return {driver: calls / len(records) for driver, calls in found.items()}
 
 

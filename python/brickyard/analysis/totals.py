@@ -17,7 +17,7 @@ from brickyard.analysis.imported import as_imported, imported_figures
 from brickyard.analysis.latency import Latency, latency_of
 from brickyard.analysis.steady import Steady, headline_from_ns, steady
 from brickyard.schema.plan import OtherPhase, OtherStream, Phase, Stream
-from brickyard.store import CHAINS, METADATA, Interval, IntervalCost, Json, Record
+from brickyard.store import CHAINS, METADATA, Interval, IntervalCost, Record
 
 MEASURES = ("service", "response", "lateness", "first_byte", "driver_lag")
 STUB_SHARE = 0.1  # what an interruption left of a phase tells no rate below this share of an interval
@@ -63,17 +63,6 @@ class Totals:
     @property
     def bytes_per_s(self) -> float:
         return self.rated_bytes / self.rated_ns * 1e9 if self.rated_ns else 0.0
-
-
-def phase_plan(record: Record, phase: int) -> Json:
-    """As a document, for those who do not read the types yet."""
-    phases = record.info.plan_document.get("phase", [])
-    return phases[phase] if phase < len(phases) else {}
-
-
-def stream_plan(record: Record, phase: int, stream: int) -> Json:
-    streams = phase_plan(record, phase).get("stream", [])
-    return streams[stream] if stream < len(streams) else {}
 
 
 def asked_phase(record: Record, phase: int) -> Phase | OtherPhase | None:

@@ -68,11 +68,14 @@ def _run(given: list[str]) -> int:
     import cyclopts
 
     from brickyard.cli.app import app
-    from brickyard.cli.judging import spread_check
 
+    if any(word.startswith("--check") for word in given):
+        from brickyard.cli.judging import spread_check
+
+        given = spread_check(given)
     try:
         result = app(
-            _with_stdin(spread_check(given)),
+            _with_stdin(given),
             exit_on_error=False,
             print_error=False,
             help_on_error=False,

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from cyclopts import App, Group
 
-from brickyard.cli.bricks import list_bricks, show_brick
-from brickyard.cli.profiles import list_profiles, show_profile
-from brickyard.cli.rulers import list_rulers, show_ruler
-
 
 def _version() -> str:
     from brickyard import _core
@@ -56,25 +52,13 @@ for _verb, _place, _help, _group in (
     ("export", "export:export", "Runs as CSV, Parquet, JSON, HdrHistogram log, Prometheus text.", LOOK),
     ("store", "store:store", "Check the store of runs; recover what a damaged store still holds.", LOOK),
     ("array", "array:app", "Arrays: states, members, rebuilds; create, fail, replace, scrub.", HOST),
+    ("profiles", "profiles:app", "List the workloads that ship with Brickyard.", PLAN),
+    ("rulers", "rulers:app", "List the requirements (SLOs) that a run can be compared with.", PLAN),
+    ("bricks", "bricks:app", "List the modelled targets.", PLAN),
     ("completion", "completion:completion", "Print a completion script for your shell.", HOST),
     ("doctor", "doctor:doctor", "What this host can and cannot measure, and why.", HOST),
 ):
     app.command(f"brickyard.cli.{_place}", name=_verb, help=_help, group=_group)
-
-profiles_app = App(name="profiles", help="List the workloads that ship with Brickyard.", group=PLAN)
-profiles_app.default(list_profiles)
-profiles_app.command(show_profile, name="show", help="The text of one profile.")
-app.command(profiles_app)
-
-rulers_app = App(name="rulers", help="List the requirements (SLOs) that a run can be compared with.", group=PLAN)
-rulers_app.default(list_rulers)
-rulers_app.command(show_ruler, name="show", help="What one ruler requires.")
-app.command(rulers_app)
-
-bricks_app = App(name="bricks", help="List the modelled targets.", group=PLAN)
-bricks_app.default(list_bricks)
-bricks_app.command(show_brick, name="show", help="The parts of one modelled target.")
-app.command(bricks_app)
 
 advise_app = App(name="advise", help="Which storage to buy, and what load it sustains.", group=PLAN)
 advise_app.command(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from cyclopts import App
+
 from brickyard import bricks
 from brickyard.cli import options
 from brickyard.cli.output import emit, print_text, stdout, table
 from brickyard.units import format_size
 
+app = App(name="bricks", help="List the modelled targets.")
 
+
+@app.default
 def list_bricks(*, json: options.Json = False) -> int:
     """List the modelled bricks that ship with Brickyard: whole arrays, and drives by themselves."""
     places = [place for place in bricks.texts() if not place.startswith("controllers/")]
@@ -41,6 +46,7 @@ def list_bricks(*, json: options.Json = False) -> int:
     return 0
 
 
+@app.command(name="show", help="The parts of one modelled target.")
 def show_brick(name: str, /, *, overrides: options.BrickOverrides = (), json: options.Json = False) -> int:
     """Show the texts that a brick is made of; every value says where it comes from, such as a data sheet.
 

@@ -77,9 +77,9 @@ def _report(store: Store, result: StudyResult, records: list[Record], output: Pa
     """A report also of what an interrupted study has measured, if it has measured anything."""
     if not any(record.intervals for record in records):
         return None
-    from brickyard.report import default_directory, write_report
+    from brickyard.report.page import default_directory, write_report
 
-    study = next(s for s in store.studies() if s.id == result.study)
+    study = store.studies(result.study)[0]
     return write_report(records, study, output or default_directory(records, study))
 
 

@@ -15,7 +15,7 @@ from brickyard.analysis.comparison import Change, Comparison, Failures, Lack, de
 from brickyard.analysis.comparison import compare as compared
 from brickyard.analysis.conclusions import sees_words
 from brickyard.analysis.differing import Differing, differing_between, runs_words
-from brickyard.analysis.figures import FIGURES
+from brickyard.analysis.figures import COMPARABLE
 from brickyard.analysis.gate import Finding, Gate, gate
 from brickyard.analysis.workload import workload_words
 from brickyard.cli import options
@@ -36,7 +36,6 @@ ONE_RUN = (
 SITTING = "were made within one sitting (an hour), so that they do not show how far days differ; add runs of other days"
 SITTING_NS = 3600 * 10**9  # runs that began within an hour share what the host did in it
 INCONCLUSIVE_SHOWN = 5  # lines of what may be worse; the table has all
-COMPARABLE = tuple(name for name, figure in FIGURES.items() if figure.kind in ("rate", "mib", "time"))
 
 
 def compare(

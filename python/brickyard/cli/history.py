@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import os
 from datetime import datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from brickyard.analysis.differing import runs_words
-from brickyard.analysis.figures import FIGURES
+from brickyard.analysis.figures import COMPARABLE, FIGURES
 from brickyard.analysis.history import RUNS_MIN, History, histories
 from brickyard.cli import options
-from brickyard.cli.compare import COMPARABLE, parse_share, write_pictures
-from brickyard.cli.output import emit, stdout, table
+from brickyard.cli.compare import parse_share, write_pictures
+from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.cli.runs import since_unix_ns
-from brickyard.cli.selection import open_store, readable
+from brickyard.cli.selection import leave_out, open_store
 from brickyard.errors import BadInputError
 from brickyard.facts.target import NO_PATH
-from brickyard.store import Json, RunInfo
+from brickyard.store import Json, RunHead
 from brickyard.study.keys import nearest
+from brickyard.study.summaries import figures_of_runs
+from brickyard.units import format_count
+
+NOTED_FROM = 100  # runs, which take some seconds
 
 
 def history(
@@ -47,14 +52,16 @@ def history(
     since_ns = since_unix_ns(since) if since else 0
     sure = parse_share("--confidence", confidence)
     with open_store(store) as kept:
-        runs = kept.runs()
+        runs = kept.heads()
         asked = [run for run in runs if run.created_unix_ns >= since_ns and profile in (None, run.profile)]
-        chosen = [run.id for run in asked if _is_meant(target, run)] or _by_name(target, asked)
+        chosen = _meant(target, asked) or _by_name(target, asked)
         if not chosen:
             known = sorted({path for run in runs for path in run.targets})
             raise BadInputError(f"{target}: no run on it in {kept.place}{nearest(target, known)}")
-        records = readable(kept, chosen)
-    found = histories(records, figure, confidence=sure)
+        good = {run.id: run for run in chosen if run.outcome == "done" and not run.invalid}
+        figures = figures_of_runs(kept, list(good), leave_out, _note)
+        known_runs = [(good[run], found) for run, found in figures.items()]
+        found = histories(known_runs, figure, kept.record, confidence=sure)
     pictures = _draw(found, output) if output else []
     if json:
         emit(
@@ -71,36 +78,41 @@ def history(
     return 0
 
 
-def _is_meant(target: str, run: RunInfo) -> bool:
+def _note(count: int) -> None:
+    if count > NOTED_FROM:
+        words = f"computing the figures of {format_count(count)} runs; they are kept in the store for the next time"
+        stderr().print(words, markup=False, soft_wrap=True)
+
+
+def _meant(target: str, runs: list[RunHead]) -> list[RunHead]:
     """A relative name stands for another file in each directory: it is the file that counts."""
     if NO_PATH.match(target):
-        return target in run.targets
-    return any(
-        name in (target, os.path.abspath(target)) if os.path.isabs(name) else place == os.path.realpath(target)
-        for name, place in places(run)
-    )
+        return [run for run in runs if target in run.targets]
+    names, file = (target, os.path.abspath(target)), os.path.realpath(target)
+    return [
+        run
+        for run in runs
+        if any(name in names if os.path.isabs(name) else place == file for name, place in places(run))
+    ]
 
 
-def _by_name(target: str, runs: list[RunInfo]) -> list[int]:
+def _by_name(target: str, runs: list[RunHead]) -> list[RunHead]:
     """Runs that were given this name in some other directory, if all of them were on one file."""
-    found: dict[str, list[int]] = {}
+    found: dict[str, list[RunHead]] = {}
     for run in runs:
         for name, place in places(run):
             if name == target:
-                found.setdefault(place, []).append(run.id)
+                found.setdefault(place, []).append(run)
     if len(found) > 1:
-        several = "; ".join(f"{place} ({runs_words(ids)})" for place, ids in found.items())
+        several = "; ".join(f"{place} ({runs_words([run.id for run in same])})" for place, same in found.items())
         raise BadInputError(f"{target}: is the name of several files: {several}; name one of them by its whole path")
     return next(iter(found.values()), [])
 
 
-def places(run: RunInfo) -> list[tuple[str, str]]:
+def places(run: RunHead) -> list[tuple[str, str]]:
     """Each target as it was named, and the file that it was."""
-    facts = run.facts.get("targets") or []
-    return [
-        (name, str((facts[number].get("real_path") if number < len(facts) else None) or name))
-        for number, name in enumerate(run.targets)
-    ]
+    known = run.real_paths[: len(run.targets)]
+    return [(name, real or name) for name, real in zip_longest(run.targets, known)]
 
 
 def unit_of(figure: str) -> str:

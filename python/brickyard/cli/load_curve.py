@@ -138,10 +138,10 @@ def _draw(store: Store, result: CurveResult, records: list[Record], output: Path
     """The report of the curve; gives back the page, beside which every picture lies."""
     if not any(point.mean_ns for point in result.points):
         return None
-    from brickyard.report import default_directory, write_report
+    from brickyard.report.page import default_directory, write_report
 
     stderr().print("writing the report", markup=False)
-    study = next(s for s in store.studies() if s.id == result.study)
+    study = store.studies(result.study)[0]
     return write_report(records, study, output or default_directory(records, study))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from brickyard import profiles
 from brickyard.cli import options
@@ -13,7 +13,10 @@ from brickyard.errors import BadInputError, one_line
 from brickyard.schema import plan_document
 from brickyard.schema.plan import Plan
 
+app = App(name="profiles", help="List the workloads that ship with Brickyard.")
 
+
+@app.default
 def list_profiles(*, json: options.Json = False) -> int:
     """List the profiles that ship with Brickyard."""
     found = [(name, profiles.validate(profiles.read(name), [])) for name in profiles.names()]
@@ -26,6 +29,7 @@ def list_profiles(*, json: options.Json = False) -> int:
     return 0
 
 
+@app.command(name="show", help="The text of one profile.")
 def show_profile(
     name: str,
     /,

@@ -30,7 +30,7 @@ def report(
     runs
         Runs (12, 3-7), a study (s2) or latest; the newest study or run unless given.
     """
-    from brickyard.report import default_directory, write_report
+    from brickyard.report.page import default_directory, write_report
 
     judge = judges.judging(ruler, check, price, capacity, ports)
     with open_store(store) as kept:
@@ -59,7 +59,7 @@ def report(
 
 def _of_study(store: Store, study: StudyInfo, output: Path | None, *, is_judged: bool) -> Path | None:
     """The matrix of a study that came from a file; anything else is a report of its runs."""
-    from brickyard.report import default_directory
+    from brickyard.report.page import default_directory
     from brickyard.report.study_page import write_study_report
     from brickyard.study.results import kept_design, results, view_of
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from cyclopts import App
+
 from brickyard import rulers
 from brickyard.analysis.verdict import unit
 from brickyard.analysis.verdict_words import threshold_text
@@ -9,7 +11,10 @@ from brickyard.cli import options
 from brickyard.cli.output import emit, stdout, table
 from brickyard.store import Json
 
+app = App(name="rulers", help="List the requirements (SLOs) that a run can be compared with.")
 
+
+@app.default
 def list_rulers(*, json: options.Json = False) -> int:
     """List the rulers that ship with Brickyard. Others are written out: --ruler 'p99<=5ms'."""
     found = [rulers.read(name) for name in rulers.names()]
@@ -21,6 +26,7 @@ def list_rulers(*, json: options.Json = False) -> int:
     return 0
 
 
+@app.command(name="show", help="What one ruler requires.")
 def show_ruler(name: str, /, *, json: options.Json = False) -> int:
     """Show what one ruler requires.
 

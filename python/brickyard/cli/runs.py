@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Literal
 
@@ -13,9 +14,11 @@ from brickyard.cli import options
 from brickyard.cli.output import emit, stdout, table
 from brickyard.cli.selection import open_store
 from brickyard.errors import BadInputError
-from brickyard.store import Json, RunInfo
+from brickyard.store import Json, RunHead, RunInfo
+from brickyard.store.damage import DAMAGED
 
 Outcome = Literal["done", "interrupted", "failed", "running", "damaged"]
+READ_AT_ONCE = 200  # runs whose facts are in memory
 SPAN_S = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -34,28 +37,34 @@ def runs(
         raise BadInputError(f"--limit {limit}: 0 for all, or more")
     since_ns = since_unix_ns(since) if since else 0
     with open_store(store) as kept:
+        # What is shown is read whole, so that a damaged run is seen; of the others only what is filtered by.
+        listed: Sequence[RunHead] = kept.runs() if outcome == DAMAGED else kept.heads()
         found = [
             run
-            for run in kept.runs()
+            for run in listed
             if (profile is None or run.profile == profile)
             and (target is None or any(target in path for path in run.targets))
             and run.created_unix_ns >= since_ns
             and (outcome is None or run.outcome == outcome)
         ]
-    shown = found[-limit:] if limit else found
-    if json:
-        emit({"runs": [_document(run) for run in shown], "found": len(found)})
-        return 0
-    rows = [
-        [str(r.id), f"s{r.study}" if r.study else "", when(r), r.outcome, r.profile, _labels(r), ", ".join(r.targets)]
-        for r in shown
-    ]
+        shown = [run.id for run in (found[-limit:] if limit else found)]
+        groups = (kept.runs(shown[first : first + READ_AT_ONCE]) for first in range(0, len(shown), READ_AT_ONCE))
+        whole = (run for group in groups for run in group)
+        if json:
+            emit({"runs": [_document(run) for run in whole], "found": len(found)})
+            return 0
+        rows = [_row(run) for run in whole]
     names = ("run", "study", "started", "outcome", "profile", "load", "target")
     console = stdout()
     console.print(table("", [(name, "right" if name == "run" else "left") for name in names], rows))
     if len(shown) < len(found):
         console.print(f"{len(found) - len(shown)} older runs are not shown; --limit 0 shows all")
     return 0
+
+
+def _row(run: RunInfo) -> list[str]:
+    study = f"s{run.study}" if run.study else ""
+    return [str(run.id), study, when(run), run.outcome, run.profile, _labels(run), ", ".join(run.targets)]
 
 
 def since_unix_ns(text: str, now: datetime | None = None) -> int:

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from brickyard.cli.output import stderr
 from brickyard.errors import BadInputError, one_line
-from brickyard.store import Record, RunInfo, Store, StudyInfo
+from brickyard.store import Record, RunHead, Store, StudyInfo
 from brickyard.store.damage import DamagedRunError
+from brickyard.store.store import LAST_ID
 
 HOW = "name a run (12), several (3-7), a study (s2, NAME or NAME@LABEL) or latest"
 
@@ -31,27 +32,25 @@ def open_store(place: Path | None, *, may_be_cut: bool = False) -> Store:
 
 def select(store: Store, words: tuple[str, ...]) -> Selection:
     """The runs that were named. Without a word it is the newest study or the newest run, whichever is newer."""
-    runs = store.runs()
-    if not runs:
+    newest = store.newest()
+    if newest is None:
         raise BadInputError(f"{store.place}: no run in this store yet; `brickyard characterize` makes some")
-    studies = store.studies()
     if not words:
-        newest = runs[-1]
         words = (f"s{newest.study}",) if newest.study is not None else (str(newest.id),)
     ids: list[int] = []
     named: list[StudyInfo] = []
     for word in words:
         if word == "latest":
-            ids.append(runs[-1].id)
+            ids.append(newest.id)
         elif match := re.fullmatch(r"s(\d+)", word):
-            study = next((s for s in studies if s.id == int(match[1])), None)
+            study = next(iter(store.studies(int(match[1]))), None)
             if study is None or not study.runs:
                 raise BadInputError(f"{word}: no such study in {store.place}; {HOW}")
             named.append(study)
             ids += study.runs
         elif match := re.fullmatch(r"(\d+)(?:-(\d+))?", word):
-            ids += _span(store, {run.id for run in runs}, int(match[1]), int(match[2] or match[1]))
-        elif labelled := _of_study(runs, studies, word):
+            ids += _span(store, int(match[1]), int(match[2] or match[1]))
+        elif labelled := _of_study(store, word):
             ids += labelled
         else:
             raise BadInputError(f"{word}: not a run; {HOW}")
@@ -69,26 +68,31 @@ def readable(store: Store, runs: list[int]) -> list[Record]:
         try:
             found.append(store.record(run))
         except DamagedRunError as error:
-            stderr().print(f"warning: left out: {one_line(error)}", markup=False, soft_wrap=True)
+            leave_out(error)
     return found
 
 
-def _of_study(runs: list[RunInfo], studies: list[StudyInfo], word: str) -> list[int]:
+def leave_out(error: DamagedRunError) -> None:
+    stderr().print(f"warning: left out: {one_line(error)}", markup=False, soft_wrap=True)
+
+
+def _of_study(store: Store, word: str) -> list[int]:
     """The good runs of a study by its name, of one label where it is named; of a cell measured twice the newest."""
     name, at, label = word.partition("@")
     good = [
         run
-        for run in runs
+        for run in store.heads()
         if run.labels.get("study") == name
         and (not at or run.labels.get("label", "") == label)
         and run.outcome == "done"
         and not run.invalid
     ]
-    _one_study(good, {study.id: study for study in studies}, word)
+    if good:
+        _one_study(good, {study.id: study for study in store.studies()}, word)
     return sorted({str(run.labels.get("cell")): run.id for run in good}.values())
 
 
-def _one_study(runs: list[RunInfo], studies: dict[int, StudyInfo], word: str) -> None:
+def _one_study(runs: list[RunHead], studies: dict[int, StudyInfo], word: str) -> None:
     """Refuses a name that files of different texts share, or whose cells are of different targets or plans."""
     texts = {str(studies[run.study].about.get("text", "")) for run in runs if run.study in studies}
     cells: dict[str, set[str]] = {}
@@ -110,9 +114,9 @@ def one(store: Store, word: str) -> Record:
     return found[0]
 
 
-def _span(store: Store, known: set[int], first: int, last: int) -> list[int]:
-    found = sorted(run for run in known if first <= run <= last)
-    if not found or (first == last and first not in known):
+def _span(store: Store, first: int, last: int) -> list[int]:
+    found = [run.id for run in store.heads(first, last)] if max(first, last) <= LAST_ID else []
+    if not found:
         name = str(first) if first == last else f"{first}-{last}"
         raise BadInputError(f"run {name}: not in {store.place}; `brickyard runs` lists what there is")
     return found

@@ -18,7 +18,7 @@ from brickyard.cli.tables import print_answer, print_warnings
 from brickyard.databases.pgbench_plan import KIND
 from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError, one_line
 from brickyard.report.matrix_tables import footnotes
-from brickyard.report.study_page import StudyView, study_document, view_tables, write_study_report
+from brickyard.report.study_page import study_document, view_tables, write_study_report
 from brickyard.report.tables import Table
 from brickyard.store import Json, Record, Store, check_place
 from brickyard.study.aim import parse_size
@@ -26,6 +26,7 @@ from brickyard.study.cells import Layout, Specs, Wishes, combinations_words, lay
 from brickyard.study.design import Design, read_design
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.matrix import Matrix, MatrixResult, Step, steps
+from brickyard.study.results import StudyView
 from brickyard.study.texts import names, read
 
 REFERENCE = "reference"

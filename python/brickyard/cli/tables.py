@@ -20,6 +20,7 @@ from brickyard.analysis.totals import Totals
 from brickyard.analysis.workload import workload_words
 from brickyard.cli.output import print_labelled, print_line, table, warning_text
 from brickyard.facts.caveats_run import DAMAGE_WORDS
+from brickyard.schema import HangEvent
 from brickyard.store import CHAINS, METADATA, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, format_size
 
@@ -274,7 +275,7 @@ def print_slowest(console: Console, record: Record) -> None:
 
 def print_errors(console: Console, record: Record) -> None:
     by_errno, by_kind = summary.errors_by(record, "errors_by_errno"), summary.errors_by(record, "errors_by_kind")
-    hangs = record.events_of("hang")
+    hangs = record.of(HangEvent)
     if not (by_errno or by_kind or hangs or record.errors):
         return
     console.print()
@@ -296,8 +297,8 @@ def print_errors(console: Console, record: Record) -> None:
     for hang in hangs[: summary.SLOWEST_SHOWN]:
         console.print(
             Text(
-                f"  {hang['at_ns'] / 1e9:.3f} s  {hang['operation']} of {format_size(hang['request_bytes'])} at"
-                f" {hang['offset_bytes']:,}: outstanding for {format_ns(hang['outstanding_ns'])}"
+                f"  {hang.at_ns / 1e9:.3f} s  {hang.operation} of {format_size(hang.request_bytes)} at"
+                f" {hang.offset_bytes:,}: outstanding for {format_ns(hang.outstanding_ns)}"
             )
         )
 

@@ -47,7 +47,9 @@ def demo(
         Path | None,
         Parameter(validator=options.FOLDER, help="Directory on the volume on which the database shall lie."),
     ] = None,
-    to: Annotated[str | None, Parameter(help="A database of yours instead of an own server.")] = None,
+    to: Annotated[
+        str | None, Parameter(help="A database of yours; without it a server is started for the demonstration.")
+    ] = None,
     settings: Annotated[
         tuple[str, ...],
         Parameter(
@@ -72,7 +74,9 @@ def demo(
     if not all(name and equals for name, equals, _ in pairs):
         raise BadInputError("--set: write NAME=VALUE, such as shared_buffers=1GB")
     if to is not None and (place is not None or memory is not None or pairs or len(split_dsns(to)) > 1):
-        raise BadInputError("--to names one server of yours; --place, --memory and --set are for an own one")
+        raise BadInputError(
+            "--to names a server of yours; --place, --memory and --set are for the one that is started without it"
+        )
     size_bytes = parsed_bytes(size, "--size")
     console = stderr()
     with Store(store) as kept:

@@ -10,14 +10,13 @@ import io
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from brickyard.analysis import summary as summaries
-from brickyard.analysis.answers import Answer, counted_words
+from brickyard.analysis.answers import counted_words
 from brickyard.analysis.conclusions import conclusions
 from brickyard.analysis.differing import differing_in_study
-from brickyard.analysis.observe import Observed
 from brickyard.analysis.pivot import Pivot
 from brickyard.analysis.workload import workload_words
 from brickyard.outputs import report_place
@@ -28,27 +27,11 @@ from brickyard.report.matrix_tables import footnotes, matrix_table
 from brickyard.report.page import Figure
 from brickyard.report.tables import Table
 from brickyard.report.written import Beside, templates, write_page
-from brickyard.store import Json, Record
+from brickyard.store import Json
+from brickyard.study.results import StudyView
 
 CELLS_MARK, DOCUMENT_MARK = re.compile(rb"\Atable,"), re.compile(rb'\A\{\s+"title": ')
 INTERVALS = "Lines in the bars are 95 % t intervals over repetitions, cut at twice the largest figure."
-
-
-@dataclass(frozen=True)
-class StudyView:
-    """What a page is made of. `trades` are pairs of table names that are drawn against each other, with a title."""
-
-    title: str
-    source: str
-    about: str
-    records: Sequence[Record]
-    invalid: Sequence[Record]
-    observed: Observed
-    answer: Answer
-    notes: Sequence[str]
-    trades: Sequence[tuple[str, str, str]] = ()
-    published: Sequence[tuple[str, tuple[str, ...], list[list[str]]]] = ()
-    """Tables of others beside which the study stands: title, columns and rows."""
 
 
 def write_study_report(view: StudyView, place: Path) -> Path:

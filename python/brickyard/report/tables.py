@@ -11,6 +11,7 @@ from brickyard.analysis.cells import LATENCY_COLUMNS, latency_cells
 from brickyard.analysis.further import further_tables
 from brickyard.analysis.tool_cells import tool_table
 from brickyard.analysis.workload import workload_words
+from brickyard.schema import HangEvent
 from brickyard.store import CHAINS, METADATA, Record
 from brickyard.units import (
     format_count,
@@ -228,7 +229,10 @@ def failure_table(records: list[Record]) -> Table | None:
         for record in records
         for error in [
             *record.errors,
-            *({**h, "text": f"outstanding for {format_ns(h['outstanding_ns'])}"} for h in record.events_of("hang")),
+            *(
+                {**h, "text": f"outstanding for {format_ns(h['outstanding_ns'])}"}
+                for h in record.documents_of(HangEvent)
+            ),
         ]
     ]
     columns = ["run", "at", "operation", "offset", "size", "what happened"]

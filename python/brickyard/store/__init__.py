@@ -6,6 +6,7 @@ from brickyard.store.record import (
     IntervalCost,
     Json,
     Record,
+    RunHead,
     RunInfo,
     StudyInfo,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "IntervalCost",
     "Json",
     "Record",
+    "RunHead",
     "RunInfo",
     "Store",
     "StudyInfo",

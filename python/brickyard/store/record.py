@@ -73,33 +73,41 @@ class IntervalCost:
     """Nothing was issued any more: what completed then is in latencies and counts, in no rate."""
 
 
-@dataclass(frozen=True)
-class RunInfo:
-    """A run without its measurements: its circumstances and how it ended."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunHead:
+    """What lists and selections need of a run."""
 
     id: int
     created_unix_ns: int
     profile: str
+    targets: list[str]
+    real_paths: list[str | None] = field(default_factory=list)
+    """Of each target the file that it was, without links; None where nobody looked, as of a model."""
+    study: int | None
+    labels: Json
+    start_unix_ns: int | None
+    outcome: str
+    invalid: str = ""
+    """Why the run was not what it was meant to be: the condition did not last. Such a run is in no table of a study."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunInfo(RunHead):
+    """A run without its measurements: its circumstances and how it ended."""
+
     profile_hash: str
     plan_document: Json
     seed: int
     condition: str
-    targets: list[str]
     options: Json
     software_version: str
     facts: Json
-    study: int | None
-    labels: Json
-    start_unix_ns: int | None
     engine: Json
     ended_unix_ns: int | None
     end_ns: int | None
-    outcome: str
     message: str
     watch: Json
     warnings: list[Json]
-    invalid: str = ""
-    """Why the run was not what it was meant to be: the condition did not last. Such a run is in no table of a study."""
 
     @cached_property
     def plan(self) -> Plan | OtherPlan:
@@ -135,9 +143,10 @@ class Record:
             raise BadInputError(f"run {self.info.id}: its event {tag} is damaged: {error}") from error
         return [event for event in found if isinstance(event, kind)]
 
-    def events_of(self, kind: str) -> list[Json]:
-        """The same as documents, for rooms that do not read the types yet."""
-        return [event for event in self.events if event.get("event") == kind]
+    def documents_of(self, kind: type[msgspec.Struct]) -> list[Json]:
+        """The same as their writer gave them, for exports and whoever shows an event whole."""
+        tag = tag_of(kind)
+        return [event for event in self.events if event.get("event") == tag]
 
 
 @dataclass(frozen=True, slots=True)

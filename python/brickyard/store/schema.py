@@ -12,6 +12,7 @@ from functools import cache
 
 from brickyard.errors import BadInputError
 from brickyard.outputs import in_memory
+from brickyard.store.damage import is_damage
 
 APPLICATION_ID = 0x42524B59  # "BRKY", so that `file` and we ourselves know a store from another SQLite file
 
@@ -157,9 +158,42 @@ CREATE TABLE baseline (
 ) STRICT;
 """
 
+_SUMMARIES = """
+-- Lists and selections read these alone, and pass over no plans, facts and events.
+CREATE INDEX run_listed ON run (id, created_unix_ns, profile, targets);
+CREATE INDEX run_start_listed ON run_start (run, start_unix_ns);
+CREATE INDEX run_end_listed ON run_end (run, outcome);
+CREATE INDEX study_run_listed ON study_run (run);
+CREATE INDEX event_condition ON event (run, id) WHERE kind = 'condition';
+-- Which file each target of a run was; derived from its facts, however the run comes into the store.
+CREATE TABLE run_place (
+    run              INTEGER PRIMARY KEY REFERENCES run (id),
+    real_paths       TEXT NOT NULL
+) STRICT;
+CREATE TRIGGER run_place_noted AFTER INSERT ON run BEGIN
+    INSERT INTO run_place SELECT NEW.id, json_group_array(json_extract(NEW.facts, fullkey || '.real_path'))
+        FROM json_each(NEW.facts, '$.targets');
+END;
+INSERT INTO run_place
+    SELECT id, (
+        SELECT json_group_array(json_extract(facts, fullkey || '.real_path')) FROM json_each(facts, '$.targets')
+    ) FROM run WHERE json_valid(facts);
+-- Derived from the other tables, so it may be replaced. `check_sum` is zlib's CRC-32 of run, formula and body.
+CREATE TABLE run_summary (
+    run              INTEGER PRIMARY KEY REFERENCES run (id),
+    formula          INTEGER NOT NULL,
+    body             TEXT NOT NULL,
+    check_sum        INTEGER NOT NULL
+) STRICT;
+"""
+
+READABLE_FROM = 2
+"""A store of this version has every table of records; what came later makes reading faster."""
+
 MIGRATIONS: tuple[str, ...] = (
     _TABLES + _append_only_triggers(FIRST_TABLES),
     _BASELINE + _append_only_triggers(("baseline",)),
+    _SUMMARIES,
 )
 """Script number n takes a store from version n to n + 1; the version stands in SQLite's `user_version`."""
 
@@ -178,6 +212,29 @@ def migrate(connection: sqlite3.Connection, place: str, migrations: Sequence[str
             connection.execute(f"PRAGMA user_version = {version}")
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute("COMMIT")
+
+
+def migrate_if_whole(connection: sqlite3.Connection, place: str) -> None:
+    """As `migrate`; a store in which a damaged page stands against it stays as it is, where it can be read so."""
+    try:
+        migrate(connection, place)
+    except sqlite3.DatabaseError as error:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        if not is_damage(error) or _version(connection, place) < READABLE_FROM:
+            raise
+
+
+def check_readable(connection: sqlite3.Connection, place: str) -> None:
+    """Of a store that cannot be written: refuses one that is newer, or too old to be read as it is."""
+    if _refuse_newer(connection, place, MIGRATIONS) < READABLE_FROM:
+        raise BadInputError(f"{place}: written by an older Brickyard; open it once where it can be written")
+
+
+def has_derived(connection: sqlite3.Connection) -> bool:
+    """Whether the tables are there that are derived from others: not in a store of version 2 that stays as it is."""
+    found = connection.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'run_summary'")
+    return found.fetchone() is not None
 
 
 def _refuse_newer(connection: sqlite3.Connection, place: str, migrations: Sequence[str]) -> int:

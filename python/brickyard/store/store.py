@@ -14,8 +14,8 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -26,16 +26,35 @@ from brickyard import outputs, schema
 from brickyard.errors import BadInputError, one_line
 from brickyard.schema.plan import OtherPlan, Plan
 from brickyard.store import damage
-from brickyard.store.damage import DAMAGED, DamagedRunError, cause_of, check_histogram, check_outcome, is_damage
+from brickyard.store.damage import (
+    DAMAGED,
+    DamagedRunError,
+    cause_of,
+    check_histogram,
+    check_outcome,
+    is_damage,
+    run_ids,
+)
+from brickyard.store.heads import facts_head, invalid_reason, read_heads
 from brickyard.store.histograms import InMemory, OnDisk
 from brickyard.store.lost import StoreFile, StoreLostError, rescue
 from brickyard.store.process import is_alive
-from brickyard.store.record import Histograms, Interval, IntervalCost, Json, Record, RunInfo, StudyInfo
+from brickyard.store.record import Histograms, Interval, IntervalCost, Json, Record, RunHead, RunInfo, StudyInfo
 from brickyard.store.salvage import Loss, integrity, losses, salvage
-from brickyard.store.schema import APPLICATION_ID, check_columns, check_version, migrate
+from brickyard.store.schema import (
+    APPLICATION_ID,
+    check_columns,
+    check_readable,
+    check_version,
+    has_derived,
+    migrate,
+    migrate_if_whole,
+)
+from brickyard.store.summaries import read_summaries, write_summaries
 
 LOCKED_WAIT_S = 0.02  # between two tries where SQLite does not wait by itself
 IN_MEMORY = ":memory:"
+LAST_ID = (1 << 63) - 1  # SQLite's greatest
 BUSY_TIMEOUT_S = 30.0  # how long an append waits for other runs that write to the same store
 
 _RUN_COLUMNS = """
@@ -270,10 +289,36 @@ class Store:
             return damage.runs_one_by_one(self._db, _RUN_COLUMNS, _run_info, ids)
         return [damage.judged(row, _run_info) for row in rows]
 
-    def studies(self) -> list[StudyInfo]:
+    def heads(self, first: int = 1, last: int = LAST_ID) -> list[RunHead]:
+        """As `runs`, with what lists and selections need. Only where a value cannot be read are runs read whole, so a
+        damaged one may pass as sound here."""
+        try:
+            return read_heads(self._db, first, last)
+        except (sqlite3.DatabaseError, ValueError, TypeError, AttributeError) as error:
+            if isinstance(error, sqlite3.DatabaseError) and not is_damage(error):
+                raise
+        return list(self.runs(run for run in run_ids(self._db) if first <= run <= last))
+
+    def newest(self) -> RunHead | None:
+        ids = self._db.execute("SELECT max(id) FROM run").fetchone()
+        found = self.heads(ids[0], ids[0]) if ids[0] is not None else []
+        return found[0] if found else None
+
+    def keep_summaries(self, formula: int, bodies: Mapping[int, str]) -> None:
+        """Beside the records, in the place of older ones; a store that cannot be written stays as it is."""
+        with suppress(sqlite3.OperationalError), self._transaction() as db:
+            write_summaries(db, formula, bodies)
+
+    def summaries(self, formula: int, runs: Iterable[int]) -> dict[int, str]:
+        """What `keep_summaries` kept by this formula; a damaged one is left out."""
+        return read_summaries(self._db, formula, runs) if has_derived(self._db) else {}
+
+    def studies(self, number: int | None = None) -> list[StudyInfo]:
+        """All, or the one of a number."""
         rows = self._db.execute(
             "SELECT study.id, created_unix_ns, name, about, outcome, notes FROM study"
-            " LEFT JOIN study_end ON study_end.study = study.id ORDER BY study.id"
+            " LEFT JOIN study_end ON study_end.study = study.id WHERE ?1 IS NULL OR study.id = ?1 ORDER BY study.id",
+            (number,),
         ).fetchall()
         return [
             StudyInfo(
@@ -370,7 +415,7 @@ def _open_for_writing(place: Path) -> sqlite3.Connection:
     db = outputs.connect(place, APPLICATION_ID, BUSY_TIMEOUT_S) if is_kept else outputs.in_memory()
     try:
         if is_kept:
-            migrate(db, str(place))
+            migrate_if_whole(db, str(place))
             _write_ahead(db)
         else:
             db.deserialize(_blank())
@@ -405,7 +450,7 @@ def _open_for_reading(place: Path) -> sqlite3.Connection:
 def _reading(place: Path, *, immutable: bool, is_cut: bool = False) -> sqlite3.Connection:
     db = outputs.connect_for_reading(place, APPLICATION_ID, BUSY_TIMEOUT_S, immutable=immutable, is_cut=is_cut)
     try:
-        migrate(db, str(place))
+        check_readable(db, str(place))
     except BaseException:
         db.close()
         raise
@@ -491,9 +536,10 @@ def _measures(cell: schema.CellEvent) -> list[tuple[str, schema.Measure]]:
 
 def _run_info(row: tuple[Any, ...]) -> RunInfo:
     plan, facts = json.loads(row[4]), json.loads(row[10])
+    known = facts_head(facts)
     outcome, message = row[17], row[18]
     check_outcome(outcome)
-    if outcome is None and is_alive(facts.get("process")):
+    if outcome is None and is_alive(known.process):
         outcome, message = "running", "has not ended yet"
     return RunInfo(
         id=row[0],
@@ -504,6 +550,7 @@ def _run_info(row: tuple[Any, ...]) -> RunInfo:
         seed=int(plan.get("seed", row[5])),
         condition=row[6],
         targets=json.loads(row[7]),
+        real_paths=known.real_paths,
         options=json.loads(row[8]),
         software_version=row[9],
         facts=facts,
@@ -517,13 +564,8 @@ def _run_info(row: tuple[Any, ...]) -> RunInfo:
         message=message if message is not None else "ended without a word: killed, or running on another host",
         watch=json.loads(row[19] or "{}"),
         warnings=json.loads(row[20] or "[]"),
-        invalid=_invalid(row[21]),
+        invalid=invalid_reason(row[21]),
     )
-
-
-def _invalid(condition: str | None) -> str:
-    told = json.loads(condition or "{}")
-    return "" if told.get("valid", True) else str(told.get("reason") or "the condition did not last")
 
 
 def _cost(  # the columns of its table

@@ -12,6 +12,7 @@ from brickyard.analysis import pgbench, replay_runs, replay_warnings, summary
 from brickyard.analysis.steadiness import steadiness_warnings
 from brickyard.analysis.totals import asked_stream
 from brickyard.bricks import caches
+from brickyard.schema import HangEvent, PhaseEnd, PowerCut
 from brickyard.schema.plan import OtherKind, OtherPlan, Plan
 from brickyard.store import READS, WRITES, Json, Record, Store
 
@@ -122,10 +123,10 @@ def warnings(store: Store, record: Record, watched: list[Json]) -> list[Json]:
             "watch": watched,
             "start": info.engine,
             "intervals": summary.interval_documents(record),
-            "phase_ends": record.events_of("phase_end"),
-            "hangs": record.events_of("hang"),
+            "phase_ends": record.documents_of(PhaseEnd),
+            "hangs": record.documents_of(HangEvent),
             "totals": {"write_bytes": _written(record)},
-            "power_cuts": record.events_of("power_cut"),
+            "power_cuts": record.documents_of(PowerCut),
             "power_cuts_ns": bricks.power_cuts_ns(info.targets, info.options),
             "volatile_caches": _volatile_caches(record),
             "failures_ns": bricks.failures_ns(info.targets, info.options),

@@ -20,7 +20,7 @@ from brickyard.analysis.samples import sample
 from brickyard.databases.pgbench_home import Homes
 from brickyard.databases.pgbench_plan import KIND
 from brickyard.errors import BadInputError, one_line
-from brickyard.store import Json, RunInfo, Store
+from brickyard.store import Json, RunHead, Store
 from brickyard.study.cells import Layout, Specs, StudyCell, Wishes
 from brickyard.study.design import Design
 from brickyard.study.forecast import forecast
@@ -104,10 +104,10 @@ def shares_conditions(planned: Iterable[Step]) -> bool:
     return any(count > 1 for count in counts.values())
 
 
-def finished(runs: Iterable[RunInfo], identities: Iterable[str]) -> dict[str, list[RunInfo]]:
+def finished(runs: Iterable[RunHead], identities: Iterable[str]) -> dict[str, list[RunHead]]:
     """Runs of cells by identity, whatever became of them."""
     wanted = set(identities)
-    found: dict[str, list[RunInfo]] = {}
+    found: dict[str, list[RunHead]] = {}
     for run in runs:
         identity = run.labels.get("cell")
         if identity in wanted:
@@ -115,7 +115,7 @@ def finished(runs: Iterable[RunInfo], identities: Iterable[str]) -> dict[str, li
     return found
 
 
-def is_good(run: RunInfo) -> bool:
+def is_good(run: RunHead) -> bool:
     return run.outcome == "done" and not run.invalid
 
 
@@ -134,7 +134,7 @@ class Matrix:
         self.store, self.listener, self.interrupt = store, listener, interrupt
         self.design, self.wishes, self.planned = design, wishes, planned
         self.runner = Runner(store, listener, interrupt)
-        self.earlier = finished(store.runs(), (step.identity for step in planned))
+        self.earlier = finished(store.heads(), (step.identity for step in planned))
         self.result = MatrixResult(None)
         self._homes = Homes(listener.note)
         self._values: dict[tuple[str, ...], list[float]] = {}
@@ -210,7 +210,7 @@ class Matrix:
                 return False
             if last.outcome != "done":
                 return self._fail(f"run {last.run}, {step.cell.name}: {last.message or last.outcome}")
-            (kept,) = self.store.runs([last.run])
+            (kept,) = self.store.heads(last.run, last.run)
             if not kept.invalid:
                 return self._counted(step, last)
             self._keeper.close()  # whatever became of the condition, the next try has one of its own
@@ -259,7 +259,7 @@ class Matrix:
         if step.repetition <= PRECISE_FROM:
             return False
         others = [s for s in self.planned if s.cell.levels == step.cell.levels and s.repetition < step.repetition]
-        runs = [r for s in others for r in finished(self.store.runs(), [s.identity]).get(s.identity, []) if is_good(r)]
+        runs = [r for s in others for r in finished(self.store.heads(), [s.identity]).get(s.identity, []) if is_good(r)]
         figure = FIGURES[self.design.tables[0].figure]
         values = [m.value for run in runs for m in measured(self.store.record(run.id), figure) if m.value is not None]
         made = sample(values) if len(values) >= PRECISE_FROM else None

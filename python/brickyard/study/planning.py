@@ -153,5 +153,5 @@ def _done(planned: Sequence[Step], place: Path | None) -> set[str]:
     if not (place or default_place()).exists():
         return set()
     with Store(place, must_exist=True) as store:
-        runs = finished(store.runs(), (step.identity for step in planned))
+        runs = finished(store.heads(), (step.identity for step in planned))
     return {identity for identity, group in runs.items() if any(map(is_good, group))}

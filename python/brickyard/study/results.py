@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard.analysis import kirkwood
+from brickyard.analysis.answers import Answer
 from brickyard.analysis.observe import Observed, is_counted, observe
 from brickyard.analysis.study_answer import study_answer
-from brickyard.report.study_page import StudyView
 from brickyard.store import Record, Store, StudyInfo
 from brickyard.study.design import Design, read_design
 from brickyard.study.matrix import finished, is_good
@@ -23,6 +23,23 @@ class Results:
     counted: list[Record]
     invalid: list[Record]
     observed: Observed
+
+
+@dataclass(frozen=True)
+class StudyView:
+    """What a page is made of. `trades` are pairs of table names that are drawn against each other, with a title."""
+
+    title: str
+    source: str
+    about: str
+    records: Sequence[Record]
+    invalid: Sequence[Record]
+    observed: Observed
+    answer: Answer
+    notes: Sequence[str]
+    trades: Sequence[tuple[str, str, str]] = ()
+    published: Sequence[tuple[str, tuple[str, ...], list[list[str]]]] = ()
+    """Tables of others beside which the study stands: title, columns and rows."""
 
 
 def view_of(design: Design, found: Results, notes: Sequence[str]) -> StudyView:
@@ -41,7 +58,7 @@ def view_of(design: Design, found: Results, notes: Sequence[str]) -> StudyView:
 
 
 def results(store: Store, design: Design, identities: Sequence[str]) -> Results:
-    runs = finished(store.runs(), identities)
+    runs = finished(store.heads(), identities)
     chosen = [good[-1].id for identity in identities if (good := [r for r in runs.get(identity, []) if is_good(r)])]
     counted = [record for record in map(store.record, sorted(chosen)) if is_counted(record)]
     invalid = [store.record(run.id) for group in runs.values() for run in group if run.invalid]

@@ -24,7 +24,7 @@ from brickyard.schema.plan import OtherPlan, Plan
 from brickyard.store import Json, Store
 from brickyard.store.lost import StoreLostError
 from brickyard.store.process import own_process
-from brickyard.study import circumstances
+from brickyard.study import circumstances, summaries
 from brickyard.study.interrupt import Interrupt
 
 EVENT_WAIT_MS = 50
@@ -185,6 +185,8 @@ class Runner:
         self.store.end_run(run, end, {"targets": watched}, warnings)
         ended = replace(record, info=replace(record.info, outcome=end["outcome"]))
         rates = tuple(phase_rates(ended))
+        if ended.info.outcome == "done":
+            summaries.keep(self.store, ended)
         reason = invalid[0]["reason"] if invalid else ""
         result = RunResult(run, end["outcome"], end.get("message", ""), start, rates, reason)
         self.listener.run_ended(result)

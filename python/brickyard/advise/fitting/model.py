@@ -164,10 +164,6 @@ def steady(s: Seen) -> bool:
     return not s.parts
 
 
-def falling(s: Seen) -> bool:
-    return s.step is not None
-
-
 def changing(s: Seen) -> bool:
     return bool(s.parts)
 
