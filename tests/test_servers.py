@@ -73,7 +73,7 @@ def test_jetstress_passes_by_its_limits_on_an_ssd_and_fails_on_a_disk(capsys: py
         "--set",
         "test.users.workers=64",
     )
-    assert main(["run", "jetstress", *slow, *small, *short]) == 1
+    assert main(["run", "jetstress", *slow, "--set", "test.users.workers=64", *small, *short]) == 1
     out = " ".join(capsys.readouterr().out.split())
     assert "failed: mean database read" in out
     assert "limit 20 ms" in out
