@@ -139,10 +139,6 @@ impl Note {
                     }
                     Failure::Damage(damage) => ("damage", None, damage.text.clone()),
                 };
-                let dump = match failure {
-                    Failure::Damage(damage) => Some(damage.dump),
-                    _ => None,
-                };
                 Event::Error(Box::new(ErrorEvent {
                     at_ns,
                     phase,
@@ -153,7 +149,6 @@ impl Note {
                     kind: kind.into(),
                     errno,
                     text,
-                    dump,
                 }))
             }
             Note::Dropped { stream, worker, missed } => Event::Drop(DropEvent {

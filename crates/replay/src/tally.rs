@@ -219,7 +219,6 @@ impl Tally {
                 kind: "sqlstate".into(),
                 errno: None,
                 text: format!("{}: {}", failure.sqlstate, failure.text),
-                dump: None,
             };
             let _ = self.out.send(Told::Event(Event::Error(Box::new(event))));
         }
