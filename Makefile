@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock pyproject.toml
 
-.PHONY: run test test-arrays lint bench bench-smoke fuzz schema worker wheel clean
+.PHONY: run test test-arrays lint bench bench-smoke fuzz schema worker clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.built
@@ -57,18 +57,6 @@ schema: $(VENV)/.locked
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 worker:
 	RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --target $(HOST) -p brickyard-worker
-
-# A wheel for every Python from 3.11 on, which needs no Rust where it is installed. maturin reads from the library which
-# glibc it needs and names the wheel by that (manylinux), so that pip refuses it on an older system. It is then installed
-# into an environment of its own, and measures there.
-WHEELS := target/wheels
-wheel: $(VENV)/.locked
-	rm -rf $(WHEELS) target/wheel-env
-	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin build --release --quiet --out $(WHEELS)
-	$(BIN)/python -m venv target/wheel-env
-	target/wheel-env/bin/pip install -q --disable-pip-version-check $(WHEELS)/*.whl
-	cd target && wheel-env/bin/brickyard run sqlio-random-read-4 sim:terraserver-2003 --set duration=1s --store :memory:
-	@ls -lh $(WHEELS)
 
 fuzz: $(VENV)/.locked
 	fuzz/run
