@@ -34,7 +34,7 @@ def up(
     /,
     *,
     model: Annotated[
-        str | None, Parameter(help="A modelled brick, such as sim:maxtor-diamondmax-16; without one, no delays.")
+        str | None, Parameter(help="A modelled brick, such as sim:msr-2003-wd; without one, no delays.")
     ] = None,
     size: Annotated[
         str | None, Parameter(name="--size", help="Such as 4GiB; without it, as large as the model.")
