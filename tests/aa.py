@@ -240,7 +240,7 @@ def false_changes(n: int, draw: Draw) -> float:
 
 @cache
 def found_changes(spreads: float, after: int, before: int = 12) -> float:
-    """The share of histories in which a fall by so many standard deviations is reported after so many runs."""
+    """The share of histories in which a fall of that many standard deviations is reported `after` runs later."""
     dice = np.random.default_rng([after, before])
     series = SPREAD * dice.standard_normal((HISTORIES, before + after))
     series[:, before:] -= spreads * SPREAD
@@ -346,7 +346,7 @@ def report() -> str:
         lines.append(f"| {name} | " + " | ".join(percent(false_changes(n, draw)) for n in (10, 20, 50)) + " |")
     lines += [
         "",
-        "and found, where the figure fell after 12 runs by so many standard deviations of its noise:",
+        "and found, where the figure fell after 12 runs, by the size of the fall in standard deviations of the noise:",
         "",
         "| fall | 3 runs later | 5 | 8 |",
         "|---|---|---|---|",

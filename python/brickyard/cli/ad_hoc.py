@@ -83,7 +83,7 @@ def made_profile(words: AdHoc) -> tuple[profiles.ProfileText, list[str]]:
         raise BadInputError("a load in fio's words needs --rw, such as --rw randread; or name a profile")
     given = {item.name: value for item in fields(words) if (value := getattr(words, item.name)) is not None}
     options = {key: str(value) for key, value in given.items() if key not in ("save", "rate")}
-    # As Brickyard measures unless told otherwise: past the page cache, by the best engine there is, for a time.
+    # Brickyard's defaults: direct I/O, the best engine of this host, limited by time.
     options = {"direct": "1", "ioengine": "libaio", "runtime": RUNTIME, **options, "time_based": "1", "filename": NAME}
     if words.rate is not None:
         options["rate_iops"] = _rate(words.rate, options)

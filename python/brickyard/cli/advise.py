@@ -208,7 +208,7 @@ def _write(picture: Picture | None, output: Path | None) -> list[str]:
 
 
 def _idle(candidates: Sequence[buying.Candidate], wanted: buying.Wanted) -> list[str]:
-    """A condition that is asked for and changes nothing of some bricks; those are told by their drives."""
+    """One line for each brick that a requested condition leaves as it is, named by its drive."""
     if "write_cache_off" not in wanted.conditions:
         return []
     return idle_switch_lines((f"{c.drive.name} on {c.keeper.name}", c.resolved["brick"]) for c in candidates)

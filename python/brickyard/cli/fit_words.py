@@ -140,7 +140,7 @@ def untold(found: list[Fitted]) -> list[str]:
     lines = []
     if as_good:
         ours = f"{best.model.name} (mean error {best.distance:.1%} on kept-back loads)"
-        lines.append(f"not told apart: {ours} and {', '.join(as_good)}")
+        lines.append(f"not distinguished: {ours} and {', '.join(as_good)}")
     for key, others in best.model.alike.items():
         if key in best.fitted_to:
             lines.append(f"{key}: {others} would do as well as {_value(key, best.model.values[key])}")
