@@ -111,6 +111,19 @@ def test_noise_within_a_run_minds_that_neighbours_are_alike() -> None:
     assert batch_means(29, means, 0.95) is None, "too few intervals to see correlation"
 
 
+@pytest.mark.parametrize(("spread", "step"), [(0.3, 1), (0.6, 1), (1.5, 1), (1.8, 300 / 128)])
+@pytest.mark.parametrize("n", [2, 3])
+def test_figures_of_few_values_are_not_called_different_more_often(n: int, spread: float, step: float) -> None:
+    """Counts of some 300 requests, and readings of buckets: equal ones look as if they had no noise."""
+    dice = np.random.default_rng([n, int(10 * spread)])
+    families, seen = 400, 0
+    for _ in range(families):
+        read = np.round((300 + spread * dice.standard_normal((10, 2, n))) / step) * step
+        found = [difference(made(*one), made(*other), resolution=step / 300) for one, other in read.tolist()]
+        seen += any(item is not None and item.seen for item in in_family(found))
+    assert seen / families < 0.05
+
+
 def test_welch_and_the_family_are_those_of_scipy() -> None:
     dice = random.Random(2)
     for n, m in ((3, 3), (4, 9), (10, 5)):
@@ -268,6 +281,15 @@ def test_single_runs_get_their_own_noise_and_no_verdict(capsys: pytest.CaptureFi
     told = " ".join(capsys.readouterr().out.split())
     assert "between runs unknown; ±" in told
     assert "within them" in told
+
+
+def test_one_request_more_in_each_of_two_runs_is_no_difference() -> None:
+    with Store() as store:
+        for requests in (300, 300, 301, 301):
+            add_run(store, [interval(0, SECOND, cell([MS] * requests)), phase_end()])
+        runs = [store.record(run.id) for run in store.runs()]
+    (rate,) = compare(runs[:2], runs[2:], names=["iops"]).changes
+    assert rate.difference.seen is False
 
 
 def test_the_document_has_the_figures_of_the_harness() -> None:

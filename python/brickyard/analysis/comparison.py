@@ -255,7 +255,7 @@ def _change(name: Name, figure: Figure, one: _Side, other: _Side, confidence: fl
     before, after = (sample(v, whole=w, confidence=confidence) for v, w in zip(sides, wholes, strict=True))
     if before is None or after is None:
         return None
-    found = difference(after, before, resolution=figure.resolution, confidence=confidence)
+    found = difference(after, before, resolution=_resolution(figure, one, other), confidence=confidence)
     if found is None:
         return None
     once = before.n == after.n == 1
@@ -290,6 +290,13 @@ def _failures(name: Name, one: _Side, other: _Side) -> Failures:
         count + sum(row.requests for _, row in side.found) for count, side in zip(failed, (one, other), strict=True)
     ]
     return Failures(name, (failed[0], failed[1]), (sent[0], sent[1]))
+
+
+def _resolution(figure: Figure, *sides: _Side) -> float:
+    """Rates come from counts: a run of 300 requests tells no two apart that differ by less than one in 300."""
+    if figure.kind not in ("rate", "mib"):
+        return figure.resolution
+    return max((1 / row.requests for side in sides for _, row in side.found if row.requests), default=0.0)
 
 
 def _values(side: _Side, figure: Figure) -> list[float]:

@@ -149,7 +149,8 @@ def difference(
 ) -> Difference | None:
     """How much `value` is above `base`, as a share of it; None where the base is zero.
 
-    `resolution` is how far apart, as a share, two equal figures may be read: that of a histogram for percentiles.
+    `resolution` is how far apart, as a share, two equal figures may be read: that of a histogram for percentiles, and
+    one request for rates.
     """
     if not base.centre:
         return None
@@ -208,7 +209,8 @@ def welch(one: Sequence[float], other: Sequence[float], *, resolution: float = 0
     if not scale:
         return None
     sides = [[math.log(x) if is_log else x / scale for x in side] for side in (one, other)]
-    floor = (ROUNDING * max(1.0, *(abs(x) for side in sides for x in side))) ** 2
+    # Equal readings are as noisy as what is lost in reading them: a step's width squared ÷ 12 (Sheppard's correction).
+    floor = max((ROUNDING * max(1.0, *(abs(x) for side in sides for x in side))) ** 2, math.log1p(resolution) ** 2 / 12)
     spreads = [max(_variance(side), floor) if len(side) > 1 else None for side in sides]
     known = [spread for spread in spreads if spread is not None]
     parts = [(known[0] if spread is None else spread) / len(side) for spread, side in zip(spreads, sides, strict=True)]
