@@ -15,7 +15,7 @@ run: $(VENV)/.built
 test: $(VENV)/.built worker
 	tests/install-programs
 	PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED:-1} cargo test --workspace --exclude brickyard-python
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 # Real arrays, in guests whose disks may be written over; under five minutes.
 test-arrays: $(VENV)/.built

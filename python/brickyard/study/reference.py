@@ -119,12 +119,16 @@ class Table:
         }
 
 
-def run_reference(progress: Callable[[int, int], None]) -> list[Outcome]:
-    """Simulates every published cell with each seed, on as many cores as there are."""
+def run_reference(progress: Callable[[int, int], None], *, source: str = "") -> list[Outcome]:
+    """Simulates every published cell with each seed, on as many cores as there are.
+
+    `source`: only those of tables whose name begins so.
+    """
     from brickyard import _core
 
     cells: list[Json] = json.loads(_core.reference_cells())
     texts = bricks.texts()
+    numbers = [number for number, cell in enumerate(cells) if cell["table"].startswith(source)]
 
     def outcome(number: int) -> Outcome:
         def figures(*, left_out: bool) -> tuple[float, ...]:
@@ -136,9 +140,9 @@ def run_reference(progress: Callable[[int, int], None]) -> list[Outcome]:
     outcomes = []
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
         try:
-            for found in pool.map(outcome, range(len(cells))):
+            for found in pool.map(outcome, numbers):
                 outcomes.append(found)
-                progress(len(outcomes), len(cells))
+                progress(len(outcomes), len(numbers))
         except ValueError as error:
             raise BadInputError(one_line(error)) from error
         except KeyboardInterrupt:
