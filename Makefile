@@ -77,8 +77,9 @@ $(VENV)/.locked: requirements.lock $(VENV)/.created
 	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
 	@touch $@
 
+# Both in one build, so that what they share is compiled once, with the features of both.
 $(VENV)/.built: $(VENV)/.locked $(RUST_SOURCES)
-	cargo build --release --quiet -p brickyard-lab
+	cargo build --release --quiet -p brickyard-lab -p brickyard-python
 	install -m 755 target/release/brickyard-lab python/brickyard/lab/brickyard-lab
 	PIP_QUIET=1 VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet
 	@touch $@

@@ -23,7 +23,9 @@ from brickyard.analysis.comparison import Change
 from brickyard.analysis.figures import FIGURES
 from brickyard.analysis.gate import Finding, Gate, gate
 from brickyard.analysis.history import change_points
+from brickyard.analysis.pivot import Axis, Observation, TableSpec, pivot
 from brickyard.analysis.samples import Sample, adjusted_p, difference, in_family, sample
+from brickyard.analysis.study_answer import study_answer
 
 Array = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Array]
@@ -178,6 +180,29 @@ def one_new_run(noise: Noise, n: int = 5) -> tuple[float, float]:
         tests = [c.difference.test for c in changes if c.difference.test is not None]
         believed += min(adjusted_p([test.p_below(-TOLERANCE) for test in tests])) < 0.05
     return failed / FAMILIES, believed / FAMILIES
+
+
+ANSWERS = 400
+LEVELS = (2, 4, 6, 10)
+
+
+@cache
+def false_answers(levels: int, n: int) -> float:
+    """Share of studies of equal levels, in one cell, whose answer calls its two ends different."""
+    dice = np.random.default_rng([levels, n, 11])
+    axis = Axis("name", "name", {f"v{i}": f"v{i}" for i in range(levels)}, {})
+    spec = TableSpec("t", "t", "iops", (), ("name",), {}, ("value",), {}, None, {}, "mean", None)
+    found = 0
+    for _ in range(ANSWERS):
+        values = 1000 * np.exp(SPREAD * dice.standard_normal((levels, n)))
+        runs = [
+            Observation({"name": level}, turn, turn * levels + row, float(values[row, turn]))
+            for row, level in enumerate(axis.labels)
+            for turn in range(n)
+        ]
+        answer = study_answer("", ["name"], [pivot(spec, [axis], runs)], [], [])
+        found += "(seen beyond noise)" in " ".join(answer.sentences)
+    return found / ANSWERS
 
 
 @cache
@@ -335,6 +360,16 @@ def report() -> str:
         "|---|---|---|",
     ]
     lines += [f"| {n} | {percent(power(n)[0])} | {percent(power(n)[1])} |" for n in (3, 5, 10)]
+    lines += [
+        "",
+        f"The answer of a study whose levels are equal ({ANSWERS} studies each, lognormal noise of 6 %): how often it",
+        "calls the best and the worst level different:",
+        "",
+        "| levels | 2 repetitions | 3 | 5 | 10 |",
+        "|---|---|---|---|---|",
+    ]
+    for levels in LEVELS:
+        lines.append(f"| {levels} | " + " | ".join(percent(false_answers(levels, n)) for n in (2, 3, 5, 10)) + " |")
     lines += [
         "",
         f"`history`: change points reported where nothing changed ({HISTORIES} histories each):",

@@ -116,7 +116,9 @@ def test_a_power_cut_takes_what_no_flush_covered_and_with_a_lying_cache_more(
     assert read(device, BLOCK) == bytes(BLOCK)
 
 
-def test_damage_and_faults_take_effect_at_once_and_where_they_were_ordered(up: Callable[..., disks.About]) -> None:
+def test_damage_and_faults_take_effect_at_once_and_where_they_were_ordered(
+    up: Callable[..., disks.About], capsys: pytest.CaptureFixture[str]
+) -> None:
     device = up().device
     for at in range(4):
         write(device, b"A", at * BLOCK, flushed=True)
@@ -129,6 +131,10 @@ def test_damage_and_faults_take_effect_at_once_and_where_they_were_ordered(up: C
     write(device, b"B", 2 * BLOCK)
     assert read(device, 2 * BLOCK) == b"B" * (BLOCK // 2) + b"A" * (BLOCK // 2)
     assert main(["lab", "bad-sectors", "disk", "12KiB", "512"]) == 0
+    for beyond in (["bad-sectors", "disk", "1EiB", "512"], ["corrupt", "disk", "stale", "1EiB"]):
+        capsys.readouterr()
+        assert main(["lab", *beyond]) != 0
+        assert "lies beyond the end of the disk" in capsys.readouterr().err
     with pytest.raises(OSError, match="Input/output error"):
         read(device, 3 * BLOCK)
     write(device, b"C", 3 * BLOCK)
@@ -296,6 +302,13 @@ def test_a_killed_exploration_leaves_nothing(log: Log) -> None:
         process.kill()
         process.wait()
     until(lambda: left_behind("brickyard.lab.worker") + left_behind("brickyard-lab-") == [], "something is left")
+
+
+def test_a_log_gets_a_folder_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine").write_text("x")
+    assert main(["lab", "up", "disk", "--size", "64MiB", "--log", str(tmp_path)]) == 2
+    assert "is there already and not empty; name a new folder for the log" in capsys.readouterr().err
+    assert [place.name for place in tmp_path.iterdir()] == ["mine"]
 
 
 def test_a_log_that_is_none_is_refused_in_one_line(

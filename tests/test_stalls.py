@@ -155,6 +155,19 @@ def test_a_stall_inside_the_submission_is_the_storages(
         assert "depth_not_reached" not in warnings
 
 
+def test_answers_that_come_long_after_the_end_are_said(mount: Callable[..., Disk], begin: Callable[..., Run]) -> None:
+    disk = mount()
+    run = begin(disk.file, duration="1s")
+    run.until(lambda record: record.costs)
+    disk.hang()
+    time.sleep(3)
+    disk.go_on()
+    record = run.ended(0)
+    [said] = [item["text"] for item in record.info.warnings if item["id"] == "late"]
+    assert said.startswith("In phase reads the last answer came ")
+    assert "after the end of the 1.00 s that were measured" in said
+
+
 @pytest.mark.parametrize("engine", ["io_uring", "psync"])
 def test_a_run_that_is_given_up_ends_while_the_storage_hangs(
     engine: str, mount: Callable[..., Disk], begin: Callable[..., Run]
@@ -174,6 +187,23 @@ def test_a_run_that_is_given_up_ends_while_the_storage_hangs(
     assert end["outstanding"] == DEPTH
     assert sum(interval.requests for interval in record.intervals) > 0
     run.ended(130)
+
+
+def test_one_signal_ends_a_run_on_storage_that_never_comes_back(
+    mount: Callable[..., Disk], begin: Callable[..., Run]
+) -> None:
+    disk = mount()
+    run = begin(disk.file, "io_uring", "10min")
+    run.until(measured_some)
+    disk.hang()
+    run.process.send_signal(signal.SIGTERM)
+    record = run.until(lambda found: found.info.outcome == "interrupted")
+    disk.go_on()
+    [end] = events_of(record, "phase_end")
+    assert end["outstanding"] > 0
+    out, err = run.process.communicate(timeout=PATIENCE_S)
+    assert run.process.returncode == 130, out + err
+    assert "requests in flight are waited for, 15 s at most; Ctrl-C again ends at once" in err
 
 
 @pytest.mark.parametrize("engine", ["io_uring", "psync"])

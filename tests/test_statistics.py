@@ -283,6 +283,11 @@ def test_single_runs_get_their_own_noise_and_no_verdict(capsys: pytest.CaptureFi
     assert "within them" in told
 
 
+@pytest.mark.parametrize(("levels", "n"), [(4, 10), (6, 5)])
+def test_a_study_of_equal_levels_seldom_calls_its_best_and_worst_different(levels: int, n: int) -> None:
+    assert aa.false_answers(levels, n) <= 0.06
+
+
 def test_one_request_more_in_each_of_two_runs_is_no_difference() -> None:
     with Store() as store:
         for requests in (300, 300, 301, 301):
@@ -304,6 +309,7 @@ def test_the_document_has_the_figures_of_the_harness() -> None:
             assert row in text, f"{row}: run python tests/aa.py"
         once = f"| {noise.name} | {' | '.join(aa.percent(share) for share in aa.one_new_run(noise))} |"
         assert once in text, f"{once}: run python tests/aa.py"
+    assert aa.percent(aa.false_answers(6, 5)) in text
 
 
 PROFILE = """

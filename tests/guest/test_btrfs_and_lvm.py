@@ -39,7 +39,7 @@ def volume(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
     monkeypatch.setenv("DM_DISABLE_UDEV", "1")
     monkeypatch.setenv("LVM_SYSTEM_DIR", str(tmp_path))
     shell("vgcreate", "--quiet", "shop", *DISKS)
-    shell("lvcreate", "--quiet", "--yes", "--type", "raid1", "--nosync", "--size", "96m", "--name", "data", "shop")
+    shell("lvcreate", "--quiet", "--yes", "--type", "raid1", "--nosync", "--size", "160m", "--name", "data", "shop")
     yield "/dev/shop/data"
     shell("vgremove", "--quiet", "--force", "--force", "--yes", "shop")
     shell("pvremove", "--quiet", *DISKS)

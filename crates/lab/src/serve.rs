@@ -72,6 +72,7 @@ pub struct Status {
 
 struct Inner {
     medium: Medium,
+    size_bytes: u64,
     cache: Cache,
     timing: Timing,
     log: Option<Writer>,
@@ -115,6 +116,7 @@ impl Emulated {
         };
         let inner = Inner {
             medium: parts.medium,
+            size_bytes: parts.size_bytes,
             cache: parts.cache,
             timing: parts.timing,
             log,
@@ -297,6 +299,15 @@ impl Inner {
     }
 
     fn suffer(&mut self, breaking: Breaking, now_ns: u64) -> Result<(), String> {
+        let last_byte = match breaking {
+            Breaking::BadSectors { bytes: 0, .. } => return Err("no sector has 0 bytes".into()),
+            Breaking::BadSectors { offset_bytes, bytes } => offset_bytes.checked_add(bytes - 1),
+            Breaking::Corrupt(_, offset_bytes) => Some(offset_bytes),
+            _ => Some(0),
+        };
+        if last_byte.is_none_or(|last| last >= self.size_bytes) {
+            return Err(format!("{breaking} lies beyond the end of the disk, which has {} bytes", self.size_bytes));
+        }
         let mut what = breaking.to_string();
         match breaking {
             Breaking::PowerCut => what = self.power_cut(now_ns)?,

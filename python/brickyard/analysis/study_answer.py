@@ -9,6 +9,7 @@ Refusal: no figure that the tables do not have, and at most three sentences.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from statistics import median
 
 from brickyard.analysis.answers import SENTENCES_MAX, Answer, belief
@@ -106,8 +107,14 @@ def _best_and_worst(axis: Axis, figure: str, rounds: Rounds) -> str:
     best, worst = max(whole, key=lambda level: whole[level]), min(whole, key=lambda level: whole[level])
     if best == worst:
         return ""
-    duels = judged([duel_of(pivot, rivals, best, worst) for pivot, rivals in rounds])
-    words = change_words([duel.apart for duel in duels])
+    # The two were picked by the very figures that are judged, so all pairs that they were picked from are the family.
+    pairs = [
+        (pivot, rivals, *((best, worst) if {one, other} == {best, worst} else (one, other)))
+        for pivot, rivals in rounds
+        for one, other in combinations(rivals, 2)
+    ]
+    duels = judged([duel_of(*pair) for pair in pairs])
+    words = change_words([duel.apart for duel in duels if (duel.one, duel.other) == (best, worst)])
     return f"{figure} by {axis.title}: {axis.label(best)} {words} against {axis.label(worst)}"
 
 

@@ -80,7 +80,7 @@ def burn_in(
             console.print(_progress(one.account), markup=False, soft_wrap=True)
 
     with _folder(place), Store(store) as kept, Interrupt() as interrupt:
-        burn = BurnIn(kept, interrupt, say)
+        burn = BurnIn(kept, interrupt, say, lambda text: console.print(f"note: {text}", markup=False, soft_wrap=True))
         ended = burn.run(
             lambda left_ns: profiles.validate(text, [*overrides, f"duration={left_ns}ns"]), accounts, wishes
         )

@@ -144,7 +144,11 @@ def _print(found: list[History], pictures: list[str], sure: float) -> None:
     ]
     console.print(table(title, columns, rows))
     if any(len(item.points) >= RUNS_MIN for item in found):
-        note = f"of histories in which nothing changed, at most {(1 - sure) * 100:.2g} % show a change"
+        note = (
+            "of histories of independent runs in which nothing changed, at most"
+            f" {(1 - sure) * 100:.2g} % show a change;"
+            " of runs that follow each other closely more do (docs/statistics.md)"
+        )
         console.print(note, style="dim", markup=False, soft_wrap=True)
     for item in found:
         for turn in item.turns:

@@ -9,7 +9,7 @@ Keys of the record; every one may be absent or null, and what is absent is not j
     watch          Watch.result(ours), or a list of them, one a target
     start          the "start" event
     intervals      list of "interval" events; a shorter form is {"phase", "index", "start_ns", "end_ns", "warmup",
-                   "knob", "requests", "errors"} in the place of "cells"
+                   "drain", "knob", "requests", "errors"} in the place of "cells"
     phase_ends     list of "phase_end" events
     power_cuts     list of "power_cut" events
     power_cuts_ns  when the power of modelled targets was to fail
@@ -36,6 +36,7 @@ RULES: tuple[Rule, ...] = (
     caveats_run.failures,
     caveats_run.verification,
     caveats_run.hangs,
+    caveats_run.late,
     caveats_run.generator,
     caveats_run.depth_reached,
     caveats_run.overload,

@@ -109,6 +109,10 @@ def up(wanted: Wanted) -> About:
     at = wanted.at.resolve() if wanted.at else room / "mount"
     if wanted.at and (not at.is_dir() or any(at.iterdir())):
         raise BadInputError(f"{at}: is not an empty folder; make one")
+    log = wanted.log.resolve() if wanted.log else None
+    if log is not None and (log.exists() and (not log.is_dir() or any(log.iterdir()))):
+        raise BadInputError(f"{log}: is there already and not empty; name a new folder for the log")
+    wanted = msgspec.structs.replace(wanted, log=log)
     outputs.folder(room / "fuse")
     with ExitStack() as failing:
         failing.callback(_take_down, room)

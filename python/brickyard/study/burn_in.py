@@ -204,8 +204,10 @@ def health_of(device: str) -> list[Json]:
 class BurnIn:
     """All devices of one session, in one loop."""
 
-    def __init__(self, store: Store, interrupt: Interrupt, say: Callable[[Burning], None]) -> None:
-        self.store, self.interrupt, self.say = store, interrupt, say
+    def __init__(
+        self, store: Store, interrupt: Interrupt, say: Callable[[Burning], None], note: Callable[[str], None]
+    ) -> None:
+        self.store, self.interrupt, self.say, self.note = store, interrupt, say, note
         self.burning: list[Burning] = []
 
     # A second signal abandons what the first one stopped; both reach every device.
@@ -231,6 +233,7 @@ class BurnIn:
             while live := [one for one in self.burning if one.handle is not None and not one.over]:
                 for one in live:
                     self._listen(one)
+                self.interrupt.heed(self.note)
         finally:
             self.interrupt.attach(None)
             self.abandon()

@@ -1,5 +1,5 @@
-"""Duty: Ctrl-C. The first one (or SIGTERM, or the SIGHUP of a terminal that has gone) ends the run in good order, the
-second one waits for nothing in flight.
+"""Duty: Ctrl-C. The first one (or SIGTERM, or the SIGHUP of a terminal that has gone) ends the run in good order and
+waits for what is in flight, but not for ever: storage may hang. The second one waits for nothing in flight.
 
 Refusal: it never ends the process; whoever drives the run does, once the record is complete.
 """
@@ -7,10 +7,16 @@ Refusal: it never ends the process; whoever drives the run does, once the record
 from __future__ import annotations
 
 import signal
+import time
+from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Protocol, Self
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+DRAIN_S = 15.0
+"""How long the first signal waits for what is in flight. The default of `hang_after`: after that a request hangs."""
+SILENT_S = 1.0  # most runs end sooner, and nothing needs to be said
 
 
 class Stoppable(Protocol):
@@ -23,6 +29,9 @@ class Interrupt:
 
     def __init__(self) -> None:
         self.count = 0
+        self._first_s = 0.0
+        self._has_said = False
+        self._has_given_up = False
         self._run: Stoppable | None = None
         self._before: dict[int, object] = {}
 
@@ -34,6 +43,19 @@ class Interrupt:
         self._run = run
         if run is not None and self.requested:
             run.stop()
+
+    def heed(self, say: Callable[[str], None]) -> None:
+        """Whoever waits for the end of a run calls this between two looks."""
+        if self._run is None or not self.requested or self._has_given_up:
+            return
+        waited_s = time.monotonic() - self._first_s
+        if waited_s > SILENT_S and not self._has_said and self.count == 1:
+            self._has_said = True
+            say(f"ending; requests in flight are waited for, {DRAIN_S:.0f} s at most; Ctrl-C again ends at once")
+        if waited_s > DRAIN_S:
+            self._has_given_up = True
+            say(f"ended without the requests that were still in flight after {DRAIN_S:.0f} s")
+            self._run.abandon()
 
     def __enter__(self) -> Self:
         for number in ENDING:
@@ -50,6 +72,8 @@ class Interrupt:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self.count += 1
+        if self.count == 1:
+            self._first_s = time.monotonic()
         if self.count > 2:
             raise KeyboardInterrupt
         if self._run is not None:

@@ -234,6 +234,8 @@ class Runner:
                     start = event
                 self.listener.event(event)
             watch.look()
+            if end is None:
+                self.interrupt.heed(self.listener.note)
             if end is None and handle.finished():
                 end = {"event": "end", "end_ns": 0, "outcome": "failed", "message": "the core ended without a word"}
         return start, end
