@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from brickyard.cli import main
+from brickyard.errors import BadInputError
 from brickyard.store import Json, Store
 from support import MS, SECOND, add_run, cell, interval, phase_end
 
@@ -258,3 +259,21 @@ def test_a_file_system_that_fills_up_below_the_store_fails_the_run(tmp_path: Pat
             assert store.record(1).costs
     finally:
         subprocess.run(["umount", "--lazy", str(room)], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_a_store_where_no_room_is_left_says_so(tmp_path: Path) -> None:
+    """Wherever it runs out: while the file is made, or in what SQLite keeps beside it."""
+    room = tmp_path / "room"
+    room.mkdir()
+    refused = []
+    for kib in range(16, 512, 16):
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kib}k", "none", str(room)], check=True)
+        try:
+            Store(room / "runs.db").close()
+        except BadInputError as error:
+            refused.append(str(error))
+        finally:
+            subprocess.run(["umount", "--lazy", str(room)], check=True)
+    assert len(refused) > 1
+    assert all("no space" in text.lower() for text in refused), refused

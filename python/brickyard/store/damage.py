@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import re
+import shutil
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterable
@@ -138,3 +139,15 @@ def runs_one_by_one(
         if row is not None:
             found.append(judged(row, made))
     return found
+
+
+ROOM_BYTES_MIN = 1 << 16
+"""SQLite maps 32 KiB of shared memory beside a store and says "disk I/O error" where that does not fit."""
+
+
+def is_full(place: Path) -> bool:
+    """Whether the file system of a store has no room, which SQLite may call an I/O error."""
+    try:
+        return shutil.disk_usage(place.parent).free < ROOM_BYTES_MIN
+    except OSError:
+        return False

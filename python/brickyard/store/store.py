@@ -133,6 +133,8 @@ class Store:
             if is_damage(error):
                 salvage_it = "`brickyard store salvage -o NEW` copies what can be read"
                 remedy = "; too little of it is left to copy anything" if may_be_cut else f"; {salvage_it}"
+            elif damage.is_full(self.place):
+                remedy = "; no space is left on its file system: free some, or name another with --store"
             raise BadInputError(f"{self.place}: cannot be used as a store: {one_line(error)}{remedy}") from error
         except OSError as error:
             raise BadInputError(
