@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from md_disks import DISKS, clean_disks, create, shell
+from md_disks import DISKS, brickyard, clean_disks, create, holder, shell
 
 from brickyard import conditions
 from brickyard.analysis.condition import condition_check
@@ -40,24 +37,11 @@ def test_spares_are_set_aside_and_given_back() -> None:
     assert sorted(member.state for member in array.members()) == ["active", "active", "spare"]
 
 
-HOLDER = """
-import sys, time
-from brickyard import conditions
-with conditions.hold("/dev/md0", sys.argv[1], manage=True, rate_bytes_per_s=1 << 20) as held:
-    held.sample()
-    print("held", flush=True)
-    time.sleep(600)
-"""
-
-
 @pytest.mark.parametrize("condition", ["degraded", "rebuilding", "write_cache_off"])
 def test_kill_9_is_undone_by_the_next_start(condition: str, capsys: pytest.CaptureFixture[str]) -> None:
     array = create(1, 2)
-    with subprocess.Popen([sys.executable, "-c", HOLDER, condition], stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
+    with holder(condition, rate_bytes_per_s=1 << 20):
         assert not conditions.leftovers(), "what is still held is nobody else's to undo"
-        os.kill(holder.pid, signal.SIGKILL)
     assert len(conditions.leftovers()) == 1
     told = conditions.restore()
     assert [item["error"] for item in told] == [""]
@@ -81,12 +65,12 @@ def test_a_killed_run_keeps_its_samples_and_says_that_nobody_judged_them(tmp_pat
             checks = [condition_check(store.record(info.id)) for info in store.runs()]
         return checks[0]["samples"] if checks and checks[0] else []
 
-    with subprocess.Popen([sys.executable, "-m", "brickyard", *load, *wanted], stderr=subprocess.DEVNULL) as measuring:
-        try:
-            # md brings its figure up to date every few seconds, so the first samples may agree.
-            wait_until(lambda: len({sample["progress_share"] for sample in kept()}) > 1, "samples of progress", 120.0)
-        finally:
-            measuring.kill()
+    measuring = brickyard(*load, *wanted)
+    try:
+        # md brings its figure up to date every few seconds, so the first samples may agree.
+        wait_until(lambda: len({sample["progress_share"] for sample in kept()}) > 1, "samples of progress", 120.0)
+    finally:
+        measuring.kill()
     with Store(file) as store:
         (info,) = store.runs()
         check = condition_check(store.record(info.id))

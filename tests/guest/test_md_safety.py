@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from md_disks import DISKS, clean_disks, create, shell
+from md_disks import DISKS, brickyard, clean_disks, create, holder, shell
 
 from brickyard import conditions
 from brickyard.arrays.guarding import Guard
@@ -133,12 +130,14 @@ def test_a_scrub_that_finds_damage_says_so(tmp_path: Path, capsys: pytest.Captur
     assert any("mismatched sectors" in line for line in watch.look()), "the watch alarms"
     assert f" {scrubbed['scrub']['mismatches']}\n" in watch.guard.metrics()
     # A scrub that is stopped is not complete, and shows nothing of the rest.
+    array.host.write(array.at("sync_speed_max"), "1000")
     said(capsys, "scrub", "/dev/md0", "--manage")
     wait_until(lambda: (array.state().progress_share or 0) > 0.1, "a part of the scrub", 60)
     said(capsys, "scrub", "/dev/md0", "--manage", "--stop")
     wait_until(lambda: array.state().name == "normal", "its end")
     assert array.sheet().scrub.complete is False
     assert not any("no mismatches" in line for line in watch.look())
+    array.host.write(array.at("sync_speed_max"), "system")
     array.host.write(array.at("sync_min"), "0")
     array.host.write(array.at("sync_action"), "repair")
     wait_until(lambda: array.state().name == "normal", "the repair", 60)
@@ -164,32 +163,14 @@ def test_a_faulty_disk_is_replaced_and_removed(capsys: pytest.CaptureFixture[str
     assert said(capsys, "destroy", "/dev/md0", "--manage", "--i-know-this-destroys-data")["freed"]
 
 
-def brickyard(*arguments: str, home: str = "/run/home") -> subprocess.Popen[str]:
-    environment = {**os.environ, "HOME": home, "XDG_STATE_HOME": "", "NO_COLOR": "1"}
-    environment.pop("BRICKYARD_STATE_HOME", None)
-    command = [sys.executable, "-m", "brickyard", *arguments]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment)
-
-
 def test_two_managers_at_once_leave_an_array_its_redundancy() -> None:
     array = create(5, 3, SMALL)
     both = [brickyard("array", "fail", "/dev/md0", "--manage", home=f"/run/tmp/{name}") for name in ("one", "two")]
-    ended = [(manager.communicate(timeout=120), manager.returncode) for manager in both]
-    assert sorted(code for _, code in ended) != [0, 0], ended
+    ended = [(manager.communicate(), manager.returncode) for manager in both]
+    assert any(code != 0 for _, code in ended), ended
     state = array.state()
     assert (state.name, state.missing) == ("degraded", 1), ended
     assert any("is held by `brickyard array fail` (pid" in out[1] or "is degraded" in out[1] for out, _ in ended), ended
-
-
-HOLDER = """
-import time
-from brickyard import conditions
-with conditions.hold("/dev/md0", "degraded", manage=True) as held:
-    held.sample()
-    print("held", flush=True)
-    time.sleep(600)
-"""
 
 
 def test_what_kill_9_leaves_is_named_and_undone_from_another_home(
@@ -201,29 +182,24 @@ def test_what_kill_9_leaves_is_named_and_undone_from_another_home(
     assert len(taken) == 2
     watch = Watch(tmp_path)
     watch.look()
-    with subprocess.Popen([sys.executable, "-c", HOLDER], stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
-        assert any(
-            f"held so by `brickyard run --condition degraded` (pid {holder.pid})" in line for line in watch.look()
-        )
+    with holder("degraded") as held:
+        assert any(f"held so by `brickyard run --condition degraded` (pid {held.pid})" in line for line in watch.look())
         other = brickyard("array", "spare", "/dev/md0", DISKS[4], "--manage", home="/run/tmp/other")
-        assert f"(pid {holder.pid})" in other.communicate(timeout=120)[1]
+        assert f"(pid {held.pid})" in other.communicate()[1]
         assert other.returncode == 1
         assert array.state().missing == 1
-        os.kill(holder.pid, signal.SIGKILL)
     assert any("`brickyard array restore` undoes it" in line for line in watch.look())
     assert watch.health() is Health.LEFT
     for words in (["array", "list"], ["array", "show", "/dev/md0"], ["doctor"]):
-        out, error = brickyard(*words, home="/run/tmp/other").communicate(timeout=120)
+        out, error = brickyard(*words, home="/run/tmp/other").communicate()
         named = out.replace("\n", " ")
         assert all(f"{member} was taken out" in named for member in taken), (words, out, error)
         assert "brickyard array restore" in named
     restoring = brickyard("array", "restore", home="/run/tmp/other")
-    assert (restoring.communicate(timeout=120), restoring.returncode)[1] == 0
+    assert (restoring.communicate(), restoring.returncode)[1] == 0
     wait_for_normal(array, print)
     assert sorted(member.state for member in array.members()) == ["active"] * 3 + ["spare"]
     assert any("nothing is left to be undone" in line for line in watch.look(4))
     array.host.write(array.at("sync_max"), "0")
-    out, _ = brickyard("doctor", home="/run/tmp/other").communicate(timeout=120)
+    out, _ = brickyard("doctor", home="/run/tmp/other").communicate()
     assert f"echo max > {array.at('sync_max')}" in out
