@@ -1,5 +1,5 @@
 //! Duty: sources that are programs rather than patterns: PostMark's files and transactions, the phases of Bonnie, trees
-//! of files and directories made, looked up and taken away.
+//! of files and directories made, looked up and taken away; the users and writers of a database server.
 //!
 //! Refusal: it touches no file and knows no path; what its requests do is the device's business. Like any source it is
 //! reproducible: the same seed gives the same requests.
@@ -7,6 +7,7 @@
 mod big_file;
 mod entries;
 mod many_files;
+mod server;
 mod stock;
 mod walk;
 
@@ -17,6 +18,7 @@ use engine::program::{ProgramLane, ProgramPlace, Programs};
 use engine::rng::Rng;
 use engine::source::{ChainKind, Source};
 use plan::{DirectoryChoice, Program, Unit};
+use record::event::ServerFileEnd;
 
 use stock::{Pool, Stock};
 
@@ -34,6 +36,7 @@ struct Worker {
 #[derive(Default)]
 pub struct Apps {
     stock: Stock,
+    servers: server::Servers,
 }
 
 impl Apps {
@@ -47,6 +50,9 @@ impl Programs for Apps {
     fn source(&self, place: &ProgramPlace) -> Result<ProgramLane, String> {
         let stream = place.stream;
         let program = stream.program.ok_or("names no program")?;
+        if program.is_server() {
+            return self.servers.lane(place, program);
+        }
         let pool = self.stock.pool(stream.target, &stream.name, place.lane, place.lanes);
         if let Some((homes, shared)) = homes(&program) {
             self.stock.give_homes(stream.target, &stream.name, place.lane, homes, shared);
@@ -66,6 +72,10 @@ impl Programs for Apps {
             fresh_data: !matches!(program, Program::RewriteFile {} | Program::SeekFile { .. }),
         })
     }
+
+    fn server_files(&self) -> Vec<ServerFileEnd> {
+        self.servers.told()
+    }
 }
 
 /// How many directories a worker's files are spread over, and whether all workers share them.
@@ -80,6 +90,7 @@ fn homes(program: &Program) -> Option<(u32, bool)> {
     }
 }
 
+/// Of a program over files.
 fn source(program: Program, worker: Worker) -> Box<dyn Source> {
     match program {
         Program::CreateFiles { files, size, fsync, .. } => {
@@ -98,6 +109,7 @@ fn source(program: Program, worker: Worker) -> Box<dyn Source> {
         Program::RewriteFile {} => Box::new(big_file::RewriteFile::new(worker)),
         Program::ReadFile { by } => Box::new(big_file::ReadFile::new(worker, by)),
         Program::SeekFile { seeks, update } => Box::new(big_file::SeekFile::new(worker, seeks, update)),
+        server => unreachable!("{} is a part of a server", server.name()),
     }
 }
 
@@ -123,6 +135,7 @@ fn cells(program: &Program) -> Vec<usize> {
         Program::RewriteFile {} | Program::SeekFile { .. } => vec![Open, Read, Write, Close],
         Program::ReadFile { by: Unit::Character } => vec![Open, Get, Close],
         Program::ReadFile { .. } => vec![Open, Read, Close],
+        _ => Vec::new(),
     };
     let fsync = match program {
         Program::CreateFiles { fsync, .. } | Program::Transactions { fsync, .. } => *fsync,

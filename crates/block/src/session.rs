@@ -12,7 +12,8 @@ use engine::conductor::{self, Filled, RunControl};
 use engine::control::State;
 use engine::device::Devices;
 use engine::event::{ClockFacts, Event, PhaseFacts, RunOutcome, SCHEMA, Start, StreamFacts, TargetFacts};
-use engine::streams::{TargetArea, Verifiers, build_lanes};
+use engine::program::{NoPrograms, Programs};
+use engine::streams::{TargetArea, Verifiers, build_lanes_with};
 use plan::{CacheState, EngineChoice, FillChoice, IoMode, Profile};
 use serde::Deserialize;
 
@@ -56,7 +57,11 @@ pub struct Session {
     start: Start,
     clock: Clock,
     run_id: u64,
+    programs: Box<dyn Programs>,
 }
+
+/// Makes the programs of a run. Those that a check tries are not those that run.
+pub type MakePrograms = fn() -> Box<dyn Programs>;
 
 fn refuse(message: String) -> GuardError {
     GuardError { message, bad_input: true }
@@ -64,6 +69,16 @@ fn refuse(message: String) -> GuardError {
 
 /// Opens everything that a run needs and checks that it can run. A file that this created is removed if it can't.
 pub fn prepare(profile: Profile, paths: &[String], options: &Options) -> Result<Session, GuardError> {
+    prepare_with(profile, paths, options, || Box::new(NoPrograms))
+}
+
+/// The same for a profile whose streams may be programs.
+pub fn prepare_with(
+    profile: Profile,
+    paths: &[String],
+    options: &Options,
+    programs: MakePrograms,
+) -> Result<Session, GuardError> {
     check_count(&profile, paths)?;
     let mut targets: Vec<Target> = Vec::new();
     let mut ready = || -> Result<(Arc<Storage>, Clock, Vec<String>), GuardError> {
@@ -73,7 +88,7 @@ pub fn prepare(profile: Profile, paths: &[String], options: &Options) -> Result<
         // Only tried here; what is kept is for the run itself.
         let tried = |t: &Target| TargetArea { keep_dir: None, ..t.area.clone() };
         let areas: Vec<TargetArea> = targets.iter().map(tried).collect();
-        try_lanes(&profile, &areas)?;
+        try_lanes(&profile, &areas, programs)?;
         let clock = Clock::start();
         let opened: Vec<Opened> = targets.iter().map(Target::opened).collect::<Result<_, _>>()?;
         let storage = Storage::new(opened, &profile, clock, options.nop).map_err(refuse)?;
@@ -88,7 +103,7 @@ pub fn prepare(profile: Profile, paths: &[String], options: &Options) -> Result<
         Ok((storage, clock, notes)) => {
             let start = Start { notes, ..start_facts(&profile, &targets, &storage, clock) };
             let run_id = start.start_unix_ns;
-            Ok(Session { profile, targets, storage, start, clock, run_id })
+            Ok(Session { profile, targets, storage, start, clock, run_id, programs: programs() })
         }
         Err(error) => {
             for target in targets.iter().filter(|t| t.created) {
@@ -138,7 +153,7 @@ pub fn take(path: &Path, access: Access, direct: bool, options: &Options) -> Res
 ///
 /// A target that is yet to be made counts as a file of its size; whether its file system takes direct transfers shows
 /// only when it is there.
-pub fn check(profile: &Profile, paths: &[String], options: &Options) -> Result<(), GuardError> {
+pub fn check(profile: &Profile, paths: &[String], options: &Options, programs: MakePrograms) -> Result<(), GuardError> {
     check_count(profile, paths)?;
     let mut areas = Vec::new();
     let mut opened = Vec::new();
@@ -156,7 +171,7 @@ pub fn check(profile: &Profile, paths: &[String], options: &Options) -> Result<(
             }
         }
     }
-    try_lanes(profile, &areas)?;
+    try_lanes(profile, &areas, programs)?;
     let honours = match opened.len() == paths.len() {
         true => Storage::new(opened, profile, Clock::start(), options.nop).map_err(refuse)?.honours(),
         false => honours_of(profile.engine != EngineChoice::Psync),
@@ -184,9 +199,10 @@ fn check_count(profile: &Profile, paths: &[String]) -> Result<(), GuardError> {
     Err(refuse(format!("the profile speaks of {wanted} target(s), {} given; name one path for each", paths.len())))
 }
 
-fn try_lanes(profile: &Profile, areas: &[TargetArea]) -> Result<(), GuardError> {
+fn try_lanes(profile: &Profile, areas: &[TargetArea], programs: MakePrograms) -> Result<(), GuardError> {
+    let tried = programs();
     for phase in 0..profile.phase.len() {
-        build_lanes(profile, phase, areas, &mut Verifiers::new(0)).map_err(refuse)?;
+        build_lanes_with(profile, phase, areas, &mut Verifiers::new(0), &*tried).map_err(refuse)?;
     }
     Ok(())
 }
@@ -375,7 +391,8 @@ impl Session {
             return;
         }
         let areas: Vec<TargetArea> = self.targets.iter().map(|t| t.area.clone()).collect();
-        conductor::run(&self.profile, &areas, self.storage.clone(), verifiers, control, emit);
+        let storage = self.storage.clone();
+        conductor::run_with(&self.profile, &areas, storage, verifiers, &*self.programs, control, emit);
     }
 
     fn ready_targets(

@@ -564,6 +564,7 @@ impl<D: Devices> Conductor<'_, D> {
             frames,
             pgbench: None,
             replay: None,
+            server_files: self.programs.server_files(),
         })));
         failed.map_or(Ok(reason), Err)
     }

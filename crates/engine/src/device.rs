@@ -45,6 +45,14 @@ impl Operation {
         Operation::Rmdir,
     ];
 
+    pub fn of(moves: plan::Moves) -> Operation {
+        match moves {
+            plan::Moves::Read => Operation::Read,
+            plan::Moves::Write => Operation::Write,
+            plan::Moves::Trim => Operation::Trim,
+        }
+    }
+
     pub fn name(self) -> &'static str {
         Counted::from(self).name()
     }

@@ -139,6 +139,10 @@ impl Note {
                     }
                     Failure::Damage(damage) => ("damage", None, damage.text.clone()),
                 };
+                let dump = match failure {
+                    Failure::Damage(damage) => Some(damage.dump),
+                    _ => None,
+                };
                 Event::Error(Box::new(ErrorEvent {
                     at_ns,
                     phase,
@@ -149,6 +153,7 @@ impl Note {
                     kind: kind.into(),
                     errno,
                     text,
+                    dump,
                 }))
             }
             Note::Dropped { stream, worker, missed } => Event::Drop(DropEvent {

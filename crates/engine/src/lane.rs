@@ -42,6 +42,12 @@ impl Source for LaneSource {
         }
     }
 
+    fn ended(&mut self, slot: u32, completion: &Completion, good: bool) {
+        if let LaneSource::Other(source) = self {
+            source.ended(slot, completion, good);
+        }
+    }
+
     fn dirty(&mut self, buffer: &mut [u8]) {
         if let LaneSource::Other(source) = self {
             source.dirty(buffer);

@@ -1,6 +1,7 @@
 //! Programs: sources that whoever runs a profile brings along, for streams that name one instead of a pattern.
 
-use plan::Stream;
+use plan::{ServerPlace, Stream};
+use record::event::ServerFileEnd;
 
 use crate::source::Source;
 
@@ -8,6 +9,11 @@ use crate::source::Source;
 pub trait Programs: Send + Sync {
     /// What a lane of a stream that names a program is to do.
     fn source(&self, place: &ProgramPlace) -> Result<ProgramLane, String>;
+
+    /// What happened in the phase that has just ended to the files of simulated servers.
+    fn server_files(&self) -> Vec<ServerFileEnd> {
+        Vec::new()
+    }
 }
 
 /// One lane of a stream that names a program.
@@ -19,6 +25,18 @@ pub struct ProgramPlace<'a> {
     pub stream_index: u32,
     pub lane: u32,
     pub lanes: u32,
+    /// Where the file lies that a part of a database server works on.
+    pub server: Option<Place>,
+}
+
+/// A file within the data of a target.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    pub of: ServerPlace,
+    /// Where the file begins, from the start of the target.
+    pub start_bytes: u64,
+    /// Offsets and sizes are multiples of this.
+    pub block_bytes: u64,
 }
 
 pub struct ProgramLane {
@@ -36,6 +54,6 @@ pub struct NoPrograms;
 impl Programs for NoPrograms {
     fn source(&self, place: &ProgramPlace) -> Result<ProgramLane, String> {
         let kind = place.stream.program.map_or("", |p| p.name());
-        Err(format!("the program {kind} works on files; name a directory as the target"))
+        Err(format!("the program {kind} does not run here; over files it needs a directory as the target"))
     }
 }

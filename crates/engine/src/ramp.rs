@@ -167,7 +167,7 @@ impl RampJudge {
         match (limit.time(), limit.when) {
             (Some(figure), _) => {
                 let service = limit.of == TimeKind::Service;
-                let ns = figure_of(figure, &self.cells, service) as f64;
+                let ns = figure_of(figure, &self.cells, service, limit.operation) as f64;
                 (ns, ns <= threshold)
             }
             (None, LimitFigure::Iops) => (rate_per_s, rate_per_s >= threshold),

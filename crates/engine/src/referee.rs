@@ -1,10 +1,11 @@
 //! Decides at interval boundaries: ramps, limits on response times, steady state. A pure state machine, so that it
 //! decides the same in real and in virtual time.
 
-use plan::{Figure, Phase, Steady, SteadyMeasure, Stop};
+use plan::{Figure, Moves, Phase, Steady, SteadyMeasure, Stop};
 use record::{CHAINS, CellSet, Histogram};
 
 use crate::control::Knobs;
+use crate::device::Operation;
 use crate::event::{RampEnd, RampStep};
 use crate::ramp::{RampJudge, Turn, is_request};
 use crate::timeline::Kind;
@@ -114,16 +115,17 @@ impl Referee {
 
 /// A figure of the response times of all streams and operations together, in ns.
 pub fn figure_ns(figure: Figure, cells: &CellSet) -> u64 {
-    figure_of(figure, cells, false)
+    figure_of(figure, cells, false, None)
 }
 
-/// The same of the response or of the service times.
-pub fn figure_of(figure: Figure, cells: &CellSet, service: bool) -> u64 {
+/// The same of the response or of the service times, of all requests or of one operation.
+pub fn figure_of(figure: Figure, cells: &CellSet, service: bool, of: Option<Moves>) -> u64 {
     let mut all = Histogram::default();
     // Whoever waits for a chain waits for all of it: where a stream has chains, their times are the stream's.
     let chained = |stream: usize| cells.iter().any(|(s, o, _)| s == stream && o == CHAINS);
     let asked = |stream: usize, operation: usize| {
-        is_request(operation) && if chained(stream) { operation == CHAINS } else { true }
+        let wanted = of.is_none_or(|moves| operation == Operation::of(moves) as usize);
+        wanted && is_request(operation) && if chained(stream) { operation == CHAINS } else { true }
     };
     let requests = cells.iter().filter(|(stream, operation, _)| asked(*stream, *operation));
     requests.for_each(|(_, _, cell)| all.merge(if service { &cell.service } else { &cell.response }));

@@ -75,6 +75,10 @@ pub trait Source: Send {
     /// A step of the slot's chain has failed: what depends on it must not be issued.
     fn abort(&mut self, _slot: u32) {}
 
+    /// A request of the slot has ended; `good`: it did what was asked, and brought what was expected. Every end is told,
+    /// also those after the last request.
+    fn ended(&mut self, _slot: u32, _completion: &Completion, _good: bool) {}
+
     /// Changes bytes that the slot has just read, and now writes back. Asked only where a lane's writes get no fresh
     /// data.
     fn dirty(&mut self, _buffer: &mut [u8]) {}

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pace::Schedule;
-use plan::{Arrivals, Knob, Pace, Phase, Profile, Stream};
+use plan::{Arrivals, Knob, PAGE_BYTES, Pace, Phase, Profile, Program, Stream};
 
 use crate::address::{Region, StreamShared};
 use crate::chain::Chain;
@@ -13,7 +13,7 @@ use crate::frames::{FrameJudge, FrameSource};
 use crate::lane::{LaneSource, LaneSpec, Pacer};
 use crate::pattern::Pattern;
 use crate::payload::Payload;
-use crate::program::{NoPrograms, ProgramLane, ProgramPlace, Programs};
+use crate::program::{NoPrograms, Place, ProgramLane, ProgramPlace, Programs};
 use crate::source::ChainKind;
 use crate::verify::{MapChoice, Verifier, VerifyCounts};
 
@@ -35,6 +35,8 @@ pub struct TargetArea {
 
 /// A verifier's map of generations takes at most so much disk: 2^28 blocks, 1 TiB of 4 KiB blocks.
 const MAP_LIMIT_BYTES: u64 = 1 << 30;
+/// A sector of the time of SQL Server 2005 and Exchange 2007.
+const LOG_BLOCK_BYTES: u64 = 512;
 
 /// All lanes of a phase of patterns, in the order of its streams.
 pub fn build_lanes(
@@ -65,7 +67,7 @@ pub fn build_lanes_with(
                 "stream {name}: writes unverified where verification goes on later; set verify = true"
             ));
         }
-        if let Ok(region) = region_of(stream, target) {
+        if let Ok((region, _)) = area_of(profile, stream, target) {
             verifiers.forget(stream.target, region);
         }
     }
@@ -90,19 +92,28 @@ pub fn build_lanes_with(
             verifier: None,
             prepares: &[],
             weights: &weights,
+            server: None,
         };
-        if stream.program.is_some() {
+        if stream.program.is_some_and(|p| !p.is_server()) {
             lanes.extend(builder.program_lanes(programs).map_err(|e| format!("{at}: {e}"))?);
             continue;
         }
-        builder.region = region_of(stream, target).map_err(|e| format!("{at}: {e}"))?;
+        let (region, block_bytes) = area_of(profile, stream, target).map_err(|e| format!("{at}: {e}"))?;
+        builder.region = region;
         demand_alignment(stream, target).map_err(|e| format!("{at}: {e}"))?;
         if stream.verify {
-            let region = builder.region;
-            let verifier = verifiers.obtain(stream, region, target, profile.seed).map_err(|e| format!("{at}: {e}"))?;
+            let verifier = verifiers
+                .obtain(stream, region, block_bytes, target, profile.seed)
+                .map_err(|e| format!("{at}: {e}"))?;
             builder.verifier = Some(verifier);
         }
         builder.prepares = &verifiers.prepared;
+        if stream.program.is_some() {
+            builder.server =
+                profile.server_place(stream).map(|of| Place { of, start_bytes: region.start_bytes, block_bytes });
+            lanes.extend(builder.program_lanes(programs).map_err(|e| format!("{at}: {e}"))?);
+            continue;
+        }
         lanes.extend(builder.lanes().map_err(|e| format!("{at}: {e}"))?);
     }
     Ok(lanes)
@@ -110,6 +121,37 @@ pub fn build_lanes_with(
 
 fn count(targets: usize) -> String {
     if targets == 1 { "1 target was".into() } else { format!("{targets} targets were") }
+}
+
+/// Where a stream works, and the blocks that it verifies.
+fn area_of(profile: &Profile, stream: &Stream, target: &TargetArea) -> Result<(Region, u64), String> {
+    let Some(place) = profile.server_place(stream) else {
+        return region_of(stream, target).map(|region| (region, stream.align_bytes()));
+    };
+    let align = target.align_bytes.max(1);
+    // The log has blocks of its target's sectors, as SQL Server's has.
+    let block_bytes = match stream.program.is_some_and(|p| p.on_log()) {
+        true => stream.align.map_or(LOG_BLOCK_BYTES, |a| a.0).max(align),
+        false => PAGE_BYTES,
+    };
+    if block_bytes % align != 0 || !PAGE_BYTES.is_multiple_of(align) || !PAGE_BYTES.is_multiple_of(block_bytes) {
+        return Err(format!(
+            "pages of 8KiB and log blocks of {block_bytes} bytes do not fit the {align} that {} demands with O_DIRECT",
+            target.path
+        ));
+    }
+    let end_bytes = place.from_bytes + place.length_bytes;
+    if end_bytes > target.length_bytes {
+        return Err(format!(
+            "{} holds {}, and the database and log on it may grow to {}; name a larger target, or set a smaller most or \
+             log_size",
+            target.path,
+            plan::format_bytes(target.length_bytes),
+            plan::format_bytes(place.whole_bytes)
+        ));
+    }
+    let region = Region { start_bytes: target.start_bytes + place.from_bytes, length_bytes: place.length_bytes };
+    Ok((region, block_bytes))
 }
 
 fn region_of(stream: &Stream, target: &TargetArea) -> Result<Region, String> {
@@ -190,8 +232,8 @@ impl Verifiers {
         let mut filling = Verifiers::new(self.run_id);
         // What is kept from session to session knows nothing of fills.
         for stream in streams.filter(|s| s.verify && s.target == number && target.keep_dir.is_none()) {
-            let obtained =
-                region_of(stream, target).and_then(|region| self.obtain(stream, region, target, profile.seed));
+            let obtained = area_of(profile, stream, target)
+                .and_then(|(region, block_bytes)| self.obtain(stream, region, block_bytes, target, profile.seed));
             if let Ok(verifier) = obtained
                 && !filling.prepared.iter().any(|known| Arc::ptr_eq(known, &verifier))
             {
@@ -217,10 +259,10 @@ impl Verifiers {
         &mut self,
         stream: &Stream,
         region: Region,
+        block_bytes: u64,
         target: &TargetArea,
         seed: u64,
     ) -> Result<Arc<Verifier>, String> {
-        let block_bytes = stream.align_bytes();
         let same = |k: &&Known| {
             k.target == stream.target
                 && (k.region.start_bytes, k.region.length_bytes) == (region.start_bytes, region.length_bytes)
@@ -298,6 +340,7 @@ struct StreamBuilder<'a> {
     verifier: Option<Arc<Verifier>>,
     prepares: &'a [Arc<Verifier>],
     weights: &'a Weights,
+    server: Option<Place>,
 }
 
 impl StreamBuilder<'_> {
@@ -340,7 +383,9 @@ impl StreamBuilder<'_> {
         let payload = Arc::new(Payload::new(self.profile.seed, self.stream.data));
         let before = &self.phase.stream[..self.index];
         let lanes_before: u64 = before.iter().map(|s| u64::from(lanes_of(self.phase, s))).sum();
-        (0..self.stream.workers)
+        let ramped = self.stream.program.is_some_and(|p| matches!(p, Program::MailboxUser(_) | Program::RandomUser(_)));
+        let lanes = if ramped { lanes_of(self.phase, self.stream) } else { self.stream.workers };
+        (0..lanes)
             .map(|lane| {
                 let place = ProgramPlace {
                     stream: self.stream,
@@ -348,7 +393,8 @@ impl StreamBuilder<'_> {
                     phase: self.phase_index as u32,
                     stream_index: self.index as u32,
                     lane,
-                    lanes: self.stream.workers,
+                    lanes,
+                    server: self.server,
                 };
                 let made = programs.source(&place)?;
                 Ok(self.program_lane(made, lane, lanes_before + u64::from(lane), &payload))
@@ -363,8 +409,8 @@ impl StreamBuilder<'_> {
             stream: self.index as u16,
             target: self.stream.target as u16,
             index: lane,
-            depth: 1,
-            depth_max: 1,
+            depth: self.stream.depth,
+            depth_max: self.stream.depth,
             buffer_bytes: made.buffer_bytes,
             operations,
             source: LaneSource::Other(made.source),
@@ -374,8 +420,8 @@ impl StreamBuilder<'_> {
             requests_left: self.phase.requests.map_or(u64::MAX, |total| self.weights.share(total, number)),
             bytes_left: self.phase.bytes.map_or(u64::MAX, |total| self.weights.share_bytes(total.0, number)),
             flushes_on_top: false,
-            payload: made.fresh_data.then(|| payload.clone()),
-            verifier: None,
+            payload: (made.fresh_data && self.verifier.is_none()).then(|| payload.clone()),
+            verifier: self.verifier.clone(),
             prepares: Vec::new(),
             frames: None,
             lockstep: self.phase.lockstep,

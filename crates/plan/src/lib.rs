@@ -9,6 +9,7 @@ mod overrides;
 mod profile;
 mod program;
 mod reading;
+mod server;
 mod spread;
 mod units;
 mod validate;
@@ -19,6 +20,7 @@ pub use overrides::Override;
 pub use profile::*;
 pub use program::{DirectoryChoice, Program, SizeRange, Unit};
 pub use reading::{Fault, NO_SUCH_KEY, line_of, near, reader_words};
+pub use server::*;
 pub use units::{
     Bytes, Duration, Passes, Percent, Position, Span, format_bytes, parse_bytes, parse_bytes_per_s, parse_duration_ns,
 };

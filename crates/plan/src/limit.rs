@@ -16,6 +16,9 @@ pub struct Limit {
     /// Whether times are response or service times.
     #[serde(default)]
     pub of: TimeKind,
+    /// Of these requests alone; of all unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<crate::profile::Moves>,
     /// A time such as `"20ms"`, or a number of dropped frames.
     #[serde(default)]
     pub above: Option<Threshold>,

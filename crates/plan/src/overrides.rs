@@ -41,8 +41,10 @@ fn program_keys(stream: &Table) -> Vec<String> {
     let schema = schema();
     let kinds = schema["$defs"]["Program"]["oneOf"].as_array().cloned().unwrap_or_default();
     let found = kinds.iter().find(|one| one["properties"]["kind"]["const"] == kind);
-    let keys = found.and_then(|one| one["properties"].as_object());
-    keys.map(|keys| keys.keys().filter(|key| *key != "kind").cloned().collect()).unwrap_or_default()
+    let own = found.and_then(|one| one["properties"].as_object());
+    let named = found.and_then(|one| one["$ref"].as_str()?.rsplit('/').next()).map(keys_of);
+    let keys = own.into_iter().flat_map(|keys| keys.keys().cloned()).chain(named.unwrap_or_default());
+    keys.filter(|key| key != "kind").collect()
 }
 
 /// Whether a key's value is a table with keys of its own, such as `operations`.

@@ -96,8 +96,10 @@ pub enum FillChoice {
 pub enum Table {
     Bonnie,
     Iowork,
+    Jetstress,
     Mdtest,
     Postmark,
+    Sqliosim,
 }
 
 /// Streams that run at the same time, and what ends them.
@@ -261,7 +263,7 @@ pub struct Stream {
     /// Steps that depend on each other, instead of `operations`: each waits for the one before it, all at one place.
     #[serde(default)]
     pub chain: Vec<Step>,
-    /// A program over the files of a directory, instead of `operations` on one target.
+    /// A program over the files of a directory or of a database server, instead of `operations` on one target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Program>,
     /// Needed but for programs whose calls move no data.
@@ -353,7 +355,7 @@ impl Stream {
 
     /// Whether the stream changes what the target holds.
     pub fn changes(&self) -> bool {
-        self.does().writes || self.does().trims || self.program.is_some()
+        self.does().writes || self.does().trims || self.program.is_some_and(|p| p.changes())
     }
 }
 

@@ -4,12 +4,13 @@
 use crate::profile::Stream;
 use crate::units::{Bytes, Percent};
 use crate::validate::MAX_REQUEST_BYTES;
-use crate::{PlanError, format_bytes, parse_bytes};
+use crate::{PlanError, format_bytes, parse_bytes, server};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-/// One program of a stream, with a target that is a directory. Every worker runs it once, on files of its own where it
-/// makes them. A stream of the same name in a later phase goes on with the files that are there.
+/// One program of a stream. Those over files have a target that is a directory: every worker runs it once, on files of
+/// its own where it makes them, and a stream of the same name in a later phase goes on with the files that are there.
+/// Those of a database server (from `database_file` on) have a file, a device or a model.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Program {
@@ -89,6 +90,24 @@ pub enum Program {
         #[serde(default = "ten_percent")]
         update: Percent,
     },
+    #[schemars(title = "DatabaseFile")]
+    DatabaseFile(server::DatabaseFile),
+    #[schemars(title = "RandomUser")]
+    RandomUser(server::RandomUser),
+    #[schemars(title = "BulkUpdate")]
+    BulkUpdate(server::BulkUpdate),
+    #[schemars(title = "ReadAhead")]
+    ReadAhead(server::ReadAhead),
+    #[schemars(title = "Audit")]
+    Audit(server::Audit),
+    #[schemars(title = "Checkpoint")]
+    Checkpoint(server::Checkpoint),
+    #[schemars(title = "LazyWriter")]
+    LazyWriter(server::LazyWriter),
+    #[schemars(title = "LogWriter")]
+    LogWriter(server::LogWriter),
+    #[schemars(title = "MailboxUser")]
+    MailboxUser(server::MailboxUser),
 }
 
 /// Where workers keep their files.
@@ -200,12 +219,26 @@ impl Program {
             Program::RewriteFile {} => "rewrite_file",
             Program::ReadFile { .. } => "read_file",
             Program::SeekFile { .. } => "seek_file",
+            Program::DatabaseFile(_) => "database_file",
+            Program::RandomUser(_) => "random_user",
+            Program::BulkUpdate(_) => "bulk_update",
+            Program::ReadAhead(_) => "read_ahead",
+            Program::Audit(_) => "audit",
+            Program::Checkpoint(_) => "checkpoint",
+            Program::LazyWriter(_) => "lazy_writer",
+            Program::LogWriter(_) => "log_writer",
+            Program::MailboxUser(_) => "mailbox_user",
         }
     }
 
     /// Whether it comes to an end by itself.
     pub fn ends(&self) -> bool {
-        !matches!(self, Program::Transactions { transactions: None, .. })
+        match self {
+            Program::Transactions { transactions, .. } => transactions.is_some(),
+            Program::Audit(audit) => audit.whole,
+            Program::Checkpoint(checkpoint) => checkpoint.whole,
+            _ => !self.is_server(),
+        }
     }
 
     /// The program that must have come before it, so that there is something to work on.
@@ -215,6 +248,7 @@ impl Program {
             Program::Transactions { .. } | Program::StatFiles {} | Program::DeleteFiles {} => Some("create_files"),
             Program::StatDirectories {} | Program::RemoveDirectories {} => Some("make_directories"),
             Program::RewriteFile {} | Program::ReadFile { .. } | Program::SeekFile { .. } => Some("write_file"),
+            _ => None,
         }
     }
 
@@ -235,6 +269,9 @@ impl Program {
     pub(crate) fn validate(&self, stream: &Stream, at: &str) -> Result<(), PlanError> {
         let kind = self.name();
         let refuse = |message: String| Err(PlanError(format!("{at}: {message}")));
+        if self.is_server() {
+            return self.validate_server().or_else(|message| refuse(format!("{kind}: {message}")));
+        }
         let sizes = &stream.request.0;
         if sizes.is_empty() && self.moves_data() {
             return refuse(format!("request names no size for the calls of {kind}; write for example \"8KiB\""));

@@ -1,6 +1,7 @@
 //! What a profile must satisfy before any target is opened.
 
 use crate::profile::*;
+use crate::program::Program;
 use crate::units::{Position, Span, format_bytes};
 use crate::{PlanError, Profile};
 
@@ -49,20 +50,21 @@ impl Profile {
 
     /// Whether its target is a directory, and its streams are programs over the files in it.
     pub fn has_programs(&self) -> bool {
-        self.phase.iter().flat_map(|p| &p.stream).any(|s| s.program.is_some())
+        self.phase.iter().flat_map(|p| &p.stream).any(|s| s.program.is_some_and(|p| !p.is_server()))
     }
 
     /// Programs find what they work on: files that an earlier phase of theirs made, for as many workers.
     fn validate_programs(&self) -> Check {
+        self.validate_server()?;
         let mut made: Vec<(&str, usize, &str, u32)> = Vec::new();
         for (i, phase) in self.phase.iter().enumerate() {
             let before = made.len();
             for (j, stream) in phase.stream.iter().enumerate() {
                 let at = format!("{}, {}", numbered("phase", &phase.name, i), numbered("stream", &stream.name, j));
-                let Some(program) = &stream.program else {
+                let Some(program) = stream.program.as_ref().filter(|p| !p.is_server()) else {
                     if self.has_programs() {
                         return refuse(format!(
-                            "{at}: a pattern beside programs; a target is a directory or it is not"
+                            "{at}: a pattern or a server beside programs over files; a target is a directory or it is not"
                         ));
                     }
                     continue;
@@ -128,7 +130,9 @@ impl Phase {
             if self.passes.is_some() {
                 return refuse(format!("{at}: passes go with patterns; a program ends by itself"));
             }
-            if self.ramp.as_ref().is_some_and(|r| !r.knob.is_pace()) {
+            let users = |s: &Stream| s.program.is_some_and(|p| p.is_server());
+            let more_users = |r: &Ramp| r.knob == Knob::Workers && self.stream.iter().all(users);
+            if self.ramp.as_ref().is_some_and(|r| !r.knob.is_pace() && !more_users(r)) {
                 return refuse(format!(
                     "{at}: of a program only the rate can be ramped; use runs with --set workers=N"
                 ));
@@ -334,7 +338,7 @@ impl Stream {
 
     fn validate(&self, at: &str) -> Check {
         if let Some(program) = &self.program {
-            self.refuse_pattern_keys(program.name(), at)?;
+            self.refuse_pattern_keys(program, at)?;
             program.validate(self, at)?;
             return self.validate_lanes(at);
         }
@@ -417,20 +421,23 @@ impl Stream {
     }
 
     /// A program decides itself what it does where.
-    fn refuse_pattern_keys(&self, kind: &str, at: &str) -> Check {
+    fn refuse_pattern_keys(&self, program: &Program, at: &str) -> Check {
+        let kind = program.name();
+        let server = program.is_server();
         let set = [
             ("operations", self.operations != Operations::default()),
             ("chain", !self.chain.is_empty()),
-            ("align", self.align.is_some()),
+            ("align", self.align.is_some() && !program.on_log()),
+            ("request", !self.request.0.is_empty() && server),
             ("address", self.address != Address::default()),
             ("region", self.region != Span::WHOLE),
             ("flush_every", self.flush_every.is_some()),
-            ("verify", self.verify),
+            ("verify", self.verify && !server),
         ];
         if let Some((key, _)) = set.iter().find(|(_, is_set)| *is_set) {
             return refuse(format!("{at}: {key} does not go with the program {kind}; take it away"));
         }
-        if self.depth != 1 {
+        if self.depth != 1 && !matches!(program, Program::Checkpoint(_) | Program::LazyWriter(_)) {
             return refuse(format!("{at}: {kind} does one thing after another, so depth is 1; use more workers"));
         }
         Ok(())

@@ -400,6 +400,7 @@ impl End<'_> {
             frames: Vec::new(),
             pgbench: None,
             replay: Some(Box::new(ReplayEnd { drivers: vec![driver], by_stream: Vec::new() })),
+            server_files: Vec::new(),
         };
         drop(tally);
         shared.tell(Event::PhaseEnd(Box::new(end)));

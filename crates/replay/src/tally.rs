@@ -219,6 +219,7 @@ impl Tally {
                 kind: "sqlstate".into(),
                 errno: None,
                 text: format!("{}: {}", failure.sqlstate, failure.text),
+                dump: None,
             };
             let _ = self.out.send(Told::Event(Event::Error(Box::new(event))));
         }

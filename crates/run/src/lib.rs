@@ -3,8 +3,10 @@
 //!
 //! Refusal: it neither opens nor models anything itself, and prints nothing.
 
+use apps::Apps;
 use engine::conductor::RunControl;
 use engine::event::Event;
+use engine::program::Programs;
 use plan::Profile;
 
 pub use block::session::Options as StorageOptions;
@@ -56,6 +58,10 @@ pub enum Session {
     Programs(Box<files::session::Session>),
 }
 
+fn servers() -> Box<dyn Programs> {
+    Box::new(Apps::default())
+}
+
 /// What the targets are, by their names and by what is to be done on them.
 enum Kind {
     Storage,
@@ -84,10 +90,12 @@ fn kind_of(profile: &Profile, targets: &[String], options: &Options) -> Result<K
 /// Checks everything that a run needs before it begins, and opens its targets.
 pub fn prepare(profile: Profile, targets: &[String], options: &Options) -> Result<Session, Refusal> {
     Ok(match kind_of(&profile, targets, options)? {
-        Kind::Storage => Session::Storage(Box::new(block::session::prepare(profile, targets, &options.storage)?)),
+        Kind::Storage => {
+            Session::Storage(Box::new(block::session::prepare_with(profile, targets, &options.storage, servers)?))
+        }
         Kind::Programs => Session::Programs(Box::new(files::session::prepare(profile, targets, &options.storage)?)),
         Kind::Model => {
-            let session = sim::session::prepare(profile, targets, &options.model).map_err(bad_input)?;
+            let session = sim::session::prepare_with(profile, targets, &options.model, servers).map_err(bad_input)?;
             Session::Model(Box::new(session))
         }
     })
@@ -96,9 +104,11 @@ pub fn prepare(profile: Profile, targets: &[String], options: &Options) -> Resul
 /// Refuses what [`prepare`] would refuse; nothing is made, written or filled.
 pub fn check(profile: Profile, targets: &[String], options: &Options) -> Result<(), Refusal> {
     match kind_of(&profile, targets, options)? {
-        Kind::Storage => Ok(block::session::check(&profile, targets, &options.storage)?),
+        Kind::Storage => Ok(block::session::check(&profile, targets, &options.storage, servers)?),
         Kind::Programs => Ok(files::session::check(&profile, targets, &options.storage)?),
-        Kind::Model => sim::session::prepare(profile, targets, &options.model).map(|_| ()).map_err(bad_input),
+        Kind::Model => {
+            sim::session::prepare_with(profile, targets, &options.model, servers).map(|_| ()).map_err(bad_input)
+        }
     }
 }
 

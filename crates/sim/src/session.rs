@@ -4,7 +4,8 @@ use std::sync::{Arc, PoisonError};
 
 use engine::conductor::{self, RunControl};
 use engine::event::{ClockFacts, Event, PhaseFacts, SCHEMA, Start, StreamFacts, TargetFacts};
-use engine::streams::{TargetArea, Verifiers, build_lanes};
+use engine::program::{NoPrograms, Programs};
+use engine::streams::{TargetArea, Verifiers, build_lanes_with};
 use plan::Profile;
 use serde::Deserialize;
 
@@ -32,6 +33,7 @@ pub struct Session {
     areas: Vec<TargetArea>,
     bricks: Arc<Bricks>,
     start: Start,
+    programs: Box<dyn Programs>,
 }
 
 /// Whether a target names a modelled brick.
@@ -41,6 +43,16 @@ pub fn is_modelled(target: &str) -> bool {
 
 /// Builds the bricks that `sim:NAME` or `sim:NAME,key=value,…` name. An error is one line for the user.
 pub fn prepare(profile: Profile, targets: &[String], options: &Options) -> Result<Session, String> {
+    prepare_with(profile, targets, options, || Box::new(NoPrograms))
+}
+
+/// The same for a profile whose streams may be programs: those that are tried here are not those that run.
+pub fn prepare_with(
+    profile: Profile,
+    targets: &[String],
+    options: &Options,
+    programs: fn() -> Box<dyn Programs>,
+) -> Result<Session, String> {
     let wanted = profile.target_count();
     if targets.len() != wanted {
         return Err(format!(
@@ -77,11 +89,12 @@ pub fn prepare(profile: Profile, targets: &[String], options: &Options) -> Resul
         features.push(format!("condition={}", word(brick.condition)));
         systems.push(system);
     }
+    let tried = programs();
     for phase in 0..profile.phase.len() {
-        build_lanes(&profile, phase, &areas, &mut Verifiers::new(0))?;
+        build_lanes_with(&profile, phase, &areas, &mut Verifiers::new(0), &*tried)?;
     }
     let start = Start { notes, ..start_facts(&profile, options.start_unix_ns, facts, features) };
-    Ok(Session { profile, areas, bricks: Arc::new(Bricks::new(systems)), start })
+    Ok(Session { profile, areas, bricks: Arc::new(Bricks::new(systems)), start, programs: programs() })
 }
 
 fn condition_of(options: &Options) -> Vec<String> {
@@ -167,7 +180,8 @@ impl Session {
         emit(Event::Start(Box::new(self.start)));
         let changes = self.bricks.changes();
         let bricks = self.bricks.clone();
-        conductor::run(&self.profile, &self.areas, self.bricks, Verifiers::new(0), control, &mut |event| {
+        let (profile, verifiers) = (&self.profile, Verifiers::new(0));
+        conductor::run_with(profile, &self.areas, self.bricks, verifiers, &*self.programs, control, &mut |event| {
             let told = std::mem::take(&mut *changes.lock().unwrap_or_else(PoisonError::into_inner));
             told.into_iter().for_each(|(target, change)| emit(told_of(target, change)));
             if let Event::End { end_ns, .. } = &event {

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from brickyard.analysis.cells import DASH
+from brickyard.analysis.server_tables import file_name, jetstress_cells, sqliosim_note, sqliosim_rows
+from brickyard.analysis.servers import test_files
 from brickyard.analysis.tools import FAILED_LINES, ToolFigure, has_failures, postmark_seconds, tool_figures, tool_of
 from brickyard.schema.plan import Stream, WriteFile
 from brickyard.store import Record
@@ -25,6 +27,8 @@ class ToolTable:
 
 def tool_table(record: Record) -> ToolTable | None:
     tool, figures = tool_of(record), tool_figures(record)
+    if tool in ("sqliosim", "jetstress"):
+        return _server(record, tool) if figures else None
     if tool is None or not any(figure.per_s is not None or (figure.count and tool == "mdtest") for figure in figures):
         return None
     if tool == "bonnie":
@@ -42,6 +46,17 @@ def tool_table(record: Record) -> ToolTable | None:
         )
     rows = [[f.name, format_count(f.count or 0), _rate(f), _cpu(f)] for f in figures]
     return ToolTable("iowork, in the study's order", ["", "calls", "MiB/s", "% CPU"], rows, text_columns=1)
+
+
+def _server(record: Record, tool: str) -> ToolTable:
+    if tool == "jetstress":
+        columns, rows, note = jetstress_cells(record)
+        return ToolTable("Jetstress, in Demartek's columns", columns, rows, note=note)
+    files = test_files(record)
+    several = len({file.database for file in files}) > 1
+    names = [file_name(file, several) for file in files]
+    rows = [[name, *values] for name, values in sqliosim_rows(record)]
+    return ToolTable("SQLIOSim's summary", ["", *names], rows, text_columns=1, note=sqliosim_note(record))
 
 
 def _rate(figure: ToolFigure) -> str:

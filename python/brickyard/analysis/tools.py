@@ -1,4 +1,5 @@
-"""Duty: the figures of a run in the order and units of a tool that people know: Bonnie, iowork, mdtest, PostMark.
+"""Duty: the figures of a run in the order and units of a tool that people know: Bonnie, iowork, Jetstress, mdtest,
+PostMark, SQLIOSim.
 
 Refusal: nothing is measured anew; every figure is a sum of a record's rows over the time of its phases.
 """
@@ -243,9 +244,23 @@ def postmark_seconds(record: Record) -> tuple[float, float]:
     return phases.seconds(range(phases.count)), phases.seconds(phases.of_kind("transactions"))
 
 
+def _sqliosim(record: Record) -> list[ToolFigure]:
+    from brickyard.analysis.server_tables import sqliosim_figures
+
+    return sqliosim_figures(record)
+
+
+def _jetstress(record: Record) -> list[ToolFigure]:
+    from brickyard.analysis.server_tables import jetstress_figures
+
+    return jetstress_figures(record)
+
+
 TOOLS: dict[str, Callable[[Record], list[ToolFigure]]] = {
     "bonnie": _bonnie,
     "iowork": _iowork,
+    "jetstress": _jetstress,
     "mdtest": _mdtest,
     "postmark": _postmark,
+    "sqliosim": _sqliosim,
 }

@@ -29,7 +29,7 @@ from brickyard.schema.plan import Plan
 from brickyard.store import Store, check_place
 from brickyard.study.aim import Aim, aim_modelled, missing_targets, parse_size
 from brickyard.study.check import check_run
-from brickyard.study.fit import check_room, has_programs, own_size, sized
+from brickyard.study.fit import check_room, has_programs, has_server, own_size, server_changes, sized
 from brickyard.study.forecast import forecast, forecast_lines
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.repeat import repeat
@@ -95,8 +95,9 @@ def run(
     targets
         Files or block devices, or modelled bricks such as sim:terraserver-2003 (`brickyard bricks` lists them); for
         programs over files (postmark, bonnie, mdtest) directories, in which they work in one of their own; for pgbench
-        a directory, in which a server is made, or the DSN of a running one. Without a target, a scratch file or
-        directory is made, and removed at the end.
+        a directory, in which a server is made, or the DSN of a running one; for sqliosim and jetstress a file, device,
+        model or directory, or two of them for database and log. Without a target, a scratch file or directory is made,
+        and removed at the end.
     """
     _check_times(repeat)
     if profile == "pgbench" and not words.is_asked:
@@ -119,6 +120,8 @@ def run(
     if condition is not None:
         conditioning.refuse_idle_switch(targets, (condition,), brick_changes)
         brick_changes.append(bricks.condition_override(condition))
+    plan = _for_server(text, plan, targets, changes, modelled=modelled)
+    targets, placing = _in_directory(plan, targets, placing)
     if has_programs(plan):
         _refuse_carriers(text.name, engine, modelled=modelled)
         plan = profiles.validate(text, [*sized(plan, placing.size), *changes])
@@ -183,6 +186,26 @@ def _load(profile: str | None, targets: tuple[str, ...], words: AdHoc) -> tuple[
     for note in notes:
         stderr().print(f"note: {note}", markup=False, soft_wrap=True)
     return text, (*([] if profile is None else [profile]), *targets)
+
+
+def _for_server(
+    text: profiles.ProfileText, plan: Plan, targets: tuple[str, ...], changes: list[str], *, modelled: bool
+) -> Plan:
+    """The plan, where it is of a database server with what follows from its targets."""
+    if not has_server(plan):
+        return plan
+    own = server_changes(plan, targets, modelled=modelled)
+    return spread(profiles.validate(text, [*own, *changes]), targets)
+
+
+def _in_directory(
+    plan: Plan, targets: tuple[str, ...], placing: options.Placing
+) -> tuple[tuple[str, ...], options.Placing]:
+    """In a directory a server makes a file of its own, and takes it away."""
+    named = len(targets) == 1 and os.path.isdir(targets[0]) and placing.scratch is None
+    if named and has_server(plan):
+        return (), replace(placing, scratch=Path(targets[0]))
+    return targets, placing
 
 
 def _two_loads(profile: str, words: AdHoc) -> str:

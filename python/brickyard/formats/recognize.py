@@ -11,8 +11,9 @@ from brickyard.formats.diskspd import import_diskspd
 from brickyard.formats.fio_job import Imported, import_fio, import_fio_command
 from brickyard.formats.icf import import_icf
 from brickyard.formats.sqlio import import_sqlio
+from brickyard.formats.sqliosim import import_sqliosim, is_sqliosim
 
-FORMATS = ("fio", "fio-command", "fio-json", "icf", "sqlio", "sqlio-param", "diskspd")
+FORMATS = ("fio", "fio-command", "fio-json", "icf", "sqlio", "sqlio-param", "sqliosim", "diskspd")
 
 
 def recognize(text: str) -> str | None:
@@ -24,6 +25,8 @@ def recognize(text: str) -> str | None:
         # In a batch file the name stands first in a line, or behind `call`, `do` and the like.
         if re.search(rf'(?mi)(^|[\s@"\\/]){program}(64)?(\.exe)?"?\s', text):
             return program
+    if is_sqliosim(text):
+        return "sqliosim"
     if re.match(r"\s*fio\s+--", text):
         return "fio-command"
     if re.search(r"(?m)^\s*\[.+\]\s*$", text):
@@ -44,6 +47,8 @@ def import_profile(found: str, name: str, text: str, directory: Path) -> Importe
         return import_fio_command(name, words)
     if found == "icf":
         return import_icf(name, text)
+    if found == "sqliosim":
+        return import_sqliosim(name, text)
     if found == "diskspd":
         return import_diskspd(name, text)
     if found == "sqlio-param":

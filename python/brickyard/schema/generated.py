@@ -252,6 +252,22 @@ class Cpu(msgspec.Struct, frozen=True, kw_only=True):
     user_ns: int
 
 
+class DamageDump(msgspec.Struct, frozen=True, kw_only=True):
+    """What should have been read and what was, from the first byte that differs; bytes are hexadecimal."""
+
+    at_byte: int
+    """The first that differs, from the beginning of the block."""
+    block_bytes: int
+    differing: str
+    """The exclusive or of the two."""
+    differing_bytes: int
+    """Of all bytes of the block."""
+    generation: int
+    """The write that it is compared with: the newest that would have been right."""
+    read: str
+    written: str
+
+
 class DepthReached(msgspec.Struct, frozen=True, kw_only=True):
     """Requests in flight by our count, and how many of them the storage had at once: one that ends in the call that
     submits it keeps the next of its batch waiting. Means over looks, summed over the loops of a phase."""
@@ -287,6 +303,8 @@ class ErrorEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
     """A failed request."""
 
     at_ns: int
+    dump: DamageDump | None = None
+    """Of damaged data."""
     errno: int | None = None
     kind: str
     """`errno`, `short`, `damage`, or of a database `sqlstate`."""
@@ -421,6 +439,8 @@ class PhaseEnd(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag
     phase: int
     reason: PhaseReason
     replay: ReplayEnd | None = None
+    server_files: list[ServerFileEnd] = msgspec.field(default_factory=list)
+    """Of every file of a simulated database server."""
     slowest: list[SlowEvent]
     unsent: int
     verified: VerifiedEvent | None = None
@@ -499,6 +519,32 @@ class ReplayEnd(msgspec.Struct, frozen=True, kw_only=True):
 
     by_stream: list[StreamCounts]
     drivers: list[ReplayDriver]
+
+
+class ServerFileEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened to one file of a simulated database server. A request of one page is a read or a write, one of
+    several a scatter read or a gather write."""
+
+    database: int
+    """The target of the database's data file."""
+    gather_writes: int
+    grown: int
+    log: bool
+    longest_io_ns: int
+    reads: int
+    request_blocks: int
+    """Requests that may be in flight at once, at the end."""
+    running_average_ns: int
+    scatter_reads: int
+    shrunk: int
+    size_bytes: int
+    target_io_ns: int
+    throttled: int
+    """Requests that had to wait because the running average was above the target."""
+    total_io_ns: int
+    warnings: int
+    """Requests that took 15 s or more."""
+    writes: int
 
 
 class ServerSample(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="server_sample"):

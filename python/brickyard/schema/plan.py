@@ -136,8 +136,10 @@ class Table(StrEnum):
 
     BONNIE = "bonnie"
     IOWORK = "iowork"
+    JETSTRESS = "jetstress"
     MDTEST = "mdtest"
     POSTMARK = "postmark"
+    SQLIOSIM = "sqliosim"
 
 
 class TimeKind(StrEnum):
@@ -259,6 +261,8 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     """A time such as `"20ms"`, or a number of dropped frames."""
     below: float | str | None = None
     """Requests a second, or a throughput such as `"200MiB"` a second."""
+    operation: Moves | None = None
+    """Of these requests alone; of all unless set."""
 
 
 class Lockstep(msgspec.Struct, frozen=True, kw_only=True):
@@ -464,6 +468,127 @@ class SeekFile(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
     update: float = 10.0
 
 
+class DatabaseFile(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="database_file"):
+    """The data file and the log of one database, and the cache of its server. The log follows the data file on the same
+    target, or has a target of its own."""
+
+    size: int
+    """What the data file has at the start."""
+    most: int
+    """What it may grow to; room for so much is kept on the target."""
+    log_size: int
+    increment: int = 0
+    """It grows and shrinks by multiples of this; not at all at 0."""
+    increments_min: int = 1
+    increments_max: int = 20
+    every_min: Duration = msgspec.field(default_factory=lambda: Duration(120000000000))
+    """Time from one growth or shrinkage to the next."""
+    every_max: Duration = msgspec.field(default_factory=lambda: Duration(600000000000))
+    stamp: bool = False
+    """New pages are written when the file grows."""
+    cache: int
+    """Of the server: pages that were used last stay in it."""
+    cache_hits: float = 0.0
+    """Of the reads that the cache cannot serve, how many are taken for served."""
+    target_io: Duration = msgspec.field(default_factory=lambda: Duration(100000000))
+    """The running average of the duration of requests above which their number is throttled."""
+    most_io: int = 140000
+    """Requests in flight at the most on each file."""
+
+
+class RandomUser(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="random_user"):
+    """Reads a chain of pages, updates most of them, and waits until its log record is on the medium."""
+
+    jump: float
+    """The chance to go on in another part of the file."""
+    chain_min: int
+    """Pages of such a part."""
+    chain_max: int
+    update: float
+    """Share of the pages that are updated."""
+    log_record: str
+    """Of each updated page."""
+    rollback: float
+    """The chance that nothing is written to the log."""
+    sleep: Duration
+    """After each chain."""
+
+
+class BulkUpdate(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="bulk_update"):
+    """Pages in a row that are written without having been read."""
+
+    pages_min: int
+    pages_max: int
+    delay_after: int
+    """So many cycles, then the delay."""
+    delay: Duration
+
+
+class ReadAhead(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="read_ahead"):
+    """A scan that reads many pages with one request."""
+
+    pages_min: int
+    pages_max: int
+    delay_after: int
+    delay: Duration
+    force: bool = False
+    """Pages that the cache holds are read as well."""
+
+
+class Audit(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="audit"):
+    """Reads a file in order and checks its pages."""
+
+    pages: int = 64
+    """In a cycle."""
+    delay_after: int = 1
+    delay: Duration = msgspec.field(default_factory=lambda: Duration(0))
+    whole: bool = False
+    """Ends when the file has been read once."""
+    log: bool = False
+    """Of the log rather than the data file."""
+    database: int | None = None
+    """The target of the database whose log this is; the stream's own unless set."""
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="checkpoint"):
+    """Writes all pages that were changed, in their order in the file."""
+
+    every: Duration = msgspec.field(default_factory=lambda: Duration(60000000000))
+    whole: bool = False
+    """Begins at once, is not throttled, and ends when no changed page is left."""
+
+
+class LazyWriter(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="lazy_writer"):
+    """Writes the pages that were changed first, as long as too much of the cache is changed pages."""
+
+    dirty: float
+
+
+class LogWriter(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="log_writer"):
+    """Writes what users have put into the log, one write after the other."""
+
+    gather: int = 0
+    """Nobody waits for less than this; it is written when more has come together."""
+    database: int | None = None
+    """The target of the database whose log this is; the stream's own unless set."""
+
+
+class MailboxUser(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="mailbox_user"):
+    """Works on records of a B-tree: inserts, deletes, replaces and seeks."""
+
+    mailboxes: int
+    mailbox_size: int
+    mailbox_iops: float = 0.0
+    """Requests a second of each mailbox; 0 is as fast as it goes."""
+    insert: float
+    """Shares of the operations; what is left of 100 are seeks."""
+    delete: float
+    replace: float
+    lazy_commits: float
+    """Share of the commits that do not wait for the log."""
+    record: int
+
+
 class Ramp(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
     """Changes one knob of every stream of the phase at equal distances in time."""
 
@@ -581,7 +706,7 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
     frames: Frames | None = None
     """Video frames instead of single requests; they have a pace of their own."""
     program: Program | None = None
-    """A program over the files of a directory, instead of `operations` on one target."""
+    """A program over the files of a directory or of a database server, instead of `operations` on one target."""
 
 
 class Zone(msgspec.Struct, frozen=True, kw_only=True):
@@ -650,6 +775,15 @@ Program = (
     | RewriteFile
     | ReadFile
     | SeekFile
+    | DatabaseFile
+    | RandomUser
+    | BulkUpdate
+    | ReadAhead
+    | Audit
+    | Checkpoint
+    | LazyWriter
+    | LogWriter
+    | MailboxUser
 )
 
 Step = StepWord | Think

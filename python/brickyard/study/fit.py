@@ -7,11 +7,26 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 
 from brickyard import facts
 from brickyard.errors import BadInputError
 from brickyard.reading import parsed_bytes
-from brickyard.schema.plan import Plan, Table, WriteFile
+from brickyard.schema.plan import (
+    Audit,
+    BulkUpdate,
+    Checkpoint,
+    DatabaseFile,
+    LazyWriter,
+    LogWriter,
+    MailboxUser,
+    Plan,
+    Program,
+    RandomUser,
+    ReadAhead,
+    Table,
+    WriteFile,
+)
 from brickyard.units import format_size
 
 MEMORY_FACTOR = 2  # iowork's file was twice the memory (Kirkwood 2003); a smaller one measures the cache
@@ -20,15 +35,64 @@ OF_MEMORY = (Table.IOWORK, Table.BONNIE)
 
 def own_size(plan: Plan) -> str | None:
     """The size that a profile's file has where nobody says another."""
+    if files := _database_files(plan):
+        return str(max(file.most + file.log_size for file in files))
     if plan.table not in OF_MEMORY:
         return None
     memory = (facts.collect("/")["host"].get("memory") or {}).get("total_bytes")
     return str(MEMORY_FACTOR * int(memory)) if memory else None
 
 
+SERVER = (
+    DatabaseFile,
+    RandomUser,
+    BulkUpdate,
+    ReadAhead,
+    Audit,
+    Checkpoint,
+    LazyWriter,
+    LogWriter,
+    MailboxUser,
+)
+"""Programs that are parts of a database server: their target is a file, a device or a model."""
+GROWTH = 1.1  # room in Jetstress's file for the records that a test inserts
+
+
+def _programs(plan: Plan) -> list[Program]:
+    return [stream.program for phase in plan.phase for stream in phase.stream if stream.program]
+
+
 def has_programs(plan: Plan) -> bool:
     """Whether the load is programs over the files of a directory."""
-    return any(stream.program for phase in plan.phase for stream in phase.stream)
+    return any(not isinstance(program, SERVER) for program in _programs(plan))
+
+
+def has_server(plan: Plan) -> bool:
+    return any(isinstance(program, SERVER) for program in _programs(plan))
+
+
+def _database_files(plan: Plan) -> list[DatabaseFile]:
+    return [program for program in _programs(plan) if isinstance(program, DatabaseFile)]
+
+
+def _on_log(program: Program | None) -> bool:
+    return isinstance(program, LogWriter) or (isinstance(program, Audit) and program.log)
+
+
+def server_changes(plan: Plan, targets: Sequence[str], *, modelled: bool) -> list[str]:
+    """Overrides of a server's load, before those of the user: pages are checked where there are pages, a database holds
+    its mailboxes, and of two targets the second has the log."""
+    changes = ["verify=false"] if modelled else []
+    for users in [program for program in _programs(plan) if isinstance(program, MailboxUser)][:1]:
+        size = users.mailboxes * users.mailbox_size
+        changes += [f"size={size}", f"most={int(size * GROWTH)}"]
+    if len(targets) == 2:
+        for phase in plan.phase:
+            for stream in phase.stream:
+                if _on_log(stream.program):
+                    at = f"{phase.name}.{stream.name}"
+                    changes += [f"{at}.target=1", f"{at}.database=0"]
+    return changes
 
 
 def _large_files(plan: Plan) -> list[WriteFile]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from brickyard import facts
-from brickyard.schema.plan import OpenPace, Phase, Plan, StepWord, Stream
+from brickyard.schema.plan import Audit, OpenPace, Phase, Plan, ReadAhead, StepWord, Stream
 from brickyard.store import Json
 from brickyard.units import format_seconds, format_size
 
@@ -86,6 +86,9 @@ def _phase_seconds(phase: Phase) -> float | None:
 
 
 def _write_share(stream: Stream) -> float:
+    if stream.program:
+        # How much it writes is decided by the storage's speed, and by the program.
+        return 0.0 if isinstance(stream.program, (ReadAhead, Audit)) else 1.0
     if requests := [step for step in stream.chain if isinstance(step, StepWord)]:
         return requests.count(StepWord.WRITE) / len(requests)
     return stream.operations.write / 100

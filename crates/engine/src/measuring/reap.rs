@@ -7,6 +7,7 @@ use plan::FlushCall;
 use super::{Loop, Sink};
 use crate::device::{Completion, Device, Operation};
 use crate::lane::{Lane, Pacer};
+use crate::source::Source;
 use crate::verify::WriteOutcome;
 
 impl<D: Device, S: Sink> Loop<'_, D, S> {
@@ -43,6 +44,8 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
         } else {
             self.count_failure(completion, good);
         }
+        let lane = &mut self.lanes[usize::from(self.slots[completion.slot as usize].lane)];
+        lane.spec.source.ended(completion.slot - lane.first_slot, completion, good && verified);
         if self.step_chain(completion, good, verified) {
             self.issue(completion.slot, completion.ended_ns, completion.ended_ns, Some(completion));
             return;

@@ -32,6 +32,7 @@ mod tests;
 use expect::{Blocks, Expectation};
 use map_file::{Identity, MapFile};
 use plan::format_bytes;
+use record::event::DamageDump;
 use stamp::{Format, SECTOR_BYTES, Stamp};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -87,6 +88,7 @@ pub struct Damage {
     pub found_offset_bytes: Option<u64>,
     /// One line for people.
     pub text: String,
+    pub dump: DamageDump,
 }
 
 /// How many blocks were read, by what could be said of them.
@@ -290,7 +292,8 @@ impl Verifier {
                 if stamp.offset_bytes == offset_bytes && expected.allows(stamp.generation) {
                     return Judgement::Right;
                 }
-                Judgement::Damaged(wrong_stamp(offset_bytes, expected, stamp))
+                let dump = self.format.dump(block, offset_bytes, expected.newest);
+                Judgement::Damaged(wrong_stamp(offset_bytes, expected, stamp, dump))
             }
             // Before a block's first success in this run it may hold whatever was there, and a mixture of that.
             _ if expected.mixture => Judgement::Unknown,
@@ -301,13 +304,9 @@ impl Verifier {
     #[cold]
     fn broken(&self, block: &[u8], offset_bytes: u64, expected: Expectation) -> Damage {
         let finding = self.format.diagnose(block, offset_bytes, expected.oldest, expected.newest);
-        damage(
-            finding.kind,
-            offset_bytes,
-            expected,
-            (finding.found_generation, finding.found_offset_bytes),
-            &finding.text,
-        )
+        let found = (finding.found_generation, finding.found_offset_bytes);
+        let dump = self.format.dump(block, offset_bytes, expected.newest);
+        damage(finding.kind, offset_bytes, expected, found, &finding.text, dump)
     }
 
     fn count(&self, blocks: u64, checked: u64, damaged: u64) {
@@ -344,18 +343,18 @@ enum Judgement {
 }
 
 #[cold]
-fn wrong_stamp(offset_bytes: u64, expected: Expectation, stamp: Stamp) -> Damage {
+fn wrong_stamp(offset_bytes: u64, expected: Expectation, stamp: Stamp, dump: DamageDump) -> Damage {
     let found = (Some(stamp.generation), (stamp.offset_bytes != offset_bytes).then_some(stamp.offset_bytes));
     if stamp.offset_bytes != offset_bytes {
         let text = format!("holds the block of offset {}, generation {}", stamp.offset_bytes, stamp.generation);
-        return damage(DamageKind::Misplaced, offset_bytes, expected, found, &text);
+        return damage(DamageKind::Misplaced, offset_bytes, expected, found, &text, dump);
     }
     let text = if stamp.generation < expected.oldest {
         format!("holds generation {}, a later write was lost", stamp.generation)
     } else {
         format!("holds generation {}, which this run did not write there", stamp.generation)
     };
-    damage(DamageKind::Stale, offset_bytes, expected, found, &text)
+    damage(DamageKind::Stale, offset_bytes, expected, found, &text, dump)
 }
 
 fn damage(
@@ -364,6 +363,7 @@ fn damage(
     expected: Expectation,
     found: (Option<u64>, Option<u64>),
     what: &str,
+    dump: DamageDump,
 ) -> Damage {
     let name = match kind {
         DamageKind::Bits => "bit damage",
@@ -379,7 +379,8 @@ fn damage(
     };
     let text = format!("{name} at offset {offset_bytes}: {what}; expected {wanted}");
     let (found_generation, found_offset_bytes) = found;
-    Damage { kind, offset_bytes, expected_generation: expected.oldest, found_generation, found_offset_bytes, text }
+    let expected_generation = expected.oldest;
+    Damage { kind, offset_bytes, expected_generation, found_generation, found_offset_bytes, text, dump }
 }
 
 fn map_file<T>(

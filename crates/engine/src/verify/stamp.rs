@@ -21,9 +21,12 @@
 use super::DamageKind;
 use crate::payload::{Payload, mix};
 use plan::Data;
+use record::event::DamageDump;
 use std::fmt::Write;
 
 pub(super) const SECTOR_BYTES: usize = 512;
+/// Of a dump: as many as fit beside their name in a line of 80 columns.
+const DUMP_BYTES: usize = 32;
 const MAGIC: u32 = u32::from_le_bytes(*b"BrkV");
 const TAG_AT_FIRST: usize = 32;
 const TAG_GENERATION_BITS: u32 = 24;
@@ -103,6 +106,27 @@ impl Format {
             None => self.diagnose_tagless(block, offset_bytes, oldest, newest),
             Some(first) if known.all(|other| other == first) => self.diagnose_one(block, offset_bytes, &generations),
             Some(_) => torn(block, &generations),
+        }
+    }
+
+    /// A block beside what was written as `generation`.
+    #[cold]
+    pub fn dump(&self, block: &[u8], offset_bytes: u64, generation: u64) -> DamageDump {
+        let mut written = vec![0; block.len()];
+        self.write(&mut written, offset_bytes, generation);
+        let differs = |at: &usize| block[*at] != written[*at];
+        let differing_bytes = (0..block.len()).filter(differs).count() as u64;
+        let at = (0..block.len()).find(differs).unwrap_or(0);
+        let shown = at..block.len().min(at + DUMP_BYTES);
+        let hex = |bytes: &mut dyn Iterator<Item = u8>| bytes.map(|byte| format!("{byte:02x}")).collect();
+        DamageDump {
+            generation,
+            differing_bytes,
+            block_bytes: block.len() as u64,
+            at_byte: at as u64,
+            written: hex(&mut written[shown.clone()].iter().copied()),
+            read: hex(&mut block[shown.clone()].iter().copied()),
+            differing: hex(&mut shown.map(|n| block[n] ^ written[n])),
         }
     }
 

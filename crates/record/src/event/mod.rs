@@ -19,7 +19,8 @@ use serde::{Deserialize, Serialize};
 
 pub use interval::{CellEvent, Cpu, Interval, KnobEvent, Measure};
 pub use phase_end::{
-    DepthReached, FramesEnd, PhaseEnd, ReplayDriver, ReplayEnd, SlowCall, SlowEvent, StreamCounts, VerifiedEvent,
+    DepthReached, FramesEnd, PhaseEnd, ReplayDriver, ReplayEnd, ServerFileEnd, SlowCall, SlowEvent, StreamCounts,
+    VerifiedEvent,
 };
 pub use ramp::{RampEnd, RampStep};
 pub use server::{PgbenchEnd, ServerSample};
@@ -191,6 +192,25 @@ pub struct ErrorEvent {
     pub kind: String,
     pub errno: Option<i32>,
     pub text: String,
+    /// Of damaged data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dump: Option<DamageDump>,
+}
+
+/// What should have been read and what was, from the first byte that differs; bytes are hexadecimal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DamageDump {
+    /// The write that it is compared with: the newest that would have been right.
+    pub generation: u64,
+    /// Of all bytes of the block.
+    pub differing_bytes: u64,
+    pub block_bytes: u64,
+    /// The first that differs, from the beginning of the block.
+    pub at_byte: u64,
+    pub written: String,
+    pub read: String,
+    /// The exclusive or of the two.
+    pub differing: String,
 }
 
 /// A request that is outstanding for longer than the profile's `hang_after`.

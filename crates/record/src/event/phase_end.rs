@@ -42,6 +42,9 @@ pub struct PhaseEnd {
     pub frames: Vec<FramesEnd>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<Box<ReplayEnd>>,
+    /// Of every file of a simulated database server.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub server_files: Vec<ServerFileEnd>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pgbench: Option<Box<PgbenchEnd>>,
 }
@@ -74,6 +77,32 @@ pub struct SlowEvent {
     pub request_bytes: u32,
     pub service_ns: u64,
     pub response_ns: u64,
+}
+
+/// What happened to one file of a simulated database server. A request of one page is a read or a write, one of several
+/// a scatter read or a gather write.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ServerFileEnd {
+    /// The target of the database's data file.
+    pub database: usize,
+    pub log: bool,
+    pub size_bytes: u64,
+    pub target_io_ns: u64,
+    pub running_average_ns: u64,
+    /// Requests that had to wait because the running average was above the target.
+    pub throttled: u64,
+    /// Requests that may be in flight at once, at the end.
+    pub request_blocks: u32,
+    pub reads: u64,
+    pub scatter_reads: u64,
+    pub writes: u64,
+    pub gather_writes: u64,
+    pub total_io_ns: u64,
+    pub longest_io_ns: u64,
+    /// Requests that took 15 s or more.
+    pub warnings: u64,
+    pub grown: u64,
+    pub shrunk: u64,
 }
 
 /// What became of the frames of one worker.

@@ -1,0 +1,282 @@
+"""Duty: SQLIOSim's configuration file (`.cfg.ini`) → a profile.
+
+Keys, defaults and the unit of percentages (hundredths) are those that Microsoft documents. Refusal: a key that is not
+documented, and a setting that a profile cannot express, is refused by its name.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+from collections.abc import Mapping
+
+from brickyard.errors import BadInputError
+from brickyard.formats.fio_job import Imported
+from brickyard.formats.toml_text import profile_text
+from brickyard.store import Json
+
+MIB = 1 << 20
+MOST_AUTOMATIC_USERS = 8
+
+CONFIG: dict[str, str] = {
+    "ErrorFile": "sqliosim.log.xml",
+    "CPUCount": "0",
+    "Affinity": "0",
+    "MaxMemoryMB": "256",
+    "StopOnError": "true",
+    "TestCycles": "1",
+    "TestCycleDuration": "300",
+    "CacheHitRatio": "1000",
+    "MaxOutstandingIO": "0",
+    "TargetIODuration": "100",
+    "AllowIOBursts": "true",
+    "NoBuffering": "true",
+    "WriteThrough": "true",
+    "ScatterGather": "true",
+    "UseScatterGather": "true",
+    "ForceReadAhead": "true",
+    "DeleteFilesAtStartup": "true",
+    "DeleteFilesAtShutdown": "false",
+    "StampFiles": "false",
+}
+"""As documented, but for what depends on the machine: CPUCount (0 is this machine's) and MaxMemoryMB (ours)."""
+RANDOM: dict[str, str] = {
+    "UserCount": "-1",
+    "JumpToNewRegionPercentage": "500",
+    "MinIOChainLength": "1",
+    "MaxIOChainLength": "100",
+    "RandomUserReadWriteRatio": "9000",
+    "MinLogPerBuffer": "64",
+    "MaxLogPerBuffer": "8192",
+    "RollbackChance": "100",
+    "SleepAfter": "5",
+}
+AUDIT = {"UserCount": "2", "BuffersValidated": "64", "DelayAfterCycles": "2", "AuditDelay": "200"}
+READ_AHEAD = {
+    "UserCount": "2",
+    "BuffersRAMin": "32",
+    "BuffersRAMax": "64",
+    "DelayAfterCycles": "2",
+    "RADelay": "200",
+}
+BULK = {"UserCount": "-1", "BuffersBUMin": "64", "BuffersBUMax": "128", "DelayAfterCycles": "2", "BUDelay": "10"}
+SHRINK = {"MinShrinkInterval": "120", "MaxShrinkInterval": "600", "MinExtends": "1", "MaxExtends": "20"}
+FILE = {
+    "FileName": "",
+    "InitialSize": "",
+    "MaxSize": "",
+    "Increment": "0",
+    "Shrinkable": "false",
+    "Sparse": "false",
+    "LogFile": "false",
+}
+SECTIONS: dict[str, dict[str, str]] = {
+    "CONFIG": CONFIG,
+    "RandomUser": RANDOM,
+    "AuditUser": AUDIT,
+    "ReadAheadUser": READ_AHEAD,
+    "BulkUpdateUser": BULK,
+    "ShrinkUser": SHRINK,
+}
+
+
+def is_sqliosim(text: str) -> bool:
+    """Whether a section is there that only SQLIOSim has."""
+    return bool(re.search(r"(?mi)^\s*\[(RandomUser|AuditUser|ReadAheadUser|BulkUpdateUser|ShrinkUser)\]\s*$", text))
+
+
+class Section:
+    """One section with its defaults; keys are found whatever their case."""
+
+    def __init__(self, name: str, given: Mapping[str, str], defaults: dict[str, str]) -> None:
+        self.name = name
+        spelled = {key.lower(): key for key in defaults}
+        for key in given:
+            if key.lower() not in spelled:
+                raise BadInputError(f"[{name}] {key}: no key of SQLIOSim's; its keys are {', '.join(defaults)}")
+        self.values = {**defaults, **{spelled[key.lower()]: value.strip() for key, value in given.items()}}
+
+    def number(self, key: str, low: int = 0, high: int = 1 << 40) -> int:
+        text = self.values[key]
+        if not re.fullmatch(r"-?\d+", text) or not low <= int(text) <= high:
+            raise BadInputError(f"[{self.name}] {key}={text}: a whole number from {low} to {high} is needed")
+        return int(text)
+
+    def percent(self, key: str) -> float:
+        return self.number(key, 0, 10_000) / 100
+
+    def flag(self, key: str) -> bool:
+        text = self.values[key].lower()
+        if text not in ("true", "false"):
+            raise BadInputError(f"[{self.name}] {key}={self.values[key]}: true or false is needed")
+        return text == "true"
+
+    def users(self, processors: int) -> int:
+        count = self.number("UserCount", -1, 1000)
+        return min(processors * 2, MOST_AUTOMATIC_USERS) if count < 0 else count
+
+
+def import_sqliosim(name: str, text: str) -> Imported:
+    parser = configparser.RawConfigParser(comment_prefixes=(";",), strict=True, interpolation=None)
+    parser.optionxform = lambda key: key  # type: ignore[assignment, method-assign]
+    try:
+        parser.read_string(text)
+    except configparser.Error as error:
+        raise BadInputError(f"not a configuration file: {str(error).splitlines()[0]}") from error
+    known = {section.lower(): section for section in SECTIONS}
+    for section in parser.sections():
+        if section.lower() not in known and not re.fullmatch(r"(?i)file\d+", section):
+            raise BadInputError(f"[{section}]: no section of SQLIOSim's; those are {', '.join(SECTIONS)} and File1 …")
+    given = {known.get(section.lower(), section): dict(parser.items(section)) for section in parser.sections()}
+    sections = {key: Section(key, given.get(key, {}), defaults) for key, defaults in SECTIONS.items()}
+    files = [Section(key, values, FILE) for key, values in given.items() if key not in SECTIONS]
+    notes: list[str] = []
+    database, log = _files(files, notes)
+    config = sections["CONFIG"]
+    _refuse(config)
+    top: Json = {"table": "sqliosim"}
+    if config.flag("StopOnError"):
+        top["stop_on_error"] = True
+    if not config.flag("NoBuffering"):
+        top["io"] = "buffered"
+    if config.values["CPUCount"] == "0":
+        notes.append("CPUCount is this machine's, where the file names none.")
+    if "MaxMemoryMB" not in set(given.get("CONFIG", {})):
+        notes.append("MaxMemoryMB is the memory of SQLIOSim's machine; here it is 256, set buffer_pool for another.")
+    phases = _phases(sections, database, log)
+    written = profile_text(name, f"{name}, imported from SQLIOSim", "SQLIOSim", notes, phases, **top)
+    return Imported(written, [file.values["FileName"] for file in files], notes)
+
+
+def _refuse(config: Section) -> None:
+    if config.number("TestCycles", 0, 1 << 31) != 1:
+        raise BadInputError("[CONFIG] TestCycles: a profile is one cycle; repeat it with `brickyard run --repeat N`")
+    if not config.flag("ScatterGather") or not config.flag("UseScatterGather"):
+        raise BadInputError("[CONFIG] ScatterGather=false: single pages instead of scattered reads are not available")
+    if config.number("Affinity") != 0:
+        raise BadInputError("[CONFIG] Affinity: processors are not chosen by a profile; use taskset")
+
+
+def _files(files: list[Section], notes: list[str]) -> tuple[Json, int]:
+    """The data file as the keys of a database, and the size of the log in bytes."""
+    logs = [file for file in files if file.flag("LogFile")]
+    data = [file for file in files if not file.flag("LogFile")]
+    for file in files:
+        for key in ("InitialSize", "MaxSize"):
+            if not file.values[key]:
+                raise BadInputError(f"[{file.name}] {key}: is missing; it has no default")
+        if file.flag("Sparse"):
+            raise BadInputError(f"[{file.name}] Sparse: sparse files and streams of files are not available")
+        notes.append(f"{os.path.basename(file.values['FileName'].replace(chr(92), '/'))}: the target stands for it.")
+    if not files:
+        return {"size": "500MiB", "most": "1000MiB", "increment": 50 * MIB}, 50 * MIB
+    if len(data) != 1 or len(logs) != 1:
+        raise BadInputError(
+            f"{len(data)} data files and {len(logs)} logs: a profile has one of each; import a file for each database"
+        )
+    file = data[0]
+    size, most = file.number("InitialSize", 1) * MIB, file.number("MaxSize", 1) * MIB
+    increment = file.number("Increment") * MIB if file.flag("Shrinkable") else 0
+    return {"size": size, "most": max(size, most), "increment": increment}, logs[0].number("MaxSize", 1) * MIB
+
+
+def _phases(sections: dict[str, Section], database: Json, log_bytes: int) -> list[Json]:
+    config, shrink = sections["CONFIG"], sections["ShrinkUser"]
+    processors = config.number("CPUCount", 0, 64) or os.cpu_count() or 1
+    file = {
+        "kind": "database_file",
+        **database,
+        "log_size": log_bytes,
+        "increments_min": shrink.number("MinExtends", 1, 1 << 20),
+        "increments_max": shrink.number("MaxExtends", 1, 1 << 20),
+        "every_min": f"{shrink.number('MinShrinkInterval')}s",
+        "every_max": f"{shrink.number('MaxShrinkInterval')}s",
+        "stamp": config.flag("StampFiles"),
+        "buffer_pool": config.number("MaxMemoryMB", 1, 1 << 24) * MIB,
+        "cache_hits": config.percent("CacheHitRatio"),
+        "target_io": f"{config.number('TargetIODuration', 1)}ms",
+        "most_io": config.number("MaxOutstandingIO", 0, 140_000) or 140_000,
+    }
+    sync = "dsync" if config.flag("WriteThrough") else "none"
+    users = [
+        ("random-users", sections["RandomUser"], _random(sections["RandomUser"])),
+        ("bulk-update", sections["BulkUpdateUser"], _bulk(sections["BulkUpdateUser"])),
+        ("read-ahead", sections["ReadAheadUser"], _read_ahead(sections["ReadAheadUser"], config)),
+        ("audit", sections["AuditUser"], _audit(sections["AuditUser"])),
+    ]
+    streams = [_stream("file", file, sync)]
+    for name, section, program in users:
+        if count := section.users(processors):
+            reads = program["kind"] in ("read_ahead", "audit")
+            streams.append(_stream(name, program, "none" if reads else sync, workers=count))
+    burst = config.flag("AllowIOBursts")
+    checkpoint: Json = {"kind": "checkpoint", "whole": True}
+    return [
+        {
+            "name": "test",
+            "duration": f"{config.number('TestCycleDuration', 1)}s",
+            "stream": [
+                *streams,
+                _stream("checkpoint", {"kind": "checkpoint", "every": "1min"}, sync, depth=32),
+                _stream("lazy-writer", {"kind": "lazy_writer", "dirty": 75}, sync, depth=16),
+                _stream("log", {"kind": "log_writer"}, sync),
+            ],
+        },
+        {"name": "last-checkpoint", "stream": [_stream("checkpoint", checkpoint, sync, depth=64 if burst else 1)]},
+        {
+            "name": "last-audit",
+            "stream": [
+                _stream("audit", {"kind": "audit", "pages": 64, "whole": True}, "none", workers=2),
+                _stream("log-audit", {"kind": "audit", "pages": 8, "whole": True, "log": True}, "none"),
+            ],
+        },
+    ]
+
+
+def _stream(name: str, program: Json, sync: str, workers: int = 1, depth: int = 1) -> Json:
+    return {"name": name, "program": program, "workers": workers, "depth": depth, "sync": sync, "verify": True}
+
+
+def _random(section: Section) -> Json:
+    least, most = section.number("MinLogPerBuffer", 1, 64_000), section.number("MaxLogPerBuffer", 1, 64_000)
+    return {
+        "kind": "random_user",
+        "jump": section.percent("JumpToNewRegionPercentage"),
+        "chain_min": section.number("MinIOChainLength", 1),
+        "chain_max": section.number("MaxIOChainLength", 1),
+        "update": section.percent("RandomUserReadWriteRatio"),
+        "log_record": f"{least}..{most}",
+        "rollback": section.percent("RollbackChance"),
+        "sleep": f"{section.number('SleepAfter')}ms",
+    }
+
+
+def _bulk(section: Section) -> Json:
+    return {
+        "kind": "bulk_update",
+        "pages_min": section.number("BuffersBUMin", 1),
+        "pages_max": section.number("BuffersBUMax", 1),
+        "delay_after": section.number("DelayAfterCycles"),
+        "delay": f"{section.number('BUDelay')}ms",
+    }
+
+
+def _read_ahead(section: Section, config: Section) -> Json:
+    return {
+        "kind": "read_ahead",
+        "pages_min": section.number("BuffersRAMin", 1),
+        "pages_max": section.number("BuffersRAMax", 1),
+        "delay_after": section.number("DelayAfterCycles"),
+        "delay": f"{section.number('RADelay')}ms",
+        "force": config.flag("ForceReadAhead"),
+    }
+
+
+def _audit(section: Section) -> Json:
+    return {
+        "kind": "audit",
+        "pages": section.number("BuffersValidated", 1),
+        "delay_after": section.number("DelayAfterCycles"),
+        "delay": f"{section.number('AuditDelay')}ms",
+    }
