@@ -16,7 +16,7 @@ from rich.console import Console
 from brickyard import rulers
 from brickyard.analysis.failing import too_much
 from brickyard.analysis.price import Price, price_document
-from brickyard.analysis.servers import jetstress_failures
+from brickyard.analysis.servers import server_failures
 from brickyard.analysis.verdict import Verdict, all_pass, verdict, verdict_document
 from brickyard.analysis.verdict_words import PRICE_COLUMNS, VERDICT_COLUMNS, price_rows, verdict_rows, verdict_title
 from brickyard.cli import options
@@ -108,11 +108,11 @@ class Judging:
         return otherwise
 
     def failures(self, records: Sequence[Record]) -> list[str]:
-        """Streams that failed too much, and limits of Jetstress that were broken, a line each."""
+        """Streams that failed too much, damage that SQLIOSim found, limits of Jetstress that were broken, a line each."""
         if not self.judges_errors:
             return []
         streams = [line for record in records for line in too_much(record, self.most_errors)]
-        return [*streams, *(f"Jetstress failed: {line}" for record in records for line in jetstress_failures(record))]
+        return [*streams, *(line for record in records for line in server_failures(record))]
 
 
 def most_errors(text: str) -> float:

@@ -62,7 +62,7 @@ impl MailboxUser {
         let started_ns = *server.started_ns.get_or_insert(now_ns);
         let asked_per_s = self.keys.mailboxes as f64 * self.keys.mailbox_iops;
         let due = (now_ns - started_ns) as f64 / 1e9 * asked_per_s;
-        asked_per_s > 0.0 && server.data_requests() as f64 > due
+        asked_per_s > 0.0 && server.users_requests() as f64 > due
     }
 
     fn choose(&mut self) {

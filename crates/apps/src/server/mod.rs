@@ -53,6 +53,8 @@ pub struct Server {
     log_done: u64,
     /// Up to here somebody waits.
     log_wanted: u64,
+    /// Reads of audits in this phase, which no user asked for.
+    audited: u64,
     /// When the first lane of this phase asked for something.
     started_ns: Option<u64>,
 }
@@ -71,6 +73,7 @@ impl Server {
             log_put: 0,
             log_done: 0,
             log_wanted: 0,
+            audited: 0,
             started_ns: None,
         }
     }
@@ -81,7 +84,7 @@ impl Server {
             self.data.begin_phase();
             self.log.begin_phase();
             self.cache.busy.clear();
-            self.started_ns = None;
+            (self.audited, self.started_ns) = (0, None);
             // Nobody is left who waits for what was not written.
             (self.log_done, self.log_wanted) = (self.log_put, self.log_put);
         }
@@ -93,10 +96,10 @@ impl Server {
         self.log_put
     }
 
-    /// A file's requests since the run began, for who has a rate to keep.
-    fn data_requests(&self) -> u64 {
+    /// Requests on the data file that the users' work has caused in this phase, for who has a rate to keep.
+    fn users_requests(&self) -> u64 {
         let counts = self.data.counts;
-        counts.reads + counts.scatter_reads + counts.writes + counts.gather_writes
+        counts.reads + counts.scatter_reads + counts.writes + counts.gather_writes - self.audited
     }
 }
 

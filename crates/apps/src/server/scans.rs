@@ -118,6 +118,7 @@ impl Source for Audit {
         let wish = Wish { writes: false, pages: count as u32, waited: self.waited, burst: self.keys.whole };
         let file = if self.keys.log { &mut server.log } else { &mut server.data };
         self.waited = !file.begin(wish);
+        server.audited += u64::from(!self.waited && !self.keys.log);
         drop(server);
         if self.waited {
             return later(now_ns);
