@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -77,6 +82,83 @@ def test_jetstress_passes_by_its_limits_on_an_ssd_and_fails_on_a_disk(capsys: py
     out = " ".join(capsys.readouterr().out.split())
     assert "failed: mean database read" in out
     assert "limit 20 ms" in out
+
+
+def begin(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "brickyard", "run", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(("profile", "name"), [("sqliosim", "SQLIOSim"), ("jetstress", "Jetstress")])
+def test_damaged_pages_fail_the_run_and_are_shown_with_a_dump(profile: str, name: str, tmp_path: Path) -> None:
+    """Bytes of the file change under the running program, as they would on a failing disk."""
+    target = tmp_path / "db"
+    small = (*SMALL, *(("--set", "mailboxes=1", "--set", "mailbox_iops=0") if profile == "jetstress" else ()))
+    process = begin(profile, str(target), "--size", "16MiB", *small)
+    try:
+        until = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < until:
+            if target.exists() and target.stat().st_size > 8 << 20:
+                with target.open("r+b") as file:
+                    for page in range(0, 512, 7):
+                        os.pwrite(file.fileno(), b"\xa5", (1 << 20) + page * 8192 + 5000)
+            time.sleep(0.02)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 1, err
+    assert f"{name} failed: " in err
+    assert "returned damaged pages" in err
+    assert "bit damage at offset" in out
+    assert " of 8192 bytes differ, the first is byte 5000" in out
+    assert "written " in out
+    assert "Traceback" not in err
+
+
+def test_ctrl_c_keeps_what_was_measured_and_removes_the_file(tmp_path: Path) -> None:
+    process = begin("sqliosim", str(tmp_path), *SMALL[:-2], "--set", "test.duration=60s", "--set", "interval=50ms")
+    try:
+        time.sleep(3)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130, err
+    assert "SQLIOSim's summary" in out
+    assert "Traceback" not in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_target_too_small_for_the_growth_is_refused_before_it_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "db"
+    assert main(["run", "sqliosim", str(target), "--size", "16MiB", "--set", "size=8MiB", "--set", "most=64MiB"]) == 2
+    said = capsys.readouterr().err.strip()
+    assert "may grow to 114MiB; name a larger target, or set a smaller most or log_size" in said
+    assert len(said.splitlines()) == 1
+    assert not target.exists()
+
+
+def test_tuning_finds_threads_that_pass_and_fail_when_doubled(capsys: pytest.CaptureFixture[str]) -> None:
+    small = ("--set", "mailboxes=500", "--set", "mailbox_size=20MB", "--set", "buffer_pool=64MiB")
+    brick = ("sim:demartek-2009-sas", "sim:demartek-2009-sas")
+    quick = ("--set", "tuning.ramp.every=30s", "--set", "tuning.ramp.settle=5s")
+    assert main(["run", "jetstress-tuning", *brick, *small, *quick, "--json"]) == 0
+    (search,) = json.loads(capsys.readouterr().out)["ramp_found"]
+    threads = round(search["found"]["value"])
+    assert threads >= 2
+    run = ("--set", "mailbox_iops=0", "--set", "test.duration=60s", "--set", "log_size=64MiB")
+    assert main(["run", "jetstress", *brick, *small, *run, "--set", f"test.users.workers={threads}"]) == 0
+    assert f"passed with {threads} threads: " in " ".join(capsys.readouterr().out.split())
+    assert main(["run", "jetstress", *brick, *small, *run, "--set", f"test.users.workers={threads * 2}"]) == 1
+    assert "failed: mean database read" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_configuration_of_defaults_is_the_profile_that_ships() -> None:

@@ -27,6 +27,7 @@ from brickyard.schema.plan import (
     Table,
     WriteFile,
 )
+from brickyard.study.scratch import ALIGN_BYTES, MIN_BYTES
 from brickyard.units import format_size
 
 MEMORY_FACTOR = 2  # iowork's file was twice the memory (Kirkwood 2003); a smaller one measures the cache
@@ -36,7 +37,8 @@ OF_MEMORY = (Table.IOWORK, Table.BONNIE)
 def own_size(plan: Plan) -> str | None:
     """The size that a profile's file has where nobody says another."""
     if files := _database_files(plan):
-        return str(max(file.most + file.log_size for file in files))
+        wanted = max(file.most + file.log_size for file in files)
+        return str(max(-(-wanted // ALIGN_BYTES) * ALIGN_BYTES, MIN_BYTES))
     if plan.table not in OF_MEMORY:
         return None
     memory = (facts.collect("/")["host"].get("memory") or {}).get("total_bytes")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from brickyard.analysis import kirkwood
+from brickyard.analysis import demartek, kirkwood
 from brickyard.analysis.answers import Answer
 from brickyard.analysis.observe import Observed, is_counted, observe
 from brickyard.analysis.study_answer import study_answer
@@ -53,7 +53,7 @@ def view_of(design: Design, found: Results, notes: Sequence[str]) -> StudyView:
         answer=study_answer(design.question, design.answer, found.observed.pivots, found.counted, found.invalid),
         notes=notes,
         trades=design.trades,
-        published=kirkwood.tables(design.name, found.counted),
+        published=[*kirkwood.tables(design.name, found.counted), *demartek.tables(design.name, found.counted)],
     )
 
 
