@@ -486,7 +486,7 @@ class DatabaseFile(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     every_max: Duration = msgspec.field(default_factory=lambda: Duration(600000000000))
     stamp: bool = False
     """New pages are written when the file grows."""
-    cache: int
+    buffer_pool: int
     """Of the server: pages that were used last stay in it."""
     cache_hits: float = 0.0
     """Of the reads that the cache cannot serve, how many are taken for served."""
