@@ -254,18 +254,19 @@ fn what_cannot_be_is_refused_in_one_line() {
         Options { storage: StorageOptions { create_bytes: Some(4 * MIB), ..Default::default() }, ..Default::default() };
     let refusal = prepare(profile("sqliosim", SMALL_SQL), &[target], &small).err().expect("refused");
     assert!(refusal.bad_input && refusal.message.contains("may grow to 7MiB;"), "{}", refusal.message);
-    for (change, said) in
-        [("test.log.workers=2", "log_writer has one worker"), ("test.audit.depth=2", "audit has one request")]
-    {
-        let target = folder.0.join("db").display().to_string();
-        let several: Vec<&str> = SMALL_SQL.iter().copied().chain([change]).collect();
-        let refusal = prepare(profile("sqliosim", &several), &[target], &storage()).err().expect("refused");
-        assert!(refusal.message.contains(said), "{}", refusal.message);
-    }
+    let several: Vec<&str> = SMALL_SQL.iter().copied().chain(["test.log.workers=2"]).collect();
+    let target = folder.0.join("db").display().to_string();
+    let refusal = prepare(profile("sqliosim", &several), &[target], &storage()).err().expect("refused");
+    assert!(refusal.message.contains("log_writer has one worker"), "{}", refusal.message);
     let text = std::fs::read_to_string(root("profiles/sqliosim.toml")).expect("a profile");
     let without = text.replacen("kind = \"database_file\"", "kind = \"log_writer\", gather = 0 #", 1);
     assert!(Profile::from_toml(&without, &[]).is_err());
-    let one = [Override::parse("test.audit.verify=false").expect("an override")];
-    let message = Profile::from_toml(&text, &one).expect_err("refused").0;
-    assert!(message.contains("verify differs between streams of one database"), "{message}");
+    for (change, said) in [
+        ("test.audit.verify=false", "verify differs between streams of one database"),
+        ("test.audit.depth=2", "audit does one thing after another"),
+    ] {
+        let message =
+            Profile::from_toml(&text, &[Override::parse(change).expect("an override")]).expect_err("refused").0;
+        assert!(message.contains(said), "{message}");
+    }
 }

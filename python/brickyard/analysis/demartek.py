@@ -107,7 +107,9 @@ def _ahead(totals: Mapping[str, float], pairs: Sequence[tuple[str, str]]) -> str
 
 def _claims(names: Sequence[str]) -> list[tuple[str, list[tuple[str, str]]]]:
     disks = [name for name in names if name != "ssd"]
-    striped = [(f"{d}-raid10-8", f"{d}-{other}") for d in ("sas", "sata") for other in ("raid1-2", "raid5-5", "raid5-10")]
+    striped = [
+        (f"{d}-raid10-8", f"{d}-{other}") for d in ("sas", "sata") for other in ("raid1-2", "raid5-5", "raid5-10")
+    ]
     arrangements = ("raid1-2", "raid10-8", "raid5-5", "raid5-10")
     return [
         ("SSD ahead of disks", [("ssd", name) for name in disks]),

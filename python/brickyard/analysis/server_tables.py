@@ -105,7 +105,7 @@ def jetstress_cells(record: Record) -> tuple[list[str], list[list[str]], str]:
 
 
 def _seconds(value: float | None) -> str:
-    return DASH if value is None else f"{value:.4f}"
+    return DASH if value is None else f"{value:.6f}"
 
 
 def _verdict(found: Jetstress) -> str:

@@ -108,7 +108,7 @@ class Judging:
         return otherwise
 
     def failures(self, records: Sequence[Record]) -> list[str]:
-        """Streams that failed too much, damage that SQLIOSim found, limits of Jetstress that were broken, a line each."""
+        """Streams that failed too much, and why SQLIOSim or Jetstress failed, a line each."""
         if not self.judges_errors:
             return []
         streams = [line for record in records for line in too_much(record, self.most_errors)]

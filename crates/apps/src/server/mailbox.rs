@@ -4,7 +4,7 @@ use engine::device::Completion;
 use engine::source::{Next, Source};
 use plan::{MailboxUser as Keys, PAGE_BYTES};
 
-use super::{Reading, User, later};
+use super::{LOOK_NS, Reading, User, later};
 
 /// Entries of an inner page: a key and a page number of some 40 bytes together.
 const FAN_OUT: u32 = 200;
@@ -56,13 +56,19 @@ impl MailboxUser {
         }
     }
 
-    /// Whether so many requests as all mailboxes ask for have been made already.
-    fn is_ahead(&self, now_ns: u64) -> bool {
+    /// When to look again, where so many requests as all mailboxes ask for have been made already. Each lane waits for
+    /// one request more than the lane before it, so that they do not all begin at once.
+    fn ahead_until_ns(&self, now_ns: u64) -> Option<u64> {
+        let asked_per_s = self.keys.mailboxes as f64 * self.keys.mailbox_iops;
+        if asked_per_s <= 0.0 {
+            return None;
+        }
         let mut server = self.user.server();
         let started_ns = *server.started_ns.get_or_insert(now_ns);
-        let asked_per_s = self.keys.mailboxes as f64 * self.keys.mailbox_iops;
-        let due = (now_ns - started_ns) as f64 / 1e9 * asked_per_s;
-        asked_per_s > 0.0 && server.users_requests() as f64 > due
+        let made = server.users_requests() as f64;
+        let due = now_ns.saturating_sub(started_ns) as f64 / 1e9 * asked_per_s;
+        let next = made + f64::from(self.user.lane);
+        (made > due).then(|| (started_ns + (next / asked_per_s * 1e9) as u64).max(now_ns + LOOK_NS))
     }
 
     fn choose(&mut self) {
@@ -130,8 +136,8 @@ impl Source for MailboxUser {
         loop {
             match self.stage {
                 Stage::Choose => {
-                    if self.is_ahead(now_ns) {
-                        return later(now_ns);
+                    if let Some(until_ns) = self.ahead_until_ns(now_ns) {
+                        return Next::Wait(until_ns);
                     }
                     self.choose();
                 }

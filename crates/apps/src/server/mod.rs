@@ -154,16 +154,12 @@ impl Servers {
     }
 }
 
-/// A file has one who makes it grow, and one who writes its log; whoever reads has one request at a time.
+/// A file has one who makes it grow, and one who writes its log.
 fn refuse_several(place: &ProgramPlace, program: Program) -> Result<(), String> {
     let name = program.name();
     let is_single = matches!(program, Program::DatabaseFile(_) | Program::LogWriter(_));
     if is_single && place.lanes != 1 {
         return Err(format!("{name} has one worker; set workers of another stream by its path, PHASE.STREAM.workers"));
-    }
-    let gathers = matches!(program, Program::Checkpoint(_) | Program::LazyWriter(_));
-    if !gathers && place.stream.depth != 1 {
-        return Err(format!("{name} has one request at a time; set workers instead of depth"));
     }
     Ok(())
 }

@@ -7,7 +7,8 @@ use plan::{Checkpoint, DatabaseFile, LazyWriter, LogWriter as LogKeys, PAGE_BYTE
 use super::throttle::Wish;
 use super::{GATHERED_PAGES, LOG_WRITE_BYTES, User, later};
 
-/// How often a slot of an idle lazy writer looks again; nobody waits for it but where the cache is full.
+/// How often the first slot of an idle lazy writer looks again, the others less often by their number; nobody waits for it
+/// but where the cache is full.
 const LAZY_LOOK_NS: u64 = 5_000_000;
 
 /// Which pages are written when.
@@ -43,7 +44,7 @@ impl PageWriter {
     }
 
     /// The next run, or what to do instead.
-    fn choose(&mut self, now_ns: u64) -> Result<(u32, u32), Next> {
+    fn choose(&mut self, slot: u32, now_ns: u64) -> Result<(u32, u32), Next> {
         let mut server = self.user.server();
         match &mut self.order {
             Order::Whole => match server.cache.dirty_run(0, GATHERED_PAGES) {
@@ -72,7 +73,7 @@ impl PageWriter {
             }
             Order::Oldest { most_dirty } => {
                 let asked = std::mem::take(&mut server.cache.full);
-                let idle = Next::Wait(now_ns + LAZY_LOOK_NS);
+                let idle = Next::Wait(now_ns + LAZY_LOOK_NS * u64::from(slot + 1));
                 if !asked && server.cache.dirty_pages() <= *most_dirty {
                     return Err(idle);
                 }
@@ -85,7 +86,7 @@ impl PageWriter {
 impl Source for PageWriter {
     fn next(&mut self, slot: u32, now_ns: u64, _last: Option<&Completion>) -> Next {
         let number = slot as usize;
-        let run = match self.choose(now_ns) {
+        let run = match self.choose(slot, now_ns) {
             Ok(run) => run,
             Err(next) => return next,
         };
