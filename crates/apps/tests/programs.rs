@@ -87,6 +87,7 @@ fn run(text: &str, mut fails: impl FnMut(&Request) -> bool) -> (Vec<Asked>, Mode
             stream_index: 0,
             lane,
             lanes: stream.workers,
+            server: None,
         };
         let mut sources: Vec<_> = (0..stream.workers)
             .map(|lane| apps.source(&place(lane)).expect("a source"))
