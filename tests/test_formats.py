@@ -441,6 +441,7 @@ EXPORTED = dict.fromkeys(profiles.names(), True) | dict.fromkeys(
         "honesty-dirty",
         "iowork",
         "jetstress",
+        "jetstress-tuning",
         "kafka-log",
         "mdtest",
         "obl-load",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import signal
 import subprocess
@@ -93,19 +94,32 @@ def begin(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
+def change_a_byte(path: Path, at: int) -> None:
+    """Past the page cache, which would get in the way of the program's direct requests."""
+    file = os.open(path, os.O_RDWR | os.O_DIRECT)
+    with mmap.mmap(-1, 4096) as sector:
+        os.preadv(file, [memoryview(sector)[:512]], at // 512 * 512)
+        sector[at % 512] = 0xA5
+        os.pwritev(file, [memoryview(sector)[:512]], at // 512 * 512)
+    os.close(file)
+
+
 @pytest.mark.parametrize(("profile", "name"), [("sqliosim", "SQLIOSim"), ("jetstress", "Jetstress")])
 def test_damaged_pages_fail_the_run_and_are_shown_with_a_dump(profile: str, name: str, tmp_path: Path) -> None:
     """Bytes of the file change under the running program, as they would on a failing disk."""
     target = tmp_path / "db"
-    small = (*SMALL, *(("--set", "mailboxes=1", "--set", "mailbox_iops=0") if profile == "jetstress" else ()))
-    process = begin(profile, str(target), "--size", "16MiB", *small)
+    # Few writes, since a write mends what it covers.
+    few = (
+        ("users.mailboxes=100",) if profile == "jetstress" else ("bulk-update.delay_after=1", "bulk-update.delay=1min")
+    )
+    changes = [word for change in few for word in ("--set", f"test.{change}")]
+    process = begin(profile, str(target), "--size", "16MiB", *SMALL, *changes)
     try:
         until = time.monotonic() + 60
         while process.poll() is None and time.monotonic() < until:
             if target.exists() and target.stat().st_size > 8 << 20:
-                with target.open("r+b") as file:
-                    for page in range(0, 512, 7):
-                        os.pwrite(file.fileno(), b"\xa5", (1 << 20) + page * 8192 + 5000)
+                for page in range(1, 512, 200):
+                    change_a_byte(target, (1 << 20) + page * 8192 + 5000)
             time.sleep(0.02)
         out, err = process.communicate(timeout=60)
     finally:
@@ -115,7 +129,7 @@ def test_damaged_pages_fail_the_run_and_are_shown_with_a_dump(profile: str, name
     assert f"{name} failed: " in err
     assert "returned damaged pages" in err
     assert "bit damage at offset" in out
-    assert " of 8192 bytes differ, the first is byte 5000" in out
+    assert "1 of 8192 bytes differ, the first is byte 5000" in " ".join(out.split())
     assert "written " in out
     assert "Traceback" not in err
 
@@ -140,9 +154,8 @@ def test_a_target_too_small_for_the_growth_is_refused_before_it_is_written(
 ) -> None:
     target = tmp_path / "db"
     assert main(["run", "sqliosim", str(target), "--size", "16MiB", "--set", "size=8MiB", "--set", "most=64MiB"]) == 2
-    said = capsys.readouterr().err.strip()
-    assert "may grow to 114MiB; name a larger target, or set a smaller most or log_size" in said
-    assert len(said.splitlines()) == 1
+    *_, said = capsys.readouterr().err.strip().splitlines()
+    assert said.endswith("may grow to 114MiB; name a larger target, or set a smaller most or log_size")
     assert not target.exists()
 
 

@@ -384,7 +384,7 @@ fn programs_say_what_they_lack() {
     refused(
         &programs("request = '4K'", USE).replace("'make'", "'make'\nrequests = 1"),
         &[],
-        &["a pattern beside programs"],
+        &["a pattern or a server beside programs"],
     );
     for key in [
         "operations = { write = 100, read = 0 }",

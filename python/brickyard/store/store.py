@@ -470,6 +470,9 @@ def _append(db: sqlite3.Connection, run: int, given: schema.Event | Json) -> Non
             _append_interval(db, run, event)
         case schema.ErrorEvent():
             _append_error(db, run, event)
+            if event.dump is not None:
+                # The bytes of damage stand beside the list of errors, which has no column for them.
+                db.execute("INSERT INTO event (run, kind, body) VALUES (?, ?, ?)", (run, "error", body))
         case schema.Start():
             db.execute("INSERT INTO run_start VALUES (?, ?, ?)", (run, event.start_unix_ns, body))
         case schema.Fill(done_bytes=done, total_bytes=total) if done < total:
