@@ -174,6 +174,26 @@ def test_tuning_finds_threads_that_pass_and_fail_when_doubled(capsys: pytest.Cap
     assert "failed: mean database read" in " ".join(capsys.readouterr().out.split())
 
 
+def test_the_published_tables_are_those_of_the_reference() -> None:
+    root = Path(__file__).parent.parent
+    for name in ("sqliosim", "jetstress"):
+        file = f"demartek_2009_{name}.csv"
+        assert (root / "python/brickyard/studies" / file).read_bytes() == (root / "reference" / file).read_bytes()
+
+
+def test_the_study_shows_demartek_s_tables_beside_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    mirrors = ("--only", "arrangement=sas-raid1-2", "--only", "arrangement=sata-raid1-2")
+    assert main(["study", "demartek-servers", *mirrors, "--only", "load=small"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "sas-raid1-2 " in out
+    assert "SQLIOSim, 500-1,000 MB, beside Demartek's of 2009" in out
+    assert " 141 3,753,640 2 " in out  # published: throttled, total, and its rank among the two
+    assert " 1,720 3,722,299 1 " in out
+    # Published, SATA is ahead of SAS in this pair; the model has SAS ahead, and the table says so.
+    assert "SAS ahead of SATA, same arrangement 0 of 1 1 of 1" in out
+    assert "all pairs, ordered as published – 0 of 1" in out
+
+
 def test_a_configuration_of_defaults_is_the_profile_that_ships() -> None:
     assert recognize(DEFAULTS) == "sqliosim"
     imported, shipped = (

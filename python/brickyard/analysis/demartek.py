@@ -78,8 +78,8 @@ def _sqliosim(size: str, runs: Mapping[str, Sequence[Record]]) -> Told:
     theirs = {_name(row): row for row in published("sqliosim")}
     their_totals = {name: float(row[f"{size}_total_ms"]) for name, row in theirs.items() if name in totals}
     rows = []
-    for name, records in runs.items():
-        row = theirs[name]
+    for name in [name for name in theirs if name in runs]:
+        records, row = runs[name], theirs[name]
         rows.append(
             [
                 name,
@@ -154,8 +154,8 @@ def _jetstress(runs: Mapping[str, Sequence[Record]]) -> Told:
     )
     theirs = {row["configuration"]: row for row in published("jetstress") if row["server"] == "1"}
     rows = []
-    for name, records in runs.items():
-        row = theirs[JETSTRESS_ROWS[name]]
+    for name in [name for name in JETSTRESS_ROWS if name in runs]:
+        records, row = runs[name], theirs[JETSTRESS_ROWS[name]]
         keys = ("achieved_iops", "db_reads_per_s", "db_writes_per_s", "log_writes_per_s")
         times = ("db_read_s", "db_write_s", "log_write_s")
         rows.append(

@@ -245,10 +245,17 @@ def truth(outcomes: list[Outcome]) -> str:
             f"| {outcome.name} | {outcome.published:g} | {three_digits(outcome.simulated)} | {three_digits(low)} to "
             f"{three_digits(high)} | {three_digits(outcome.left_out)} ({outcome.left_out_error:+.0%}) |"
         )
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_PROGRAMS]) + "\n"
 
 
 _FAR, _GOAL = 0.25, 0.40
+_PROGRAMS = (
+    "",
+    "## Loads of servers",
+    "",
+    "Loads that are programs have no figure a request here. Demartek's tables of SQLIOSim and Jetstress stand beside our own",
+    "in [servers](servers.md#beside-demarteks-tables), with what the models order otherwise.",
+)
 TRUTH_MARK = re.compile(rb"Written by `brickyard study reference --truth")
 """What the page begins with: a file without it is not replaced."""
 _HEAD = """# How true the models are
