@@ -1,7 +1,8 @@
 """Duty: how many requests a second a brick carries before its response time passes a limit.
 
 The load is offered in an open loop with Poisson arrivals, so that waiting counts; the highest rate that holds is found
-by doubling and halving, then by bisection to 1 %.
+by doubling and halving, then by bisection to 1 %. One such search is one draw of random arrivals: several are made,
+each with arrivals of its own, and the rate is their geometric mean with its interval.
 
 Refusal: no queueing formula; each step is a run of the profile at that rate.
 """
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 
 from brickyard import rulers
 from brickyard.analysis.latency import MIN_SAMPLES_BEYOND
+from brickyard.analysis.samples import Sample, sample
 from brickyard.analysis.totals import totals
 from brickyard.analysis.verdict import verdict
 from brickyard.errors import BadInputError
@@ -24,6 +26,8 @@ from brickyard.schema.plan import Arrivals, OpenPace, Plan
 from brickyard.store import CHAINS, Json, Record
 
 TOLERANCE = 0.01
+FIRST_FACTOR = 2.0  # between the rates that bracket the limit
+NEXT_FACTOR = 1.25  # of the searches that begin where the first one ended
 MOST_STEPS = 40
 LEAST_SHARE = 1 / 64  # of the first rate: so little load that nothing waits, and less of it would change nothing
 OVERLOADED_SHARE = 0.01  # of what was due and was not sent: the limit from which a record says overloaded
@@ -137,12 +141,12 @@ def step(record: Record, ruler: Ruler, rate_per_s: float) -> Step:
     return Step(rate_per_s, found.decided.value, found.passed and kept_up, kept_up)
 
 
-def highest(attempt: Callable[[float], Step], first_per_s: float) -> Carried:
-    """Brackets the limit by factors of two and bisects what is between."""
+def highest(attempt: Callable[[float], Step], first_per_s: float, factor: float = FIRST_FACTOR) -> Carried:
+    """Brackets the limit by a factor and bisects what is between."""
     steps = [attempt(first_per_s)]
     low = high = steps[0]
     while low.holds == high.holds and len(steps) < MOST_STEPS and low.rate_per_s > first_per_s * LEAST_SHARE:
-        tried = attempt((high.rate_per_s * 2) if high.holds else (low.rate_per_s / 2))
+        tried = attempt((high.rate_per_s * factor) if high.holds else (low.rate_per_s / factor))
         steps.append(tried)
         low, high = (high, tried) if high.holds else (tried, low)
     if not low.holds:
@@ -152,3 +156,23 @@ def highest(attempt: Callable[[float], Step], first_per_s: float) -> Carried:
         steps.append(tried)
         low, high = (tried, high) if tried.holds else (low, tried)
     return Carried(high if high.holds else low, steps)
+
+
+def searched(attempt: Callable[[float, int], Step], first_per_s: float, searches: int) -> list[Carried]:
+    """So many searches, each with arrivals of its own, which `attempt` draws from its second argument. The further
+    ones begin where the first ended; there are none where it found no rate."""
+    found = [highest(lambda rate: attempt(rate, 0), first_per_s)]
+    if found[0].best:
+        for number in range(1, searches):
+            found.append(_again(attempt, found[0].best.rate_per_s, number))
+    return found
+
+
+def _again(attempt: Callable[[float, int], Step], first_per_s: float, number: int) -> Carried:
+    return highest(lambda rate: attempt(rate, number), first_per_s, NEXT_FACTOR)
+
+
+def rates(found: list[Carried]) -> Sample | None:
+    """What the searches found, in requests a second; None unless each found a rate."""
+    best = [carried.best.rate_per_s for carried in found if carried.best]
+    return sample(best) if len(best) == len(found) else None

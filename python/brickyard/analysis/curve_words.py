@@ -13,17 +13,19 @@ from brickyard import _core
 from brickyard.analysis.answers import Answer, belief
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.load_curve import (
+    BEND_SHARE,
     Bend,
     CurvePoint,
     Knee,
     Limit,
+    Usable,
     capacity,
     curve_point,
     knee,
     samples_needed,
     step_points,
     stream_rates,
-    usable,
+    usable_rate,
     weakest_search,
 )
 from brickyard.store import Record, StudyInfo
@@ -70,7 +72,7 @@ def run_name(record: Record) -> str:
     if labels.get("loop") == "closed":
         return "closed loop"
     if "search" in labels:
-        return "search"
+        return f"search {labels.get('number', 1)}"
     return f"run {record.info.id}"
 
 
@@ -142,7 +144,7 @@ def knee_words(found: Knee) -> str:
     if found.point:
         return (
             f"{format_iops(found.point.offered_per_s)}/s with a mean response time of"
-            f" {format_ns(found.point.mean_ns)} (greatest rate over mean response, after Kleinrock)"
+            f" {format_ns(found.point.mean_ns)} (greatest rate over mean response, after Kleinrock){_near_words(found)}"
         )
     if found.bend is Bend.TOO_FEW or found.end is None:
         return "none; at least three rates that are not overloaded are needed"
@@ -154,20 +156,49 @@ def knee_words(found: Knee) -> str:
     )
 
 
+def _near_words(found: Knee) -> str:
+    if len(found.near) < 2:
+        return ""
+    low, high = (format_iops(point.offered_per_s) for point in (found.near[0], found.near[-1]))
+    return f"; the rates from {low} to {high}/s come within {format_percent(BEND_SHARE)} of it"
+
+
 def limit_line(curve: Curve, limit: Limit) -> str:
-    best, worst = usable(curve.points, limit)
-    said = f"{limit.figure} response time within {format_ns(limit.above_ns)}"
-    if best is None:
-        return f"{said}: at no measured rate"
-    until = (
-        f"; no longer at {format_iops(worst.offered_per_s)}"
-        if worst
-        else "; the target kept it at every offered rate, raise --max-rate"
-    )
+    found = usable_rate(curve.points, limit)
+    line = f"{limit.figure} response time within {format_ns(limit.above_ns)}: {_usable_words(found)}"
     few = weakest_search(curve.points, limit)
     if few is None:
-        return f"{said}: up to {format_iops(best.offered_per_s)}/s{until}"
+        return line
     return (
-        f"{said}: about {format_iops(best.offered_per_s)}/s{until}; the {limit.figure} rests on"
-        f" {format_count(few)} requests a step, of at least {format_count(samples_needed(limit))}: use a longer --each"
+        f"{line}; the {limit.figure} rests on {format_count(few)} requests a step, of at least"
+        f" {format_count(samples_needed(limit))}: use a longer --each"
     )
+
+
+def _usable_words(found: Usable) -> str:
+    count, each = len(found.found), _listed([point.offered_per_s for point in found.found if point])
+    rates = found.rates
+    if rates is None:
+        return f"at no measured rate in {count - len(each)} of {count} searches{_others(each)}" if each else NO_RATE
+    if not found.is_searched:
+        (worst,) = found.beyond
+        until = f"no longer at {format_iops(worst.offered_per_s)}" if worst else KEPT
+        return f"up to {format_iops(rates.centre)}/s; {until}"
+    if rates.low is None or rates.high is None:
+        return f"about {each[0]}/s; one search, which says nothing of its own spread: use --searches 3"
+    return (
+        f"{format_iops(rates.centre)}/s, 95 % interval {format_iops(rates.low)} to {format_iops(rates.high)}/s"
+        f" ({count} searches found {', '.join(each[:-1])} and {each[-1]})"
+    )
+
+
+NO_RATE = "at no measured rate"
+KEPT = "the target kept it at every offered rate, raise --max-rate"
+
+
+def _listed(rates: list[float]) -> list[str]:
+    return [format_iops(rate) for rate in sorted(rates)]
+
+
+def _others(each: list[str]) -> str:
+    return f"; otherwise up to {', '.join(each)}/s"

@@ -5,9 +5,11 @@ thumb, ICC 1979), as in Jain's *Art of Computer Systems Performance Analysis* (1
 little with the rate, above it more than in proportion. It does not depend on how far beyond saturation was measured,
 but saturation must have been seen: where the power still rises at the highest rate, the curve has not bent, and there
 is no knee to name.
-The *usable* rate is, with Jain again, the highest at which the response time keeps a limit.
+The *usable* rate is, with Jain again, the highest at which the response time keeps a limit. One search for it is one
+draw of random arrivals, so several are made, each with arrivals of its own, and the rate is their geometric mean with
+its interval.
 
-Refusal: no point is interpolated; what is named has been measured.
+Refusal: no point is interpolated; what is named has been measured, but for that mean.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 
 from brickyard.analysis.latency import Latency, latency_of, least_count
+from brickyard.analysis.samples import Sample, sample
 from brickyard.analysis.totals import Totals, profile_stream, rated_intervals, totals
 from brickyard.schema import PhaseEnd, RampStep
 from brickyard.store import CHAIN, CHAINS, Json, Record
@@ -172,6 +175,8 @@ class Knee:
     bend: Bend
     point: CurvePoint | None = None
     end: CurvePoint | None = None
+    near: tuple[CurvePoint, ...] = ()
+    """The levels whose power is within `BEND_SHARE` of the knee's, itself among them: noise could have chosen any."""
 
     def document(self) -> Json | None:
         return self.point.document() if self.point else None
@@ -192,7 +197,10 @@ def knee(points: list[CurvePoint]) -> Knee:
     beyond = [point for point in levels if point.offered_per_s > best.offered_per_s]
     if not any(point.overloaded or _power(point) <= (1 - BEND_SHARE) * _power(best) for point in beyond):
         return Knee(Bend.NOT_REACHED, None, end)
-    return Knee(Bend.BELOW, None, end) if best is levels[0] else Knee(Bend.SEEN, best, end)
+    if best is levels[0]:
+        return Knee(Bend.BELOW, None, end)
+    near = tuple(point for point in sound if _power(point) > (1 - BEND_SHARE) * _power(best))
+    return Knee(Bend.SEEN, best, end, near)
 
 
 def _power(point: CurvePoint) -> float:
@@ -236,3 +244,40 @@ def usable(points: list[CurvePoint], limit: Limit) -> tuple[CurvePoint | None, C
             return best, point
         best = point
     return best, None
+
+
+@dataclass(frozen=True)
+class Usable:
+    """The highest rate that keeps a limit."""
+
+    found: tuple[CurvePoint | None, ...]
+    """By each search; by the levels alone where nothing was searched. None where no rate kept it."""
+    beyond: tuple[CurvePoint | None, ...]
+    """The lowest rate that did not keep it, likewise; None where all did."""
+    is_searched: bool
+
+    @property
+    def rates(self) -> Sample | None:
+        """Of the searches, in requests (or chains) a second; None unless each found a rate."""
+        rates = [point.offered_per_s for point in self.found if point]
+        return sample(rates) if len(rates) == len(self.found) else None
+
+    def document(self) -> Json | None:
+        rates = self.rates
+        if rates is None:
+            return None
+        return {
+            "rate_per_s": rates.centre,
+            "low_per_s": rates.low,
+            "high_per_s": rates.high,
+            "searches": [point.document() for point in self.found if point],
+        }
+
+
+def usable_rate(points: list[CurvePoint], limit: Limit) -> Usable:
+    """What the levels and each search, a run of its own, say of the limit."""
+    levels = [point for point in points if point.judged is None]
+    runs = sorted({point.run for point in points if point.judged is not None})
+    each = [[*levels, *(p for p in points if p.judged is not None and p.run == run)] for run in runs] or [levels]
+    told = [usable(one, limit) for one in each]
+    return Usable(tuple(best for best, _ in told), tuple(worst for _, worst in told), bool(runs))

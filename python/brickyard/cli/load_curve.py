@@ -13,7 +13,7 @@ from rich.console import Console
 from brickyard import _core, bricks, profiles
 from brickyard.analysis import PERCENTILES, percentile_name
 from brickyard.analysis.curve_words import NAMES, RESPONSE, Curve, curve_answer, curve_notes, curve_row
-from brickyard.analysis.load_curve import Limit, capacity, knee, usable
+from brickyard.analysis.load_curve import Limit, capacity, knee, usable_rate
 from brickyard.analysis.workload import workload_words
 from brickyard.cli import options
 from brickyard.cli.characterize import EXIT_CODES
@@ -26,7 +26,7 @@ from brickyard.store import Json, Record, Store
 from brickyard.study.aim import aim_modelled
 from brickyard.study.fit import refuse_programs
 from brickyard.study.interrupt import Interrupt
-from brickyard.study.load_curve import LEVELS_PERCENT, CurveResult, LoadCurve, one_phase
+from brickyard.study.load_curve import LEVELS_PERCENT, SEARCHES, CurveResult, LoadCurve, one_phase
 from brickyard.units import format_ns
 
 EACH = "3s"
@@ -51,6 +51,7 @@ def load_curve(
             " until the storage does not keep up."
         ),
     ] = None,
+    searches: options.Searches = SEARCHES,
     phase: Annotated[str | None, Parameter(help="Which phase, where the profile has several.")] = None,
     overrides: options.Overrides = (),
     placing: options.Placing = options.AS_IT_IS,
@@ -87,7 +88,7 @@ def load_curve(
                 terminal.note(note)
             curve = LoadCurve(kept, terminal, interrupt, each_ns)
             result = curve.run(
-                text.name, plan, only, aimed.targets, aimed.options, shares, asked, aimed.condition, max_rate
+                text.name, plan, only, aimed.targets, aimed.options, shares, asked, aimed.condition, max_rate, searches
             )
         records = [kept.record(run) for run in result.runs]
         page = _draw(kept, result, records, output)
@@ -151,7 +152,7 @@ def _picture(page: Path) -> Path:
 
 
 def _document(result: CurveResult, limit: Limit | None, page: Path | None) -> Json:
-    found, best = knee(result.points), usable(result.points, limit)[0] if limit else None
+    found = knee(result.points)
     return {
         "study": result.study,
         "runs": result.runs,
@@ -163,7 +164,7 @@ def _document(result: CurveResult, limit: Limit | None, page: Path | None) -> Js
         "bend": found.bend.value,
         "capacity_per_s": most.achieved_per_s if (most := capacity(result.points)) else None,
         "limit": {"figure": limit.figure, "above_ns": limit.above_ns} if limit else None,
-        "usable": best.document() if best else None,
+        "usable": usable_rate(result.points, limit).document() if limit else None,
         "picture": str(_picture(page)) if page else None,
         "report": str(page) if page else None,
     }

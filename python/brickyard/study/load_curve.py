@@ -1,6 +1,7 @@
 """Duty: the load curve of a profile: its maximum in a closed loop, then open-loop runs at shares of that rate.
 
-The search for a limit is one more run, a ramp over the load that the engine judges and halves by itself.
+A search for a limit is one more run, a ramp over the load that the engine judges and halves by itself. Several are
+made, each with arrivals of its own, since one says nothing of its own spread.
 
 Refusal: no figure is computed here, and the streams stay what the profile says, but for their pace and depth.
 """
@@ -30,6 +31,7 @@ from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
 
 LEVELS_PERCENT = tuple(range(10, 111, 10))
 GROWTH = 1.25  # of the rates beyond the levels
+SEARCHES = 3  # of a limit, each with arrivals of its own: the fewest that give an interval of use
 SEARCH_PERCENT = 1.0  # as `advise predict`; two runs hardly agree better
 SEARCH_FROM = 16  # where no level keeps the limit, the search begins at this part of the lowest
 STEP_GROWTH_MAX = 10  # times --each, of a step of the search on real storage; a model's time costs little
@@ -147,10 +149,11 @@ class LoadCurve:
         limit: Limit | None = None,
         condition: str = "normal",
         max_rate_per_s: float | None = None,
+        searches: int = SEARCHES,
     ) -> CurveResult:
         """With `max_rate_per_s` the levels go on beyond their last until one is overloaded or this rate is reached."""
         self._about, self._limit = (name, targets, options, condition), limit
-        self.listener.expect(1 + len(levels) + (1 if limit else 0))
+        self.listener.expect(1 + len(levels) + (searches if limit else 0))
         last, record = self._one(closed_plan(plan, phase, self.each_ns), {"loop": "closed"})
         rates = stream_rates(record)
         result = CurveResult(self._noted(), [last.run], sum(rates.values()))
@@ -181,20 +184,39 @@ class LoadCurve:
             self.listener.expect(1)
             level(share)
         if limit and last.outcome == "done":
-            best, worst = usable(result.points, limit)
-            if worst is not None:
-                low = best.offered_per_s / result.maximum_per_s if best else None
-                high = worst.offered_per_s / result.maximum_per_s
-                lowest = (low if low is not None else high / SEARCH_FROM) * result.maximum_per_s
-                long_ns = step_ns(self.each_ns, limit, lowest, is_modelled="bricks" in options)
-                text = search_plan(plan, phase, long_ns, rates, limit, low, high)
-                last, made = self._one(text, {"search": f"{limit.figure}:{limit.above_ns}ns"})
-                result.runs.append(last.run)
-                result.points += step_points(made, result.maximum_per_s)
+            last = self._search(result, last, plan, phase, rates, limit, searches)
         result.points.sort(key=lambda point: point.offered_per_s)
         result.outcome, result.message = last.outcome, last.message
         self.store.end_study(result.study, last.outcome, [])
         return result
+
+    def _search(
+        self,
+        result: CurveResult,
+        last: RunResult,
+        plan: Plan,
+        phase: Phase,
+        rates: dict[int, float],
+        limit: Limit,
+        searches: int,
+    ) -> RunResult:
+        """Each search a run with arrivals of its own; gives back the last run, which may not have been done."""
+        best, worst = usable(result.points, limit)
+        if worst is None:
+            return last
+        low = best.offered_per_s / result.maximum_per_s if best else None
+        high = worst.offered_per_s / result.maximum_per_s
+        lowest = (low if low is not None else high / SEARCH_FROM) * result.maximum_per_s
+        long_ns = step_ns(self.each_ns, limit, lowest, is_modelled="bricks" in self._about[2])
+        search = search_plan(plan, phase, long_ns, rates, limit, low, high)
+        for number in range(searches):
+            labels: Json = {"search": f"{limit.figure}:{limit.above_ns}ns", "number": number + 1}
+            last, made = self._one(replace(search, seed=plan.seed + number), labels)
+            result.runs.append(last.run)
+            result.points += step_points(made, result.maximum_per_s)
+            if last.outcome != "done":
+                break
+        return last
 
     def _one(self, plan: Plan, labels: Json) -> tuple[RunResult, Record]:
         name, targets, options, condition = self._about
