@@ -392,17 +392,17 @@ def test_the_knee_is_the_same_with_and_without_a_search() -> None:
 
 def test_a_step_of_a_search_is_long_enough_for_the_percentile_or_it_is_told() -> None:
     limit = Limit("p99", 20 * MS)
-    assert samples_needed(limit) == 1000
-    assert samples_needed(Limit("p99.99", MS)) == 100_000
-    assert samples_needed(Limit("mean", MS)) == 0
-    assert step_ns(SECOND, limit, 100.0, is_modelled=True) * 100.0 / SECOND == pytest.approx(1250)
-    assert step_ns(SECOND, limit, 10_000.0, is_modelled=True) == SECOND
+    assert samples_needed(limit) == 10_000
+    assert samples_needed(Limit("p99.99", MS)) == 1_000_000
+    assert samples_needed(Limit("mean", MS)) == 1000
+    assert step_ns(SECOND, limit, 100.0, is_modelled=True) * 100.0 / SECOND == pytest.approx(11_000)
+    assert step_ns(SECOND, limit, 100_000.0, is_modelled=True) == SECOND
     assert step_ns(SECOND, limit, 1.0, is_modelled=False) == 10 * SECOND
-    step = replace(point(100, MS), requests=200, judged={"within": True, "overloaded": False})
-    assert weakest_search([step], limit) == 200
-    assert weakest_search([replace(step, requests=1000)], limit) is None
+    step = replace(point(100, MS), requests=2000, judged={"within": True, "overloaded": False})
+    assert weakest_search([step], limit) == 2000
+    assert weakest_search([replace(step, requests=10_000)], limit) is None
     line = limit_line(Curve(200.0, [step]), limit)
-    assert "the p99 rests on 200 requests a step, of at least 1,000" in line
+    assert "the p99 rests on 2,000 requests a step, of at least 10,000" in line
 
 
 def test_a_search_keeps_the_proportions_of_the_streams() -> None:

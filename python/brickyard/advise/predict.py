@@ -10,12 +10,13 @@ Refusal: no queueing formula; each step is a run of the profile at that rate.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from msgspec.structs import replace
 
 from brickyard import rulers
 from brickyard.analysis.latency import MIN_SAMPLES_BEYOND
+from brickyard.analysis.load_curve import MEAN_REQUESTS_MIN
 from brickyard.analysis.samples import Sample, sample
 from brickyard.analysis.totals import totals
 from brickyard.analysis.verdict import verdict
@@ -46,9 +47,10 @@ class Step:
     holds: bool
     kept_up: bool = True
     """Whether all that was due was sent; if not, the queue grows, and response times tell how long the run was."""
+    requests: int = 0
 
     def document(self) -> Json:
-        return {"rate_per_s": self.rate_per_s, "value_ns": self.value_ns, "holds": self.holds, "kept_up": self.kept_up}
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -132,13 +134,18 @@ def samples(figure: str, beyond: int = MIN_SAMPLES_BEYOND) -> float:
     return beyond * 100 / (100 - float(figure[1:]))
 
 
+def enough(figure: str) -> int:
+    """Requests of a step, with fewer of which searches end too high (docs/statistics.md)."""
+    return MEAN_REQUESTS_MIN if figure == "mean" else round(samples(figure, SURE_BEYOND))
+
+
 def step(record: Record, ruler: Ruler, rate_per_s: float) -> Step:
     """Whether a rate holds: the limited figure within its limit, and no more unsent than 1 % of what was due."""
     found = verdict(record, ruler)
     unsent = sum(end.unsent for end in record.of(PhaseEnd))
     sent = sum(row.requests for row in totals(record) if row.operation not in CHAINS)
     kept_up = unsent <= OVERLOADED_SHARE * max(1, sent + unsent)
-    return Step(rate_per_s, found.decided.value, found.passed and kept_up, kept_up)
+    return Step(rate_per_s, found.decided.value, found.passed and kept_up, kept_up, sent)
 
 
 def highest(attempt: Callable[[float], Step], first_per_s: float, factor: float = FIRST_FACTOR) -> Carried:

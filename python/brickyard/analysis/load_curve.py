@@ -27,6 +27,8 @@ from brickyard.store import CHAIN, CHAINS, Json, Record
 UNSENT_SHARE_MAX = 0.01  # as where a record says `overloaded`
 SOUND_MIN = 3  # rates that were kept up with: two make a line, which has no knee
 BEND_SHARE = 0.1  # less power than that is no noise of a mean over thousands of requests
+SURE = 10  # times the requests that a percentile needs: with fewer, searches end too high (docs/statistics.md)
+MEAN_REQUESTS_MIN = 1000  # for the same reason
 SHORTFALL_MIN = 0.05  # of the offered rate: what the ends of a run of seconds can lack
 SHORTFALL_DEVIATIONS = 3.0  # of a Poisson count, beyond which chance explains no shortfall
 
@@ -217,14 +219,14 @@ def capacity(points: list[CurvePoint]) -> CurvePoint | None:
 
 
 def samples_needed(limit: Limit) -> int:
-    """Requests below which the limit's figure is the luck of a few."""
+    """Requests of a step below which a search ends too high, and its interval misses the true rate too often."""
     if limit.figure == "mean":
-        return 0
-    return least_count(float(limit.figure.removeprefix("p")))
+        return MEAN_REQUESTS_MIN
+    return SURE * least_count(float(limit.figure.removeprefix("p")))
 
 
 def weakest_search(points: list[CurvePoint], limit: Limit) -> int | None:
-    """The fewest requests of a step of the search that was judged by a percentile; None where all had enough."""
+    """The fewest requests of a step of a search; None where all had enough."""
     judged = [point.requests for point in points if point.judged is not None and not point.overloaded]
     least = min(judged, default=None)
     return least if least is not None and least < samples_needed(limit) else None

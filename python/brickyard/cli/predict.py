@@ -218,17 +218,23 @@ def _answer(
                 markup=False,
                 soft_wrap=True,
             )
-    for note in _notes(found):
+    for note in _notes(found, figure):
         out.print(note, markup=False, soft_wrap=True)
 
 
-def _notes(found: list[Predicted]) -> list[str]:
+def _notes(found: list[Predicted], figure: str) -> list[str]:
     counts = {rates.n for item in found if (rates := item.rates)}
     notes = ["open loop with Poisson arrivals in the profile's mix; last line: its own requests in flight, no limit"]
     if 1 in counts:
         notes.append("one search, which says nothing of its own spread: use --searches 3")
     elif counts:
         notes.append(f"in brackets: the 95 % interval of {max(counts)} searches, each with arrivals of its own")
+    least = min((step.requests for item in found for step in item.steps if step.kept_up), default=0)
+    if least < predicting.enough(figure):
+        notes.append(
+            f"a step rests on as few as {least:,} requests; for the {figure} at least {predicting.enough(figure):,} are"
+            " needed, with fewer the rate is too high: use a longer --duration"
+        )
     return notes
 
 

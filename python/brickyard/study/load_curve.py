@@ -36,7 +36,7 @@ SEARCH_PERCENT = 1.0  # as `advise predict`; two runs hardly agree better
 SEARCH_FROM = 16  # where no level keeps the limit, the search begins at this part of the lowest
 STEP_GROWTH_MAX = 10  # times --each, of a step of the search on real storage; a model's time costs little
 MODELLED_GROWTH_MAX = 1000
-SAMPLES_MARGIN = 1.25  # Poisson arrivals: a thousand that are expected are seldom fewer than 900
+SAMPLES_MARGIN = 1.1  # Poisson arrivals: a thousand that are expected are seldom fewer than 900
 DEPTH_MIN, DEPTH_MAX = (
     256,
     4096,
