@@ -479,9 +479,9 @@ def limits(figure: str, load: float, requests: int) -> tuple[float, float]:
 def rates_within() -> list[str]:
     lines = [
         "",
-        "The rate within a limit (`load-curve --limit`, `advise predict`), against an M/M/1 queue whose true rate is known",
-        f"({SEARCHED} answers, each of three searches): how often the 95 % interval holds the true rate, and how far the",
-        "answer is above it on average,",
+        "The rate within a limit (`load-curve --limit`, `advise predict`), against an M/M/1 queue with a known true",
+        f"rate ({SEARCHED} answers, each of three searches): how often the 95 % interval holds that rate, and how far",
+        "the answer is above it on average,",
         "by the requests of a step and the share of the capacity at which the limit is reached:",
         "",
         "| limit, reached at | 1,000 requests a step | 2,000 | 10,000 |",
