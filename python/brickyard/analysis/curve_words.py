@@ -72,7 +72,7 @@ def run_name(record: Record) -> str:
     if labels.get("loop") == "closed":
         return "closed loop"
     if "search" in labels:
-        return f"search {labels.get('number', 1)}"
+        return f"search, run {record.info.id}"
     return f"run {record.info.id}"
 
 

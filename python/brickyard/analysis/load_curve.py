@@ -264,17 +264,6 @@ class Usable:
         rates = [point.offered_per_s for point in self.found if point]
         return sample(rates) if len(rates) == len(self.found) else None
 
-    def document(self) -> Json | None:
-        rates = self.rates
-        if rates is None:
-            return None
-        return {
-            "rate_per_s": rates.centre,
-            "low_per_s": rates.low,
-            "high_per_s": rates.high,
-            "searches": [point.document() for point in self.found if point],
-        }
-
 
 def usable_rate(points: list[CurvePoint], limit: Limit) -> Usable:
     """What the levels and each search, a run of its own, say of the limit."""

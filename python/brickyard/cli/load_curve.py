@@ -152,7 +152,8 @@ def _picture(page: Path) -> Path:
 
 
 def _document(result: CurveResult, limit: Limit | None, page: Path | None) -> Json:
-    found = knee(result.points)
+    found, usable = knee(result.points), usable_rate(result.points, limit) if limit else None
+    rates = usable.rates if usable else None
     return {
         "study": result.study,
         "runs": result.runs,
@@ -164,7 +165,14 @@ def _document(result: CurveResult, limit: Limit | None, page: Path | None) -> Js
         "bend": found.bend.value,
         "capacity_per_s": most.achieved_per_s if (most := capacity(result.points)) else None,
         "limit": {"figure": limit.figure, "above_ns": limit.above_ns} if limit else None,
-        "usable": usable_rate(result.points, limit).document() if limit else None,
+        "usable": {
+            "rate_per_s": rates.centre,
+            "low_per_s": rates.low,
+            "high_per_s": rates.high,
+            "searches": [point.document() for point in usable.found if point],
+        }
+        if usable and rates
+        else None,
         "picture": str(_picture(page)) if page else None,
         "report": str(page) if page else None,
     }

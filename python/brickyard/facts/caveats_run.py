@@ -23,10 +23,6 @@ CHECKED_SHARE_MIN = 0.10
 # which go up by doubling.
 DEPTH_REACHED_SHARE = 0.5
 
-# Beyond this share of the measured time, the wait for the last answers makes mean latencies those of another load.
-LATE_SHARE = 0.10
-LATE_NS_MIN = 1_000_000_000  # a deep queue of a slow drive needs no warning
-
 NO_ROOM = ("ENOSPC", "EDQUOT")
 
 DAMAGE_WORDS = {
@@ -203,26 +199,6 @@ def hangs(record: Json) -> Iterator[Json]:
             "Let the run drain instead of interrupting it twice, or look for a "
             f"{'server' if is_replay(record) else 'device'} that no longer answers.",
         )
-
-
-def late(record: Json) -> Iterator[Json]:
-    """Storage that answered long after a phase's end: rate times latency is then not what was in flight."""
-    phases = sorted({int(interval.get("phase") or 0) for interval in rows(record, "intervals")})
-    for phase in phases:
-        spans = {True: 0, False: 0}
-        for interval in rows(record, "intervals"):
-            if int(interval.get("phase") or 0) == phase and not interval.get("warmup"):
-                length_ns = int(interval.get("end_ns") or 0) - int(interval.get("start_ns") or 0)
-                spans[bool(interval.get("drain"))] += length_ns
-        if spans[True] > LATE_NS_MIN and spans[True] > LATE_SHARE * spans[False]:
-            yield item(
-                "late",
-                "warning",
-                f"In {phase_name(record, phase)} the last answer came {format_ns(spans[True])} after the end of the "
-                f"{format_ns(spans[False])} that were measured. What came late is in the requests and in the latency, "
-                "and not in the rates.",
-                "Let the run last longer than the storage's longest pause, or look for what made it pause.",
-            )
 
 
 def generator(record: Json) -> Iterator[Json]:

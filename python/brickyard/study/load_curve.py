@@ -210,7 +210,7 @@ class LoadCurve:
         long_ns = step_ns(self.each_ns, limit, lowest, is_modelled="bricks" in self._about[2])
         search = search_plan(plan, phase, long_ns, rates, limit, low, high)
         for number in range(searches):
-            labels: Json = {"search": f"{limit.figure}:{limit.above_ns}ns", "number": number + 1}
+            labels: Json = {"search": f"{limit.figure}:{limit.above_ns}ns"}
             last, made = self._one(replace(search, seed=plan.seed + number), labels)
             result.runs.append(last.run)
             result.points += step_points(made, result.maximum_per_s)
