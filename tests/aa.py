@@ -18,7 +18,6 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from brickyard.advise.predict import Step, rates, searched
 from brickyard.analysis.batches import batch_means
 from brickyard.analysis.comparison import Change
 from brickyard.analysis.figures import FIGURES
@@ -26,6 +25,7 @@ from brickyard.analysis.gate import Finding, Gate, gate
 from brickyard.analysis.history import change_points
 from brickyard.analysis.pivot import Axis, Observation, TableSpec, pivot
 from brickyard.analysis.samples import Sample, adjusted_p, difference, in_family, sample
+from brickyard.analysis.search import Step, rates, searched
 from brickyard.analysis.study_answer import study_answer
 
 Array = NDArray[np.float64]

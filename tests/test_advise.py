@@ -219,43 +219,6 @@ def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], arguments: li
     assert len(said.splitlines()) == 1
 
 
-def test_the_highest_rate_of_a_queue_that_is_known() -> None:
-    """M/M/1 with a mean service time of 5 ms: the mean response is 20 ms at 150 requests a second."""
-
-    def attempt(rate: float) -> predict.Step:
-        mean_ns = 5e6 / (1 - rate * 0.005) if rate < 200 else float("inf")
-        return predict.Step(rate, mean_ns, mean_ns <= 20e6)
-
-    for first in (3.0, 150.0, 9000.0):
-        best = predict.highest(attempt, first).best
-        assert best is not None
-        assert 150 / 1.01 <= best.rate_per_s <= 150
-
-
-def test_no_rate_is_invented_where_a_single_request_is_too_slow() -> None:
-    carried = predict.highest(lambda rate: predict.Step(rate, 9e6, False), 100)
-    assert carried.best is None
-    assert 5 <= len(carried.steps) <= 10
-    assert len(predict.searched(lambda rate, _: predict.Step(rate, 9e6, False), 100, 3)) == 1
-
-
-def test_further_searches_draw_other_arrivals_near_the_first_rate() -> None:
-    """Limits of 140, 150 and 160 requests a second, as three draws of arrivals may have them."""
-    tried: dict[int, list[float]] = {0: [], 1: [], 2: []}
-
-    def attempt(rate: float, number: int) -> predict.Step:
-        tried[number].append(rate)
-        return predict.Step(rate, rate, rate <= 140 + 10 * number)
-
-    found = predict.rates(predict.searched(attempt, 10.0, 3))
-    assert found is not None
-    assert found.values == pytest.approx((140, 150, 160), rel=0.01)
-    # Student's t with two degrees of freedom on the logarithms, worked out by hand.
-    assert (found.low, found.high) == pytest.approx((126.7, 177.2), rel=0.02)
-    assert max(tried[1] + tried[2]) < 250
-    assert predict.rates([*predict.searched(attempt, 10.0, 1), predict.Carried(None, [])]) is None
-
-
 PREDICT = ["predict", "sqlio-random-read-4"]
 
 

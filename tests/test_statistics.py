@@ -18,7 +18,6 @@ from brickyard.analysis.batches import batch_means
 from brickyard.analysis.comparison import Change, compare
 from brickyard.analysis.figures import FIGURES
 from brickyard.analysis.gate import Finding, gate
-from brickyard.analysis.load_curve import Limit, samples_needed
 from brickyard.analysis.samples import (
     Sample,
     adjusted_p,
@@ -28,6 +27,7 @@ from brickyard.analysis.samples import (
     sample,
     welch,
 )
+from brickyard.analysis.search import enough
 from brickyard.cli import main
 from brickyard.report.matrix_tables import difference_text
 from brickyard.store import Record, Store
@@ -365,4 +365,4 @@ def test_the_rate_within_a_limit_holds_the_true_rate_of_a_queue() -> None:
     assert abs(above) <= 0.02
     # A step of a thousand requests sees too little of a queue: what the manual says, and why steps are longer.
     assert aa.limits("p99", 0.9, 1000)[0] < 0.8
-    assert samples_needed(Limit("p99", 1)) == 10_000
+    assert enough("p99") == 10_000

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from brickyard import _core
 from brickyard.analysis.answers import Answer, belief
@@ -18,16 +18,14 @@ from brickyard.analysis.load_curve import (
     CurvePoint,
     Knee,
     Limit,
-    Usable,
     capacity,
     curve_point,
     knee,
-    samples_needed,
-    step_points,
+    step_of,
     stream_rates,
-    usable_rate,
-    weakest_search,
+    usable,
 )
+from brickyard.analysis.search import SEARCHES, Carried, Step, carried, enough, fewest, rates
 from brickyard.store import Record, StudyInfo
 from brickyard.units import format_count, format_iops, format_ns, format_percent
 
@@ -44,6 +42,7 @@ class Curve:
     """What the closed loop reached, from which the offered rates were taken."""
     points: list[CurvePoint]
     limit: Limit | None = None
+    searches: list[Carried] = field(default_factory=list)
 
 
 def curve_of(study: StudyInfo | None, records: Sequence[Record]) -> Curve | None:
@@ -57,11 +56,27 @@ def curve_of(study: StudyInfo | None, records: Sequence[Record]) -> Curve | None
         for record in records
         if record.info.outcome == "done" and "offered_per_s" in record.info.labels
     ]
-    for record in records:
-        if "search" in record.info.labels:
-            points += step_points(record, maximum)
     points.sort(key=lambda point: point.offered_per_s)
-    return Curve(maximum, points, limit_of(study)) if any(point.mean_ns for point in points) else None
+    limit = limit_of(study)
+    if not any(point.mean_ns for point in points):
+        return None
+    return Curve(maximum, points, limit, searches_of(records, limit) if limit else [])
+
+
+def searches_of(records: Sequence[Record], limit: Limit) -> list[Carried]:
+    """The searches whose steps are among these runs."""
+    steps: dict[int, list[Step]] = {}
+    for record in records:
+        labels = record.info.labels
+        if is_of_search(record) and record.info.outcome == "done":
+            offered = float(labels["searched_per_s"])
+            steps.setdefault(int(labels["search"]), []).append(step_of(curve_point(record, offered), limit))
+    return [carried(found) for _, found in sorted(steps.items())]
+
+
+def is_of_search(record: Record) -> bool:
+    """Whether a run is a step of a search for a limit, and no level of the curve."""
+    return "searched_per_s" in record.info.labels
 
 
 def run_name(record: Record) -> str:
@@ -71,8 +86,6 @@ def run_name(record: Record) -> str:
         return f"{format_iops(float(labels['offered_per_s']))}/s"
     if labels.get("loop") == "closed":
         return "closed loop"
-    if "search" in labels:
-        return f"search, run {record.info.id}"
     return f"run {record.info.id}"
 
 
@@ -164,41 +177,37 @@ def _near_words(found: Knee) -> str:
 
 
 def limit_line(curve: Curve, limit: Limit) -> str:
-    found = usable_rate(curve.points, limit)
-    line = f"{limit.figure} response time within {format_ns(limit.above_ns)}: {_usable_words(found)}"
-    few = weakest_search(curve.points, limit)
-    if few is None:
-        return line
+    line = f"{limit.figure} response time within {format_ns(limit.above_ns)}: {_within_words(curve, limit)}"
+    few = fewest(curve.searches, limit.figure) if curve.searches else None
+    return line if few is None else f"{line}; {search_words(few, limit.figure)}: use a longer --each"
+
+
+def search_words(few: int, figure: str) -> str:
     return (
-        f"{line}; the {limit.figure} rests on {format_count(few)} requests a step, of at least"
-        f" {format_count(samples_needed(limit))}: use a longer --each"
+        f"a step rests on as few as {format_count(few)} requests, and searches end too high with fewer than"
+        f" {format_count(enough(figure))} for the {figure}"
     )
 
 
-def _usable_words(found: Usable) -> str:
-    count, each = len(found.found), _listed([point.offered_per_s for point in found.found if point])
-    rates = found.rates
-    if rates is None:
-        return f"at no measured rate in {count - len(each)} of {count} searches{_others(each)}" if each else NO_RATE
-    if not found.is_searched:
-        (worst,) = found.beyond
+def _within_words(curve: Curve, limit: Limit) -> str:
+    if not curve.searches:
+        best, worst = usable(curve.points, limit)
+        if best is None:
+            return "at no measured rate"
         until = f"no longer at {format_iops(worst.offered_per_s)}" if worst else KEPT
-        return f"up to {format_iops(rates.centre)}/s; {until}"
-    if rates.low is None or rates.high is None:
-        return f"about {each[0]}/s; one search, which says nothing of its own spread: use --searches 3"
+        return f"up to {format_iops(best.offered_per_s)}/s; {until}"
+    each = [format_iops(rate) for rate in sorted(found.best.rate_per_s for found in curve.searches if found.best)]
+    found = rates(curve.searches)
+    if found is None:
+        count = len(curve.searches)
+        most = f" in {count - len(each)} of {count} searches; otherwise up to {', '.join(each)}/s" if each else ""
+        return f"at no measured rate{most}"
+    if found.low is None or found.high is None:
+        return f"about {each[0]}/s; one search, which says nothing of its own spread: use --searches {SEARCHES}"
     return (
-        f"{format_iops(rates.centre)}/s, 95 % interval {format_iops(rates.low)} to {format_iops(rates.high)}/s"
-        f" ({count} searches found {', '.join(each[:-1])} and {each[-1]})"
+        f"{format_iops(found.centre)}/s, 95 % interval {format_iops(found.low)} to {format_iops(found.high)}/s"
+        f" ({len(each)} searches found {', '.join(each[:-1])} and {each[-1]})"
     )
 
 
-NO_RATE = "at no measured rate"
 KEPT = "the target kept it at every offered rate, raise --max-rate"
-
-
-def _listed(rates: list[float]) -> list[str]:
-    return [format_iops(rate) for rate in sorted(rates)]
-
-
-def _others(each: list[str]) -> str:
-    return f"; otherwise up to {', '.join(each)}/s"

@@ -15,7 +15,10 @@ from msgspec.structs import replace
 from brickyard import bricks, profiles
 from brickyard.advise import predict as predicting
 from brickyard.advise.simulate import Brick, dearest, filled, rates, simulate, unverified
+from brickyard.analysis import search
+from brickyard.analysis.curve_words import search_words
 from brickyard.analysis.samples import Sample
+from brickyard.analysis.search import SEARCHES
 from brickyard.cli import conditioning, options
 from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.cli.progress import Terminal
@@ -27,7 +30,6 @@ from brickyard.store import Json, Record, Store
 from brickyard.study.aim import aim
 from brickyard.study.fit import refuse_programs
 from brickyard.study.interrupt import Interrupt
-from brickyard.study.load_curve import SEARCHES
 from brickyard.study.runner import Runner, RunSpec
 from brickyard.units import format_iops, format_ns
 
@@ -119,14 +121,14 @@ class Predicted:
 
     condition: str
     unlimited_per_s: float
-    searches: list[predicting.Carried]
+    searches: list[search.Carried]
 
     @property
     def rates(self) -> Sample | None:
-        return predicting.rates(self.searches)
+        return search.rates(self.searches)
 
     @property
-    def steps(self) -> list[predicting.Step]:
+    def steps(self) -> list[search.Step]:
         return [step for carried in self.searches for step in carried.steps]
 
 
@@ -141,7 +143,7 @@ def _predicted(
     if not parts:
         raise BrickyardError(f"{target}: no request was completed; there is nothing to predict from")
 
-    def attempt(rate: float, number: int) -> predicting.Step:
+    def attempt(rate: float, number: int) -> search.Step:
         drawn = replace(plan, seed=plan.seed + number)
         record = measure(predicting.at_rate(drawn, rate, parts, figure, length_s, virtual=bricks.is_modelled(target)))
         step = predicting.step(record, ruler, rate)
@@ -151,7 +153,7 @@ def _predicted(
         return step
 
     most = rates(unlimited)[0]
-    return Predicted(condition, most, predicting.searched(attempt, max(1.0, most / 2), searches))
+    return Predicted(condition, most, search.searched(attempt, max(1.0, most / 2), searches))
 
 
 @contextmanager
@@ -229,12 +231,9 @@ def _notes(found: list[Predicted], figure: str) -> list[str]:
         notes.append("one search, which says nothing of its own spread: use --searches 3")
     elif counts:
         notes.append(f"in brackets: the 95 % interval of {max(counts)} searches, each with arrivals of its own")
-    least = min((step.requests for item in found for step in item.steps if step.kept_up), default=0)
-    if least < predicting.enough(figure):
-        notes.append(
-            f"a step rests on as few as {least:,} requests; for the {figure} at least {predicting.enough(figure):,} are"
-            " needed, with fewer the rate is too high: use a longer --duration"
-        )
+    few = search.fewest([carried for item in found for carried in item.searches], figure)
+    if few is not None:
+        notes.append(f"{search_words(few, figure)}: use a longer --duration")
     return notes
 
 
@@ -264,12 +263,5 @@ def _document(item: Predicted, per_mailbox: float | None, per_page: float | None
         "mailboxes": None if per_mailbox is None or rate is None else math.floor(rate / per_mailbox),
         "pages_per_s": None if per_page is None or rate is None else rate / per_page,
         "unlimited_per_s": item.unlimited_per_s,
-        "searches": [
-            {
-                "rate_per_s": carried.best.rate_per_s if carried.best else None,
-                "value_ns": carried.best.value_ns if carried.best else None,
-                "steps": [step.document() for step in carried.steps],
-            }
-            for carried in item.searches
-        ],
+        "searches": [carried.document() for carried in item.searches],
     }
