@@ -420,3 +420,29 @@ def test_a_step_of_a_search_is_long_enough_for_the_figure() -> None:
     assert step_ns(SECOND, limit, 100.0, is_modelled=True) * 100.0 / SECOND == pytest.approx(11_000)
     assert step_ns(SECOND, limit, 100_000.0, is_modelled=True) == SECOND
     assert step_ns(SECOND, limit, 1.0, is_modelled=False) == 10 * SECOND
+
+
+RAMP = """
+[[phase]]
+ramp = { knob = "rate", from = 20, to = 120, factor = 2, every = "20s", settle = "4s", search = 2, \
+limit = { when = "mean", above = "100ms" } }
+[[phase.stream]]
+request = "8KiB"
+address = "random"
+depth = 64
+pace = { loop = "open", rate = 20 }
+"""
+
+
+def test_a_search_within_one_run_says_that_its_steps_have_no_rest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile = tmp_path / "ramp.toml"
+    profile.write_text(RAMP)
+    assert main(["run", str(profile), "sim:msr-2003-maxtor", "--store", str(tmp_path / "runs.db")]) == 0
+    said = capsys.readouterr().out
+    assert "highest rate 7" in said
+    assert "whose steps follow each other without rest, so that more may be within" in said
+    profile.write_text(RAMP.replace("search = 2, ", "").replace("to = 120", "to = 40"))
+    assert main(["run", str(profile), "sim:msr-2003-maxtor", "--store", str(tmp_path / "runs.db")]) == 0
+    assert "without rest" not in capsys.readouterr().out
