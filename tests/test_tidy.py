@@ -39,7 +39,7 @@ LITERAL_KEYS: dict[str, int] = {
     "cli": 211,
     "conditions": 50,
     "databases": 33,
-    "facts": 419,
+    "facts": 420,
     "formats": 155,
     "honesty": 19,
     "lab": 1,
@@ -51,7 +51,7 @@ LITERAL_KEYS: dict[str, int] = {
 }
 """Reads by a literal key, by room. Foreign documents are among them: what fio, sysfs or a controller's tool says."""
 JSON_SIGNATURES: dict[str, int] = {
-    "advise": 15,
+    "advise": 14,
     "analysis": 69,
     "arrays": 36,
     "bricks": 17,

@@ -122,11 +122,15 @@ def failures(record: Json) -> Iterator[Json]:
     if count > 0:
         names = ", ".join(f"{name} {number}" for name, number in sorted(by_name.items()) if number)
         good = int(section(record, "totals").get("requests") or total_requests(record))
-        is_full = any(by_name.get(name) for name in NO_ROOM)
+        lacking = sum(by_name.get(name, 0) for name in NO_ROOM)
+        # A device has no room where it is provisioned thinly, or compresses.
+        places = {str(target.get("kind")) for target in rows(section(record, "start"), "targets")}
+        full_words = "The device had no room left: " if places == {"block"} else "The file system was full: "
+        is_full = 2 * lacking > sum(by_name.values())
         yield item(
             "no_room" if is_full else "errors",
             "warning",
-            f"{'The file system was full: ' if is_full else ''}{count} {asked(record)} failed"
+            f"{full_words if is_full else ''}{count} {asked(record)} failed"
             f"{f' ({names})' if names else ''} beside {good} that succeeded; they are in no throughput figure.",
             failure_remedy(record, is_full=is_full, count=count),
         )
