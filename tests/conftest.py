@@ -35,6 +35,7 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("BRICKYARD_STATE_HOME", str(home / "state"))
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.delenv("BRICKYARD_DEBUG", raising=False)
+    monkeypatch.delenv("COLUMNS", raising=False)  # pytest-xdist sets it
 
 
 @pytest.fixture(scope="module")

@@ -238,6 +238,19 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
         "4 requests failed (EIO 3, short 1) beside 5005",
     ),
     (
+        "no_room",
+        "warning",
+        {"phase_ends.0.errors_by_errno": {"ENOSPC": 30, "EIO": 3}},
+        "The file system was full: 33 requests failed",
+    ),
+    (
+        "no_room",
+        "warning",
+        {"phase_ends.0.errors_by_errno": {"ENOSPC": 3}, "start.targets.0.kind": "block"},
+        "The device had no room left: 3 requests failed",
+    ),
+    ("errors", "warning", {"phase_ends.0.errors_by_errno": {"ENOSPC": 3, "EIO": 30}}, "33 requests failed (EIO 30, "),
+    (
         "hung_requests",
         "warning",
         {"hangs": [{"outstanding_ns": 16 * SECOND}, {"outstanding_ns": 15 * SECOND}]},

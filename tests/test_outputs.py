@@ -82,3 +82,13 @@ def test_a_link_to_nothing_is_no_place_for_a_file(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="is a symbolic link to nothing"), outputs.whole_file(link) as file:
         file.write(b"x")
     assert [place.name for place in tmp_path.iterdir()] == ["link"]
+
+
+def test_no_folder_is_made_through_a_link_to_nothing(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "gone")
+    for path in (link, link / "below"):
+        for made in (outputs.folder, outputs.check_folder):
+            with pytest.raises(BadInputError, match="is a symbolic link to nothing"):
+                made(path)
+    assert not (tmp_path / "gone").exists()

@@ -27,6 +27,7 @@ from brickyard.analysis.samples import (
     sample,
     welch,
 )
+from brickyard.analysis.search import enough
 from brickyard.cli import main
 from brickyard.report.matrix_tables import difference_text
 from brickyard.store import Record, Store
@@ -310,6 +311,8 @@ def test_the_document_has_the_figures_of_the_harness() -> None:
         once = f"| {noise.name} | {' | '.join(aa.percent(share) for share in aa.one_new_run(noise))} |"
         assert once in text, f"{once}: run python tests/aa.py"
     assert aa.percent(aa.false_answers(6, 5)) in text
+    held, _ = aa.limits("p99", 0.75, 10_000)
+    assert f"| {aa.percent(held)}, " in text
 
 
 PROFILE = """
@@ -354,3 +357,12 @@ def test_equal_runs_of_the_real_engine_are_seldom_called_different(
     assert lone <= 0.15 * SPLITS
     assert seen <= 0.15 * SPLITS
     assert failed <= 0.05 * SPLITS
+
+
+def test_the_rate_within_a_limit_holds_the_true_rate_of_a_queue() -> None:
+    held, above = aa.limits("p99", 0.75, 10_000)
+    assert held >= 0.92
+    assert abs(above) <= 0.02
+    # A step of a thousand requests sees too little of a queue: what the manual says, and why steps are longer.
+    assert aa.limits("p99", 0.9, 1000)[0] < 0.8
+    assert enough("p99") == 10_000

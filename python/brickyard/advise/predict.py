@@ -1,58 +1,29 @@
 """Duty: how many requests a second a brick carries before its response time passes a limit.
 
 The load is offered in an open loop with Poisson arrivals, so that waiting counts; the highest rate that holds is found
-by doubling and halving, then by bisection to 1 %.
+by `analysis.search`.
 
 Refusal: no queueing formula; each step is a run of the profile at that rate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from msgspec.structs import replace
 
 from brickyard import rulers
-from brickyard.analysis.latency import MIN_SAMPLES_BEYOND
+from brickyard.analysis.search import SURE, Step, enough
 from brickyard.analysis.totals import totals
 from brickyard.analysis.verdict import verdict
 from brickyard.errors import BadInputError
 from brickyard.rulers import Ruler
 from brickyard.schema import Duration, PhaseEnd
 from brickyard.schema.plan import Arrivals, OpenPace, Plan
-from brickyard.store import CHAINS, Json, Record
+from brickyard.store import CHAINS, Record
 
-TOLERANCE = 0.01
-MOST_STEPS = 40
-LEAST_SHARE = 1 / 64  # of the first rate: so little load that nothing waits, and less of it would change nothing
 OVERLOADED_SHARE = 0.01  # of what was due and was not sent: the limit from which a record says overloaded
 OUTSTANDING = 64  # requests in flight of each stream; later arrivals wait in front, and their waiting counts
-SURE_BEYOND = 100  # the count of what lies beyond is then known to a tenth (Poisson)
-MOST_REQUESTS = 100_000  # of a step for that: p99.9; a second or two of simulation
+MOST_REQUESTS = 100_000  # of a step, enough for p99.9; a second or two of simulation
 INTERVALS = 100  # of a step; histograms are merged anyway, and long virtual times need no second-by-second course
-
-
-@dataclass(frozen=True)
-class Step:
-    """One rate that was tried. `value_ns` is the limited figure, None where too few requests were seen."""
-
-    rate_per_s: float
-    value_ns: float | None
-    holds: bool
-    kept_up: bool = True
-    """Whether all that was due was sent; if not, the queue grows, and response times tell how long the run was."""
-
-    def document(self) -> Json:
-        return {"rate_per_s": self.rate_per_s, "value_ns": self.value_ns, "holds": self.holds, "kept_up": self.kept_up}
-
-
-@dataclass(frozen=True)
-class Carried:
-    """The highest rate that holds, None where none does, and every step on the way."""
-
-    best: Step | None
-    steps: list[Step]
 
 
 def limit(text: str) -> Ruler:
@@ -101,8 +72,8 @@ def shares(record: Record) -> dict[int, float]:
 def at_rate(
     plan: Plan, rate_per_s: float, parts: dict[int, float], figure: str, duration_s: float, *, virtual: bool = False
 ) -> Plan:
-    """The plan in an open loop, long enough for the percentile that is limited. Virtual time is cheap, so that there
-    SURE_BEYOND samples lie beyond it, and a higher rate has the longer response time."""
+    """The plan in an open loop, long enough for the figure that is limited: in virtual time, which is cheap, for the
+    requests that a search needs."""
     phase = plan.phase[0]
     streams = [
         replace(
@@ -114,18 +85,11 @@ def at_rate(
         for number, stream in enumerate(phase.stream)
         if number in parts
     ]
-    requests = 2 * samples(figure)
+    requests = 2 * enough(figure) / SURE
     if virtual:
-        requests = max(requests, min(samples(figure, SURE_BEYOND), MOST_REQUESTS))
+        requests = max(requests, min(enough(figure), MOST_REQUESTS))
     length_s = max(duration_s, requests / rate_per_s)
     return for_time(replace(plan, phase=[replace(phase, stream=streams)]), length_s)
-
-
-def samples(figure: str, beyond: int = MIN_SAMPLES_BEYOND) -> float:
-    """How many requests a percentile needs, so that so many lie beyond it."""
-    if not figure.startswith("p"):
-        return beyond
-    return beyond * 100 / (100 - float(figure[1:]))
 
 
 def step(record: Record, ruler: Ruler, rate_per_s: float) -> Step:
@@ -134,21 +98,4 @@ def step(record: Record, ruler: Ruler, rate_per_s: float) -> Step:
     unsent = sum(end.unsent for end in record.of(PhaseEnd))
     sent = sum(row.requests for row in totals(record) if row.operation not in CHAINS)
     kept_up = unsent <= OVERLOADED_SHARE * max(1, sent + unsent)
-    return Step(rate_per_s, found.decided.value, found.passed and kept_up, kept_up)
-
-
-def highest(attempt: Callable[[float], Step], first_per_s: float) -> Carried:
-    """Brackets the limit by factors of two and bisects what is between."""
-    steps = [attempt(first_per_s)]
-    low = high = steps[0]
-    while low.holds == high.holds and len(steps) < MOST_STEPS and low.rate_per_s > first_per_s * LEAST_SHARE:
-        tried = attempt((high.rate_per_s * 2) if high.holds else (low.rate_per_s / 2))
-        steps.append(tried)
-        low, high = (high, tried) if high.holds else (tried, low)
-    if not low.holds:
-        return Carried(None, steps)
-    while high.rate_per_s > low.rate_per_s * (1 + TOLERANCE) and len(steps) < MOST_STEPS and not high.holds:
-        tried = attempt((low.rate_per_s + high.rate_per_s) / 2)
-        steps.append(tried)
-        low, high = (tried, high) if tried.holds else (low, tried)
-    return Carried(high if high.holds else low, steps)
+    return Step(rate_per_s, found.decided.value, found.passed and kept_up, kept_up, sent)

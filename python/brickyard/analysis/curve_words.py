@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from brickyard import _core
 from brickyard.analysis.answers import Answer, belief
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.load_curve import (
+    BEND_SHARE,
     Bend,
     CurvePoint,
     Knee,
@@ -20,12 +21,11 @@ from brickyard.analysis.load_curve import (
     capacity,
     curve_point,
     knee,
-    samples_needed,
-    step_points,
+    step_of,
     stream_rates,
     usable,
-    weakest_search,
 )
+from brickyard.analysis.search import SEARCHES, Carried, Step, carried, enough, fewest, rates
 from brickyard.store import Record, StudyInfo
 from brickyard.units import format_count, format_iops, format_ns, format_percent
 
@@ -42,6 +42,7 @@ class Curve:
     """What the closed loop reached, from which the offered rates were taken."""
     points: list[CurvePoint]
     limit: Limit | None = None
+    searches: list[Carried] = field(default_factory=list)
 
 
 def curve_of(study: StudyInfo | None, records: Sequence[Record]) -> Curve | None:
@@ -55,11 +56,27 @@ def curve_of(study: StudyInfo | None, records: Sequence[Record]) -> Curve | None
         for record in records
         if record.info.outcome == "done" and "offered_per_s" in record.info.labels
     ]
-    for record in records:
-        if "search" in record.info.labels:
-            points += step_points(record, maximum)
     points.sort(key=lambda point: point.offered_per_s)
-    return Curve(maximum, points, limit_of(study)) if any(point.mean_ns for point in points) else None
+    limit = limit_of(study)
+    if not any(point.mean_ns for point in points):
+        return None
+    return Curve(maximum, points, limit, searches_of(records, limit) if limit else [])
+
+
+def searches_of(records: Sequence[Record], limit: Limit) -> list[Carried]:
+    """The searches whose steps are among these runs."""
+    steps: dict[int, list[Step]] = {}
+    for record in records:
+        labels = record.info.labels
+        if is_of_search(record) and record.info.outcome == "done":
+            offered = float(labels["searched_per_s"])
+            steps.setdefault(int(labels["search"]), []).append(step_of(curve_point(record, offered), limit))
+    return [carried(found) for _, found in sorted(steps.items())]
+
+
+def is_of_search(record: Record) -> bool:
+    """Whether a run is a step of a search for a limit, and no level of the curve."""
+    return "searched_per_s" in record.info.labels
 
 
 def run_name(record: Record) -> str:
@@ -69,8 +86,6 @@ def run_name(record: Record) -> str:
         return f"{format_iops(float(labels['offered_per_s']))}/s"
     if labels.get("loop") == "closed":
         return "closed loop"
-    if "search" in labels:
-        return "search"
     return f"run {record.info.id}"
 
 
@@ -142,7 +157,7 @@ def knee_words(found: Knee) -> str:
     if found.point:
         return (
             f"{format_iops(found.point.offered_per_s)}/s with a mean response time of"
-            f" {format_ns(found.point.mean_ns)} (greatest rate over mean response, after Kleinrock)"
+            f" {format_ns(found.point.mean_ns)} (greatest rate over mean response, after Kleinrock){_near_words(found)}"
         )
     if found.bend is Bend.TOO_FEW or found.end is None:
         return "none; at least three rates that are not overloaded are needed"
@@ -154,20 +169,45 @@ def knee_words(found: Knee) -> str:
     )
 
 
+def _near_words(found: Knee) -> str:
+    if len(found.near) < 2:
+        return ""
+    low, high = (format_iops(point.offered_per_s) for point in (found.near[0], found.near[-1]))
+    return f"; the rates from {low} to {high}/s come within {format_percent(BEND_SHARE)} of it"
+
+
 def limit_line(curve: Curve, limit: Limit) -> str:
-    best, worst = usable(curve.points, limit)
-    said = f"{limit.figure} response time within {format_ns(limit.above_ns)}"
-    if best is None:
-        return f"{said}: at no measured rate"
-    until = (
-        f"; no longer at {format_iops(worst.offered_per_s)}"
-        if worst
-        else "; the target kept it at every offered rate, raise --max-rate"
-    )
-    few = weakest_search(curve.points, limit)
-    if few is None:
-        return f"{said}: up to {format_iops(best.offered_per_s)}/s{until}"
+    line = f"{limit.figure} response time within {format_ns(limit.above_ns)}: {_within_words(curve, limit)}"
+    few = fewest(curve.searches, limit.figure) if curve.searches else None
+    return line if few is None else f"{line}; {search_words(few, limit.figure)}: use a longer --each"
+
+
+def search_words(few: int, figure: str) -> str:
     return (
-        f"{said}: about {format_iops(best.offered_per_s)}/s{until}; the {limit.figure} rests on"
-        f" {format_count(few)} requests a step, of at least {format_count(samples_needed(limit))}: use a longer --each"
+        f"a step rests on as few as {format_count(few)} requests, and searches end too high with fewer than"
+        f" {format_count(enough(figure))} for the {figure}"
     )
+
+
+def _within_words(curve: Curve, limit: Limit) -> str:
+    if not curve.searches:
+        best, worst = usable(curve.points, limit)
+        if best is None:
+            return "at no measured rate"
+        until = f"no longer at {format_iops(worst.offered_per_s)}" if worst else KEPT
+        return f"up to {format_iops(best.offered_per_s)}/s; {until}"
+    each = [format_iops(rate) for rate in sorted(found.best.rate_per_s for found in curve.searches if found.best)]
+    found = rates(curve.searches)
+    if found is None:
+        count = len(curve.searches)
+        most = f" in {count - len(each)} of {count} searches; otherwise up to {', '.join(each)}/s" if each else ""
+        return f"at no measured rate{most}"
+    if found.low is None or found.high is None:
+        return f"about {each[0]}/s; one search, which says nothing of its own spread: use --searches {SEARCHES}"
+    return (
+        f"{format_iops(found.centre)}/s, 95 % interval {format_iops(found.low)} to {format_iops(found.high)}/s"
+        f" ({len(each)} searches found {', '.join(each[:-1])} and {each[-1]})"
+    )
+
+
+KEPT = "the target kept it at every offered rate, raise --max-rate"

@@ -5,7 +5,8 @@ thumb, ICC 1979), as in Jain's *Art of Computer Systems Performance Analysis* (1
 little with the rate, above it more than in proportion. It does not depend on how far beyond saturation was measured,
 but saturation must have been seen: where the power still rises at the highest rate, the curve has not bent, and there
 is no knee to name.
-The *usable* rate is, with Jain again, the highest at which the response time keeps a limit.
+The *usable* rate is, with Jain again, the highest at which the response time keeps a limit. `analysis.search`
+looks for it between the levels.
 
 Refusal: no point is interpolated; what is named has been measured.
 """
@@ -16,9 +17,10 @@ import math
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 
-from brickyard.analysis.latency import Latency, latency_of, least_count
+from brickyard.analysis.latency import Latency, latency_of
+from brickyard.analysis.search import Step
 from brickyard.analysis.totals import Totals, profile_stream, rated_intervals, totals
-from brickyard.schema import PhaseEnd, RampStep
+from brickyard.schema import PhaseEnd
 from brickyard.store import CHAIN, CHAINS, Json, Record
 
 UNSENT_SHARE_MAX = 0.01  # as where a record says `overloaded`
@@ -41,8 +43,6 @@ class CurvePoint:
     mean_ns: float | None
     max_ns: int | None
     percentiles: dict[str, int | None] = field(default_factory=dict)
-    judged: Json | None = None
-    """What the engine said of a step of its search: `within`, `overloaded`."""
 
     @property
     def chance(self) -> float | None:
@@ -53,8 +53,6 @@ class CurvePoint:
     @property
     def overloaded(self) -> bool:
         """More was due than was done, by more than chance explains."""
-        if self.judged is not None:
-            return bool(self.judged["overloaded"])
         due = self.requests + self.unsent
         if not self.requests or self.unsent > UNSENT_SHARE_MAX * due:
             return True
@@ -73,8 +71,6 @@ class Limit:
     above_ns: int
 
     def is_kept(self, point: CurvePoint) -> bool:
-        if point.judged is not None:
-            return bool(point.judged["within"]) and not point.errors
         if point.overloaded or point.errors or point.max_ns is None or point.mean_ns is None:
             return False
         if self.figure == "mean":
@@ -128,32 +124,10 @@ def curve_point(record: Record, offered_per_s: float) -> CurvePoint:
     )
 
 
-def step_points(record: Record, maximum_per_s: float) -> list[CurvePoint]:
-    """The steps of a search over the load, each a point; its verdict is the engine's."""
-    counted = {(row.stream, row.operation) for row in counted_rows(record)}
-    found = []
-    for step in record.of(RampStep):
-        own = [i for i in record.intervals if step.start_ns <= i.start_ns < step.end_ns and not i.warmup]
-        answers = [i for i in own if i.measure == "response" and (i.stream, i.operation) in counted]
-        figures = latency_of(answers)
-        done = [i for i in own if i.measure == "service" and (i.stream, i.operation) in counted]
-        requests = sum(item.requests for item in done)
-        span_ns = step.end_ns - step.start_ns
-        found.append(
-            CurvePoint(
-                run=record.info.id,
-                offered_per_s=maximum_per_s * step.value / 100,
-                achieved_per_s=requests / span_ns * 1e9 if span_ns else 0.0,
-                requests=requests,
-                unsent=0,  # what an overloaded step left due is forgotten before the next
-                errors=sum(i.errors for i in own if i.measure == "service" and i.operation not in CHAINS),
-                mean_ns=figures.mean_ns if figures else None,
-                max_ns=max((item.max_ns for item in answers), default=None),
-                percentiles=dict(figures.percentiles) if figures else {},
-                judged={"within": step.within, "overloaded": step.overloaded},
-            )
-        )
-    return found
+def step_of(point: CurvePoint, limit: Limit) -> Step:
+    """A point as a step of the search for a limit."""
+    value = point.mean_ns if limit.figure == "mean" else point.percentiles.get(limit.figure)
+    return Step(point.offered_per_s, value, limit.is_kept(point), not point.overloaded, point.requests)
 
 
 class Bend(Enum):
@@ -172,18 +146,14 @@ class Knee:
     bend: Bend
     point: CurvePoint | None = None
     end: CurvePoint | None = None
-
-    def document(self) -> Json | None:
-        return self.point.document() if self.point else None
+    near: tuple[CurvePoint, ...] = ()
+    """The levels whose power is within `BEND_SHARE` of the knee's, itself among them: noise could have chosen any."""
 
 
 def knee(points: list[CurvePoint]) -> Knee:
     """The point of greatest power among the levels, where a higher rate shows that the curve has bent: the storage did
-    not keep up with it, or its power is less by `BEND_SHARE`.
-
-    The steps of a search lie where a limit is, and would draw the knee there.
-    """
-    levels = sorted((p for p in points if p.judged is None), key=lambda point: point.offered_per_s)
+    not keep up with it, or its power is less by `BEND_SHARE`."""
+    levels = sorted(points, key=lambda point: point.offered_per_s)
     sound = [point for point in levels if not point.overloaded and point.mean_ns]
     end = levels[-1] if levels else None
     if len(sound) < SOUND_MIN:
@@ -192,7 +162,10 @@ def knee(points: list[CurvePoint]) -> Knee:
     beyond = [point for point in levels if point.offered_per_s > best.offered_per_s]
     if not any(point.overloaded or _power(point) <= (1 - BEND_SHARE) * _power(best) for point in beyond):
         return Knee(Bend.NOT_REACHED, None, end)
-    return Knee(Bend.BELOW, None, end) if best is levels[0] else Knee(Bend.SEEN, best, end)
+    if best is levels[0]:
+        return Knee(Bend.BELOW, None, end)
+    near = tuple(point for point in sound if _power(point) > (1 - BEND_SHARE) * _power(best))
+    return Knee(Bend.SEEN, best, end, near)
 
 
 def _power(point: CurvePoint) -> float:
@@ -202,35 +175,14 @@ def _power(point: CurvePoint) -> float:
 def capacity(points: list[CurvePoint]) -> CurvePoint | None:
     """The highest rate that was achieved, where a level was offered that the storage did not keep up with; None where
     there was none, so that the capacity is higher."""
-    levels = [point for point in points if point.judged is None]
-    if not any(point.overloaded for point in levels):
+    if not any(point.overloaded for point in points):
         return None
-    return max(levels, key=lambda point: point.achieved_per_s)
-
-
-def samples_needed(limit: Limit) -> int:
-    """Requests below which the limit's figure is the luck of a few."""
-    if limit.figure == "mean":
-        return 0
-    return least_count(float(limit.figure.removeprefix("p")))
-
-
-def weakest_search(points: list[CurvePoint], limit: Limit) -> int | None:
-    """The fewest requests of a step of the search that was judged by a percentile; None where all had enough."""
-    judged = [point.requests for point in points if point.judged is not None and not point.overloaded]
-    least = min(judged, default=None)
-    return least if least is not None and least < samples_needed(limit) else None
+    return max(points, key=lambda point: point.achieved_per_s)
 
 
 def usable(points: list[CurvePoint], limit: Limit) -> tuple[CurvePoint | None, CurvePoint | None]:
-    """The highest rate up to which every one kept the limit, and the lowest that did not.
-
-    Where a search went over rates again, what it found counts from its lowest rate on.
-    """
+    """The highest rate up to which every one kept the limit, and the lowest that did not."""
     best: CurvePoint | None = None
-    if searched := [point for point in points if point.judged is not None]:
-        least = min(point.offered_per_s for point in searched)
-        points = [point for point in points if point.judged is not None or point.offered_per_s < least]
     for point in sorted(points, key=lambda item: item.offered_per_s):
         if not limit.is_kept(point):
             return best, point

@@ -9,7 +9,7 @@ from brickyard.analysis import cells
 from brickyard.analysis.latency import Latency, latency_of, with_max
 from brickyard.analysis.load_curve import CurvePoint, Limit
 from brickyard.analysis.totals import phase_name, profile_phase, whole_intervals
-from brickyard.schema import RampEnd, RampStep
+from brickyard.schema import Knob, RampEnd, RampStep
 from brickyard.schema.plan import Limit as RampLimit
 from brickyard.schema.plan import TimeKind
 from brickyard.store import CHAINS, IntervalCost, Json, Record
@@ -120,9 +120,22 @@ def found_words(record: Record) -> list[str]:
         said.append(
             f"{phase_name(record, phase)}: {said_limit}: {least} {knob} {_value(turned(knob, found.value))}, which"
             f" does {format_iops(found.rate_per_s)} IOPS and {format_mib_per_s(found.bytes_per_s)} MiB/s{rest}"
-            f"{_too_few(limit.when, found)}"
+            f"{_too_few(limit.when, found)}{_without_rest(record, phase, is_rate=is_rate)}"
         )
     return said
+
+
+def _without_rest(record: Record, phase: int, *, is_rate: bool) -> str:
+    """Said of a search over rates: the queue that a rate beyond the limit leaves behind lengthens the next step."""
+    asked = profile_phase(record, phase)
+    ramp = asked.ramp if asked else None
+    searched = ramp is not None and ramp.search is not None and ramp.knob in (Knob.RATE, Knob.LOAD)
+    if is_rate or not searched or not any(step.overloaded or not step.within for step in record.of(RampStep)):
+        return ""
+    return (
+        "; one search, whose steps follow each other without rest, so that more may be within:"
+        " `brickyard load-curve --limit` measures each from rest, and searches three times"
+    )
 
 
 def _too_few(figure: str, step: RampStep) -> str:

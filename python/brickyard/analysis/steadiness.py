@@ -11,20 +11,32 @@ from collections.abc import Iterator
 from brickyard import schema
 from brickyard.analysis import cells
 from brickyard.analysis.steady import State, steady
-from brickyard.analysis.totals import asked_phase, full_intervals, profile_phase, rated_intervals, rates, variation
+from brickyard.analysis.totals import (
+    asked_phase,
+    full_intervals,
+    profile_phase,
+    rated_intervals,
+    rates,
+    variation,
+    whole_intervals,
+)
 from brickyard.schema.plan import SteadyRule
 from brickyard.store import CHAINS, Json, Record
-from brickyard.units import format_percent
+from brickyard.units import format_ns, format_percent
 
 # A spread of a tenth between intervals is twice what a quiet device shows and hides differences of that size.
 VARIATION_MAX = 0.10
 # Both SNIA criteria and a spread need five rounds.
 INTERVALS_MIN = 5
+# Beyond this share of the measured time, the wait for the last answers makes mean latencies those of another load.
+LATE_SHARE = 0.10
+LATE_NS_MIN = 1_000_000_000  # a deep queue of a slow drive needs no warning
 
 
 def steadiness_warnings(record: Record) -> list[Json]:
     phases = sorted({cost.phase for cost in record.costs if not cost.warmup and not cost.drain})
-    return [*_short(record, phases), *_unsteady(record, phases), *_noisy(record, phases)]
+    late = [_item("late", text, LATE_REMEDY) for text in _late(record)]
+    return [*late, *_short(record, phases), *_unsteady(record, phases), *_noisy(record, phases)]
 
 
 def _item(identifier: str, text: str, remedy: str, severity: str = "warning") -> Json:
@@ -49,6 +61,23 @@ def _is_ramp(record: Record, phase: int) -> bool:
     turned = any(cost.knob for cost in record.costs if cost.phase == phase)
     asked = profile_phase(record, phase)
     return bool(asked and asked.ramp) or turned
+
+
+LATE_REMEDY = "Let the run last longer than the storage's longest pause, or look for what made it pause."
+
+
+def _late(record: Record) -> Iterator[str]:
+    """Storage that answered long after a phase's end: rate times latency is then not what was in flight."""
+    for phase in sorted({cost.phase for cost in record.costs}):
+        measured = [cost for cost in whole_intervals(record) if cost.phase == phase and not cost.warmup]
+        drain_ns = sum(cost.end_ns - cost.start_ns for cost in measured if cost.drain)
+        rated_ns = sum(cost.end_ns - cost.start_ns for cost in measured if not cost.drain)
+        if drain_ns > LATE_NS_MIN and drain_ns > LATE_SHARE * rated_ns:
+            yield (
+                f"In {_name(record, phase)} the last answer came {format_ns(drain_ns)} after the end of the"
+                f" {format_ns(rated_ns)} that were measured. What came late is in the requests and in the latency, and"
+                " not in the rates."
+            )
 
 
 def _short(record: Record, phases: list[int]) -> Iterator[Json]:

@@ -12,8 +12,10 @@ from rich.console import Console
 
 from brickyard import _core, bricks, profiles
 from brickyard.analysis import PERCENTILES, percentile_name
-from brickyard.analysis.curve_words import NAMES, RESPONSE, Curve, curve_answer, curve_notes, curve_row
-from brickyard.analysis.load_curve import Limit, capacity, knee, usable
+from brickyard.analysis.curve_words import NAMES, RESPONSE, Curve, curve_answer, curve_notes, curve_row, is_of_search
+from brickyard.analysis.load_curve import Limit, capacity, knee
+from brickyard.analysis.search import SEARCHES
+from brickyard.analysis.search import rates as rates_of
 from brickyard.analysis.workload import workload_words
 from brickyard.cli import options
 from brickyard.cli.characterize import EXIT_CODES
@@ -51,6 +53,7 @@ def load_curve(
             " until the storage does not keep up."
         ),
     ] = None,
+    searches: options.Searches = SEARCHES,
     phase: Annotated[str | None, Parameter(help="Which phase, where the profile has several.")] = None,
     overrides: options.Overrides = (),
     placing: options.Placing = options.AS_IT_IS,
@@ -87,19 +90,19 @@ def load_curve(
                 terminal.note(note)
             curve = LoadCurve(kept, terminal, interrupt, each_ns)
             result = curve.run(
-                text.name, plan, only, aimed.targets, aimed.options, shares, asked, aimed.condition, max_rate
+                text.name, plan, only, aimed.targets, aimed.options, shares, asked, aimed.condition, max_rate, searches
             )
         records = [kept.record(run) for run in result.runs]
         page = _draw(kept, result, records, output)
     if json:
         emit(
             {
-                **curve_answer(Curve(result.maximum_per_s, result.points, asked), records).document(),
+                **curve_answer(Curve(result.maximum_per_s, result.points, asked, result.searches), records).document(),
                 **_document(result, asked, page),
             }
         )
     else:
-        _print(stdout(), result, records, Curve(result.maximum_per_s, result.points, asked), page)
+        _print(stdout(), result, records, Curve(result.maximum_per_s, result.points, asked, result.searches), page)
     return EXIT_CODES.get(result.outcome, BAD_INPUT)
 
 
@@ -151,7 +154,7 @@ def _picture(page: Path) -> Path:
 
 
 def _document(result: CurveResult, limit: Limit | None, page: Path | None) -> Json:
-    found, best = knee(result.points), usable(result.points, limit)[0] if limit else None
+    found, rates = knee(result.points), rates_of(result.searches)
     return {
         "study": result.study,
         "runs": result.runs,
@@ -159,11 +162,12 @@ def _document(result: CurveResult, limit: Limit | None, page: Path | None) -> Js
         "message": result.message,
         "closed_loop_per_s": result.maximum_per_s,
         "points": [point.document() for point in result.points],
-        "knee": found.document(),
+        "knee": found.point.document() if found.point else None,
         "bend": found.bend.value,
         "capacity_per_s": most.achieved_per_s if (most := capacity(result.points)) else None,
         "limit": {"figure": limit.figure, "above_ns": limit.above_ns} if limit else None,
-        "usable": best.document() if best else None,
+        "usable": {"rate_per_s": rates.centre, "low_per_s": rates.low, "high_per_s": rates.high} if rates else None,
+        "searches": [one.document() for one in result.searches],
         "picture": str(_picture(page)) if page else None,
         "report": str(page) if page else None,
     }
@@ -175,12 +179,13 @@ def _print(console: Console, result: CurveResult, records: list[Record], curve: 
     rows = [curve_row(point, curve.maximum_per_s) for point in curve.points]
     columns = [*((name, "right") for name in NAMES), ("", "left")]
     heads = ["response time" if name in RESPONSE else "" for name, _ in columns]
-    title = titled("Response time against offered rate", workload_words(records))
+    levels = [record for record in records if not is_of_search(record)]
+    title = titled("Response time against offered rate", workload_words(levels))
     console.print(table(title, columns, rows, heads=heads, keys=2))
     for note in curve_notes(rows):
         print_line(console, note, "dim")
     console.print()
-    print_circumstances(console, records)
+    print_circumstances(console, levels)
     console.print()
     print_warnings(console, records)
     if result.outcome != "done":

@@ -54,6 +54,18 @@ def _check_store(path: Path) -> None:
         outputs.check_database(path, APPLICATION_ID)
 
 
+@dataclass(frozen=True)
+class Count:
+    """Refuses a number outside of a range, both ends of which are in it."""
+
+    least: int
+    most: int
+
+    def __call__(self, _type: object, value: int) -> None:
+        if not self.least <= value <= self.most:
+            raise ValueError(f"from {self.least} to {self.most}, not {value}")
+
+
 READ = Read()
 STORE = Written(_check_store)
 FILE, STREAM = Written(outputs.check_place), Written(partial(outputs.check_file, stream=True))
@@ -86,6 +98,15 @@ BrickOverrides = Annotated[
         negative="",
         show_default=False,
         help="Change a key of the brick, such as --set members=8. May be repeated.",
+    ),
+]
+Searches = Annotated[
+    int,
+    Parameter(
+        name="--searches",
+        group=LOAD,
+        validator=Count(1, 100),
+        help="How often the rate within a limit is searched, each time with other arrivals; three give an interval.",
     ),
 ]
 CONDITION_WORDS = (

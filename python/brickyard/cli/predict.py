@@ -7,13 +7,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
+from msgspec.structs import replace
 
 from brickyard import bricks, profiles
 from brickyard.advise import predict as predicting
 from brickyard.advise.simulate import Brick, dearest, filled, rates, simulate, unverified
+from brickyard.analysis import search
+from brickyard.analysis.curve_words import search_words
+from brickyard.analysis.samples import Sample
+from brickyard.analysis.search import SEARCHES
 from brickyard.cli import conditioning, options
 from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.cli.progress import Terminal
@@ -52,6 +57,7 @@ def predict(
     duration: Annotated[
         str | None, Parameter(help="Of each rate; else 60s of virtual time, or 10s on a real target.")
     ] = None,
+    searches: options.Searches = SEARCHES,
     overrides: options.Overrides = (),
     overwrite: options.Overwrite = (),
     i_know_this_destroys_data: options.DestroysData = False,
@@ -104,9 +110,9 @@ def predict(
             if modelled
             else _real(profile, target, overwrite, i_know_this_destroys_data, store)
         ) as measure:
-            found.append(_predicted(loaded, target, state, ruler, length_s, measure))
+            found.append(_predicted(loaded, target, state, ruler, length_s, measure, searches))
     _answer(profile, target, limit, found, per_mailbox, per_page, as_json=json)
-    return 0 if all(item.carried.best for item in found) else 1
+    return 0 if all(item.rates for item in found) else 1
 
 
 @dataclass(frozen=True)
@@ -115,10 +121,20 @@ class Predicted:
 
     condition: str
     unlimited_per_s: float
-    carried: predicting.Carried
+    searches: list[search.Carried]
+
+    @property
+    def rates(self) -> Sample | None:
+        return search.rates(self.searches)
+
+    @property
+    def steps(self) -> list[search.Step]:
+        return [step for carried in self.searches for step in carried.steps]
 
 
-def _predicted(plan: Plan, target: str, condition: str, ruler: Ruler, length_s: float, measure: Measure) -> Predicted:
+def _predicted(
+    plan: Plan, target: str, condition: str, ruler: Ruler, length_s: float, measure: Measure, searches: int
+) -> Predicted:
     console = stderr()
     figure = ruler.requirements[0].figure
     console.print(f"{condition}: what the brick does when nothing limits the rate …", markup=False)
@@ -127,8 +143,9 @@ def _predicted(plan: Plan, target: str, condition: str, ruler: Ruler, length_s: 
     if not parts:
         raise BrickyardError(f"{target}: no request was completed; there is nothing to predict from")
 
-    def attempt(rate: float) -> predicting.Step:
-        record = measure(predicting.at_rate(plan, rate, parts, figure, length_s, virtual=bricks.is_modelled(target)))
+    def attempt(rate: float, number: int) -> search.Step:
+        drawn = replace(plan, seed=plan.seed + number)
+        record = measure(predicting.at_rate(drawn, rate, parts, figure, length_s, virtual=bricks.is_modelled(target)))
         step = predicting.step(record, ruler, rate)
         said = f"{condition}, {format_iops(rate)} requests/s: {figure} {format_ns(step.value_ns)}"
         why = "" if step.holds else ", too slow" if step.kept_up else ", not all that was due was sent"
@@ -136,7 +153,7 @@ def _predicted(plan: Plan, target: str, condition: str, ruler: Ruler, length_s: 
         return step
 
     most = rates(unlimited)[0]
-    return Predicted(condition, most, predicting.highest(attempt, max(1.0, most / 2)))
+    return Predicted(condition, most, search.searched(attempt, max(1.0, most / 2), searches))
 
 
 @contextmanager
@@ -185,53 +202,66 @@ def _answer(
         return
     out = stdout()
     figure, _, most = limit.partition(":")
-    rows = [
-        ["requests a second", *(_cell(d["rate_per_s"], format_iops) for d in documents)],
-        [f"response, {figure}", *(_cell(d["value_ns"], format_ns) for d in documents)],
-    ]
+    rows = [["requests a second", *(_rates(item, 1, format_iops) for item in found)]]
     if per_mailbox is not None:
-        rows.append(
-            [f"mailboxes, {per_mailbox:g}/s each", *(_cell(d["mailboxes"], lambda n: f"{n:,}") for d in documents)]
-        )
+        rows.append([f"mailboxes, {per_mailbox:g}/s each", *(_rates(item, per_mailbox, _whole) for item in found)])
     if per_page is not None:
-        rows.append(
-            [
-                f"page views a second, {per_page:g} requests each",
-                *(_cell(d["pages_per_s"], format_iops) for d in documents),
-            ]
-        )
+        pages = [_rates(item, per_page, format_iops) for item in found]
+        rows.append([f"page views a second, {per_page:g} requests each", *pages])
     rows.append(["closed loop, as the profile is", *(format_iops(item.unlimited_per_s) for item in found)])
     out.print(f"What {target} sustains of {profile} with {figure} within {most}", style="bold", markup=False)
     out.print(table("", [("", "left"), *((item.condition, "right") for item in found)], rows))
     for item in found:
-        if item.carried.best is None:
-            lowest = min(item.carried.steps, key=lambda step: step.rate_per_s)
+        if item.rates is None:
+            lowest = min(item.steps, key=lambda step: step.rate_per_s)
             out.print(
                 f"{item.condition}: no rate keeps {figure} within {most}; at {format_iops(lowest.rate_per_s)} a "
                 f"second it is {format_ns(lowest.value_ns)}",
                 markup=False,
                 soft_wrap=True,
             )
-    out.print(
-        "open loop with Poisson arrivals in the profile's mix; last line: its own requests in flight, no limit",
-        markup=False,
-        soft_wrap=True,
-    )
+    for note in _notes(found, figure):
+        out.print(note, markup=False, soft_wrap=True)
 
 
-def _cell(value: Any, form: Callable[[Any], str]) -> str:
-    return "none" if value is None else form(value)
+def _notes(found: list[Predicted], figure: str) -> list[str]:
+    counts = {rates.n for item in found if (rates := item.rates)}
+    notes = ["open loop with Poisson arrivals in the profile's mix; last line: its own requests in flight, no limit"]
+    if 1 in counts:
+        notes.append("one search, which says nothing of its own spread: use --searches 3")
+    elif counts:
+        notes.append(f"in brackets: the 95 % interval of {max(counts)} searches, each with arrivals of its own")
+    few = search.fewest([carried for item in found for carried in item.searches], figure)
+    if few is not None:
+        notes.append(f"{search_words(few, figure)}: use a longer --duration")
+    return notes
+
+
+def _whole(value: float) -> str:
+    return f"{math.floor(value):,}"
+
+
+def _rates(item: Predicted, each: float, form: Callable[[float], str]) -> str:
+    """The rate over what one mailbox or page takes of it, with its interval."""
+    rates = item.rates
+    if rates is None:
+        return "none"
+    said = form(rates.centre / each)
+    if rates.low is None or rates.high is None:
+        return said
+    return f"{said} ({form(rates.low / each)} to {form(rates.high / each)})"
 
 
 def _document(item: Predicted, per_mailbox: float | None, per_page: float | None) -> Json:
-    best = item.carried.best
-    rate = None if best is None else best.rate_per_s
+    rates = item.rates
+    rate = rates.centre if rates else None
     return {
         "condition": item.condition,
         "rate_per_s": rate,
-        "value_ns": None if best is None else best.value_ns,
+        "low_per_s": rates.low if rates else None,
+        "high_per_s": rates.high if rates else None,
         "mailboxes": None if per_mailbox is None or rate is None else math.floor(rate / per_mailbox),
         "pages_per_s": None if per_page is None or rate is None else rate / per_page,
         "unlimited_per_s": item.unlimited_per_s,
-        "steps": [step.document() for step in item.carried.steps],
+        "searches": [carried.document() for carried in item.searches],
     }

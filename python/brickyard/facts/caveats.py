@@ -36,7 +36,6 @@ RULES: tuple[Rule, ...] = (
     caveats_run.failures,
     caveats_run.verification,
     caveats_run.hangs,
-    caveats_run.late,
     caveats_run.generator,
     caveats_run.depth_reached,
     caveats_run.overload,

@@ -23,10 +23,6 @@ CHECKED_SHARE_MIN = 0.10
 # which go up by doubling.
 DEPTH_REACHED_SHARE = 0.5
 
-# Beyond this share of the measured time, the wait for the last answers makes mean latencies those of another load.
-LATE_SHARE = 0.10
-LATE_NS_MIN = 1_000_000_000  # a deep queue of a slow drive needs no warning
-
 NO_ROOM = ("ENOSPC", "EDQUOT")
 
 DAMAGE_WORDS = {
@@ -126,11 +122,15 @@ def failures(record: Json) -> Iterator[Json]:
     if count > 0:
         names = ", ".join(f"{name} {number}" for name, number in sorted(by_name.items()) if number)
         good = int(section(record, "totals").get("requests") or total_requests(record))
-        is_full = any(by_name.get(name) for name in NO_ROOM)
+        lacking = sum(by_name.get(name, 0) for name in NO_ROOM)
+        # A device has no room where it is provisioned thinly, or compresses.
+        places = {str(target.get("kind")) for target in rows(section(record, "start"), "targets")}
+        full_words = "The device had no room left: " if places == {"block"} else "The file system was full: "
+        is_full = 2 * lacking > sum(by_name.values())
         yield item(
             "no_room" if is_full else "errors",
             "warning",
-            f"{'The file system was full: ' if is_full else ''}{count} {asked(record)} failed"
+            f"{full_words if is_full else ''}{count} {asked(record)} failed"
             f"{f' ({names})' if names else ''} beside {good} that succeeded; they are in no throughput figure.",
             failure_remedy(record, is_full=is_full, count=count),
         )
@@ -203,26 +203,6 @@ def hangs(record: Json) -> Iterator[Json]:
             "Let the run drain instead of interrupting it twice, or look for a "
             f"{'server' if is_replay(record) else 'device'} that no longer answers.",
         )
-
-
-def late(record: Json) -> Iterator[Json]:
-    """Storage that answered long after a phase's end: rate times latency is then not what was in flight."""
-    phases = sorted({int(interval.get("phase") or 0) for interval in rows(record, "intervals")})
-    for phase in phases:
-        spans = {True: 0, False: 0}
-        for interval in rows(record, "intervals"):
-            if int(interval.get("phase") or 0) == phase and not interval.get("warmup"):
-                length_ns = int(interval.get("end_ns") or 0) - int(interval.get("start_ns") or 0)
-                spans[bool(interval.get("drain"))] += length_ns
-        if spans[True] > LATE_NS_MIN and spans[True] > LATE_SHARE * spans[False]:
-            yield item(
-                "late",
-                "warning",
-                f"In {phase_name(record, phase)} the last answer came {format_ns(spans[True])} after the end of the "
-                f"{format_ns(spans[False])} that were measured. What came late is in the requests and in the latency, "
-                "and not in the rates.",
-                "Let the run last longer than the storage's longest pause, or look for what made it pause.",
-            )
 
 
 def generator(record: Json) -> Iterator[Json]:

@@ -23,10 +23,8 @@ _DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 
 def check_folder(path: Path) -> Path:
     """Refuses now what `folder` would refuse later; nothing is made."""
-    with _nearest(path) as (directory, missing):
+    with _nearest(path) as (directory, _):
         refuse_unwritable(path, directory)
-        if missing and os.path.lexists(Path(os.path.realpath(path), *[".."] * (len(missing) - 1))):
-            raise refuse(path, "leads through a symbolic link to nothing")
     return path
 
 
@@ -61,6 +59,10 @@ def folder(path: Path) -> Path:
 @contextmanager
 def _nearest(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The innermost folder of a path that is there, and the names that are missing below it."""
+    for part in (path, *path.parents):
+        if os.path.islink(part) and not os.path.exists(part):
+            reason = "is a symbolic link to nothing, so nobody named the folder that would be made"
+            raise refuse(part, reason, "remove it")
     real = Path(os.path.realpath(path))
     missing: list[str] = []
     while not real.exists() and real.name:

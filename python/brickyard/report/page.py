@@ -26,6 +26,7 @@ from brickyard.analysis.curve_words import (
     curve_of,
     curve_row,
     found_lines,
+    is_of_search,
     run_name,
 )
 from brickyard.analysis.load_curve import knee
@@ -88,6 +89,7 @@ def write_report(records: list[Record], study: StudyInfo | None, place: Path, ju
     A place that ends in .html is the page itself, with its pictures beside it.
     """
     lead = _lead(records, study)
+    records = [record for record in records if not is_of_search(record)] or records
     figures = [*(lead.figures if lead else []), *draw_figures(records)]
     where = report_place(place)
     html = render(records, study, figures, judge, lead, pictures=where.pictures.name)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from brickyard import bricks, profiles
+from brickyard.analysis.latency import latency_of
+from brickyard.analysis.totals import rated_intervals
 from brickyard.bricks import caches
 from brickyard.errors import BadInputError
 from brickyard.facts.cache import cache_bytes as known_cache
@@ -18,7 +20,7 @@ from brickyard.schema.plan import Plan
 from brickyard.store import Json, Store
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
-from brickyard.units import format_size
+from brickyard.units import format_percent, format_size
 
 SIZES_BYTES = tuple(512 << step for step in range(12))
 """512 B to 1 MiB, the x axis of the characterization graph in Overland's guide."""
@@ -47,6 +49,7 @@ TIMING = {
     Mode.QUICK: Timing(total_s=22, cell_min_s=0.2, cell_max_s=0.3),
     Mode.DEFAULT: Timing(total_s=92, cell_min_s=0.5, cell_max_s=1.5),
 }
+MODELLED_CELL_S = {Mode.QUICK: 30.0, Mode.DEFAULT: 60.0}  # virtual time costs little, and modelled arms are slow
 FULL_CELL = ("duration=30min", 'steady={ round = "10s", rounds = 5, stop = true }', "interval=1s", "warmup=2s")
 """Ends at steady state by SNIA's criteria (five rounds), or after half an hour where there is none."""
 
@@ -131,6 +134,31 @@ def into_caches(store: Store, runs: list[int], held: int | None) -> str | None:
     )
 
 
+TURNS_MIN = 20
+"""Response times that a cell lasts: at either end part of a turn is counted, so that rate and response time are right
+to a twentieth at most."""
+
+
+def too_short(store: Store, runs: list[int], mode: Mode) -> str | None:
+    """What is to be said of cells that lasted few response times; None where all lasted long enough."""
+    turns: list[float] = []
+    for run in runs:
+        record = store.record(run)
+        times = latency_of(item for item in record.intervals if item.measure == "service" and not item.warmup)
+        span_ns = sum(span.end_ns - span.start_ns for span in rated_intervals(record, 0))
+        if times and span_ns:
+            turns.append(span_ns / times.mean_ns)
+    few = [one for one in turns if one < TURNS_MIN]
+    if not few:
+        return None
+    share = format_percent(min(1.0, 1 / min(few)))
+    return (
+        f"{len(few)} of {len(turns)} cells lasted less than {TURNS_MIN} response times: their rates and response times"
+        f" may be wrong by up to {share}; {'without --quick, or with --full,' if mode is Mode.QUICK else 'with --full'}"
+        " cells last longer"
+    )
+
+
 class Characterization:
     """One characterization from its first cell to its last."""
 
@@ -144,8 +172,12 @@ class Characterization:
         self.notes: list[str] = []
         self.align_bytes = 0
         self.cell_s = TIMING[mode].cell_max_s if mode in TIMING else 0.0
+        self._is_modelled = False
 
     def run(self, target: str, options: Json, overrides: list[str]) -> StudyResult:
+        self._is_modelled = bricks.is_modelled(target)
+        if self._is_modelled:
+            self.cell_s = MODELLED_CELL_S.get(self.mode, 0.0)
         plan_of(cells()[0], self.mode, self.cell_s, overrides)  # bad overrides are refused before anything is noted
         if self.mode is Mode.FULL:
             self.listener.note(
@@ -181,6 +213,8 @@ class Characterization:
         study = self._study(target)
         if (found := into_caches(self.store, runs, cache_bytes(target, options))) is not None:
             self.note(found)
+        if (found := too_short(self.store, runs, self.mode)) is not None:
+            self.note(found)
         self.store.end_study(study, last.outcome, self.notes)
         return StudyResult(study, runs, last.outcome, last.message, self.notes)
 
@@ -200,7 +234,7 @@ class Characterization:
             self.note(f"{names} left out: below the target's alignment of {format_size(self.align_bytes)}")
         left = sum(cell.request_bytes >= self.align_bytes for cell in todo)
         self.listener.expect(left + 1)
-        if self.mode in TIMING:
+        if self.mode in TIMING and not self._is_modelled:
             timing = TIMING[self.mode]
             each = (timing.total_s - spent_s) / max(left, 1) - CELL_OVERHEAD_S
             self.cell_s = round(min(max(each, timing.cell_min_s), timing.cell_max_s), 2)

@@ -1,6 +1,7 @@
 """Duty: the load curve of a profile: its maximum in a closed loop, then open-loop runs at shares of that rate.
 
-The search for a limit is one more run, a ramp over the load that the engine judges and halves by itself.
+A limit is searched between the levels (`analysis.search`); each step is a run that begins with an idle target, since
+the queue of a rate that was too high would lengthen the times of the next.
 
 Refusal: no figure is computed here, and the streams stay what the profile says, but for their pace and depth.
 """
@@ -11,30 +12,28 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from brickyard.analysis.load_curve import (
-    CurvePoint,
-    Limit,
-    curve_point,
-    samples_needed,
-    step_points,
-    stream_rates,
-    usable,
+from brickyard.analysis.load_curve import CurvePoint, Limit, curve_point, step_of, stream_rates, usable
+from brickyard.analysis.search import (
+    FIRST_FACTOR,
+    NEXT_FACTOR,
+    SEARCHES,
+    Carried,
+    Step,
+    enough,
+    searched,
 )
 from brickyard.errors import BadInputError, BrickyardError
-from brickyard.schema import Duration, Knob
-from brickyard.schema.plan import Arrivals, ClosedPace, LimitFigure, OpenPace, Phase, Plan, Ramp, Stream
-from brickyard.schema.plan import Limit as RampLimit
+from brickyard.schema import Duration
+from brickyard.schema.plan import Arrivals, ClosedPace, OpenPace, Phase, Plan, Stream
 from brickyard.store import Json, Record, Store
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
 
 LEVELS_PERCENT = tuple(range(10, 111, 10))
 GROWTH = 1.25  # of the rates beyond the levels
-SEARCH_PERCENT = 1.0  # as `advise predict`; two runs hardly agree better
-SEARCH_FROM = 16  # where no level keeps the limit, the search begins at this part of the lowest
 STEP_GROWTH_MAX = 10  # times --each, of a step of the search on real storage; a model's time costs little
 MODELLED_GROWTH_MAX = 1000
-SAMPLES_MARGIN = 1.25  # Poisson arrivals: a thousand that are expected are seldom fewer than 900
+SAMPLES_MARGIN = 1.1  # Poisson arrivals: a thousand that are expected are seldom fewer than 900
 DEPTH_MIN, DEPTH_MAX = (
     256,
     4096,
@@ -48,6 +47,7 @@ class CurveResult:
     runs: list[int] = field(default_factory=list)
     maximum_per_s: float = 0.0
     points: list[CurvePoint] = field(default_factory=list)
+    searches: list[Carried] = field(default_factory=list)
     outcome: str = "done"
     message: str = ""
 
@@ -81,33 +81,10 @@ def open_plan(plan: Plan, phase: Phase, each_ns: int, rates: dict[int, float]) -
     return _bare(plan, phase, streams, each_ns)
 
 
-def search_plan(
-    plan: Plan, phase: Phase, each_ns: int, rates: dict[int, float], limit: Limit, low: float | None, high: float
-) -> Plan:
-    """One ramp over shares of the closed loop's rates, from one that keeps the limit to one that does not, and between
-    them by halves. The rates of the streams are those of a share of 1."""
-    made = open_plan(plan, phase, each_ns, rates)
-    interval_ns = made.interval.ns
-    first = low if low is not None else high / SEARCH_FROM
-    ramp = Ramp(
-        knob=Knob.LOAD,
-        from_=first * 100,
-        # Further than the rate that broke the limit, which it may keep when it is measured again.
-        to=(high + 2 * (high - first)) * 100,
-        step=(high - first) * 100 if low is not None else None,
-        factor=2.0 if low is None else None,
-        every=Duration(interval_ns * 12),
-        settle=Duration(interval_ns * 2),
-        limit=RampLimit(when=LimitFigure(limit.figure), above=f"{limit.above_ns}ns"),
-        search=SEARCH_PERCENT,
-    )
-    return replace(made, phase=[replace(made.phase[0], duration=None, ramp=ramp)])
-
-
 def step_ns(each_ns: int, limit: Limit, rate_per_s: float, *, is_modelled: bool) -> int:
-    """How long a step of the search measures, so that enough requests lie beyond the limit's percentile."""
+    """How long a step of the search measures, so that enough requests decide."""
     most_ns = each_ns * (MODELLED_GROWTH_MAX if is_modelled else STEP_GROWTH_MAX)
-    wanted_ns = samples_needed(limit) * SAMPLES_MARGIN / rate_per_s * 1e9 if rate_per_s > 0 else 0.0
+    wanted_ns = enough(limit.figure) * SAMPLES_MARGIN / rate_per_s * 1e9 if rate_per_s > 0 else 0.0
     return int(min(max(each_ns, wanted_ns), most_ns))
 
 
@@ -147,10 +124,11 @@ class LoadCurve:
         limit: Limit | None = None,
         condition: str = "normal",
         max_rate_per_s: float | None = None,
+        searches: int = SEARCHES,
     ) -> CurveResult:
         """With `max_rate_per_s` the levels go on beyond their last until one is overloaded or this rate is reached."""
         self._about, self._limit = (name, targets, options, condition), limit
-        self.listener.expect(1 + len(levels) + (1 if limit else 0))
+        self.listener.expect(1 + len(levels))
         last, record = self._one(closed_plan(plan, phase, self.each_ns), {"loop": "closed"})
         rates = stream_rates(record)
         result = CurveResult(self._noted(), [last.run], sum(rates.values()))
@@ -181,20 +159,44 @@ class LoadCurve:
             self.listener.expect(1)
             level(share)
         if limit and last.outcome == "done":
-            best, worst = usable(result.points, limit)
-            if worst is not None:
-                low = best.offered_per_s / result.maximum_per_s if best else None
-                high = worst.offered_per_s / result.maximum_per_s
-                lowest = (low if low is not None else high / SEARCH_FROM) * result.maximum_per_s
-                long_ns = step_ns(self.each_ns, limit, lowest, is_modelled="bricks" in options)
-                text = search_plan(plan, phase, long_ns, rates, limit, low, high)
-                last, made = self._one(text, {"search": f"{limit.figure}:{limit.above_ns}ns"})
-                result.runs.append(last.run)
-                result.points += step_points(made, result.maximum_per_s)
+            last = self._search(result, last, plan, phase, rates, limit, searches)
         result.points.sort(key=lambda point: point.offered_per_s)
         result.outcome, result.message = last.outcome, last.message
         self.store.end_study(result.study, last.outcome, [])
         return result
+
+    def _search(
+        self,
+        result: CurveResult,
+        last: RunResult,
+        plan: Plan,
+        phase: Phase,
+        rates: dict[int, float],
+        limit: Limit,
+        searches: int,
+    ) -> RunResult:
+        """Each search a run with arrivals of its own; gives back the last run, which may not have been done."""
+        best, worst = usable(result.points, limit)
+        if worst is None:
+            return last
+
+        def attempt(rate_per_s: float, number: int) -> Step:
+            nonlocal last
+            if last.outcome != "done":
+                return Step(rate_per_s, None, holds=False, kept_up=False)
+            share = rate_per_s / result.maximum_per_s
+            long_ns = step_ns(self.each_ns, limit, rate_per_s, is_modelled="bricks" in self._about[2])
+            drawn = replace(plan, seed=plan.seed + number)
+            made = open_plan(drawn, phase, long_ns, {stream: rate * share for stream, rate in rates.items()})
+            self.listener.expect(1)
+            last, record = self._one(made, {"searched_per_s": rate_per_s, "search": number + 1})
+            result.runs.append(last.run)
+            return step_of(curve_point(record, rate_per_s), limit)
+
+        first = best.offered_per_s if best else worst.offered_per_s / FIRST_FACTOR
+        found = searched(attempt, first, searches, NEXT_FACTOR if best else FIRST_FACTOR)
+        result.searches = found if last.outcome == "done" else []
+        return last
 
     def _one(self, plan: Plan, labels: Json) -> tuple[RunResult, Record]:
         name, targets, options, condition = self._about
