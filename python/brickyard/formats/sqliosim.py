@@ -146,7 +146,7 @@ def import_sqliosim(name: str, text: str) -> Imported:
         notes.append("MaxMemoryMB is the memory of SQLIOSim's machine; here it is 256, set buffer_pool for another.")
     phases = _phases(sections, database, log)
     written = profile_text(name, f"{name}, imported from SQLIOSim", "SQLIOSim", notes, phases, **top)
-    return Imported(written, [file.values["FileName"] for file in files], notes)
+    return Imported(written, [], notes)
 
 
 def _refuse(config: Section) -> None:
@@ -168,13 +168,14 @@ def _files(files: list[Section], notes: list[str]) -> tuple[Json, int]:
                 raise BadInputError(f"[{file.name}] {key}: is missing; it has no default")
         if file.flag("Sparse"):
             raise BadInputError(f"[{file.name}] Sparse: sparse files and streams of files are not available")
-        notes.append(f"{os.path.basename(file.values['FileName'].replace(chr(92), '/'))}: the target stands for it.")
     if not files:
         return {"size": "500MiB", "most": "1000MiB", "increment": 50 * MIB}, 50 * MIB
     if len(data) != 1 or len(logs) != 1:
         raise BadInputError(
             f"{len(data)} data files and {len(logs)} logs: a profile has one of each; import a file for each database"
         )
+    names = [os.path.basename(each.values["FileName"].replace(chr(92), "/")) for each in (data[0], logs[0])]
+    notes.append(f"{names[0]} and {names[1]}: one target has both, or a second target the log.")
     file = data[0]
     size, most = file.number("InitialSize", 1) * MIB, file.number("MaxSize", 1) * MIB
     increment = file.number("Increment") * MIB if file.flag("Shrinkable") else 0
