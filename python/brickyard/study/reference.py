@@ -253,8 +253,8 @@ _PROGRAMS = (
     "",
     "## Loads of servers",
     "",
-    "Loads that are programs have no figure a request here. Demartek's tables of SQLIOSim and Jetstress stand beside our",
-    "own in [servers](servers.md#beside-demarteks-tables), with what the models order otherwise.",
+    "Loads that are programs have no figure a request here. Demartek's tables of SQLIOSim and Jetstress stand beside",
+    "our own in [servers](servers.md#beside-demarteks-tables), with what the models order otherwise.",
 )
 TRUTH_MARK = re.compile(rb"Written by `brickyard study reference --truth")
 """What the page begins with: a file without it is not replaced."""
