@@ -20,8 +20,11 @@ from typing import Any
 
 import pytest
 
+from brickyard.cli import main
 from brickyard.errors import BadInputError
+from brickyard.honesty import durable
 from brickyard.honesty.journal import HEAD, Entry, Extent, Journal, RunEntry, WriteEntry, entries, parse
+from brickyard.honesty.proof import LOST, PROVED, prove
 from brickyard.honesty.slots import Layout, block, opened_target, sequence_in
 from brickyard.honesty.verify import verify
 from brickyard.honesty.writers import Channel
@@ -143,6 +146,37 @@ def test_a_missing_write_fails_the_command_and_is_named(complete: Round, tmp_pat
     assert process.returncode == 1
     assert "1 of 90 acknowledged writes are missing" in out
     assert "writer 1, sequence 30" in out
+
+
+def test_a_power_cut_is_proof_only_if_the_host_started_since(complete: Round, tmp_path: Path) -> None:
+    noted = tmp_path / "noted.log"
+    shutil.copy(complete.file, noted)
+    target = str(complete.target)
+    since = prove(target, noted)
+    assert (since.word, since.acknowledged) == ("", 90)
+    assert "has not started since" in since.text
+    began_s = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    os.utime(noted, (began_s - 60, began_s - 60))
+    assert prove(target, noted).word == PROVED
+    told = [entry for entry in entries(complete.file) if isinstance(entry, WriteEntry)]
+    image_of(complete, told, {(1, 30), (2, 29)}, tmp_path / "image")
+    lost = prove(str(tmp_path / "image"), noted)
+    assert (lost.word, lost.missing) == (LOST, 2)
+    assert "2 are missing" in lost.text
+
+
+def test_durable_looks_at_the_proof_before_it_writes(
+    complete: Round, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("EACH_NS", "WARMUP_NS", "INTERVAL_NS", "HONESTY_NS", "DIRTY_NS", "ETCD_NS"):
+        monkeypatch.setattr(durable, name, 20_000_000)
+    told = [entry for entry in entries(complete.file) if isinstance(entry, WriteEntry)]
+    image_of(complete, told, {(0, 30)}, image := tmp_path / "image")
+    given = ["durable", str(image), "--recorder-file", str(complete.file), "--no-pg-test-fsync", "--json", "--check"]
+    assert main([*given, "--store", str(tmp_path / "runs.db")]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["verdict"] == LOST
+    assert document["answer"][0].startswith("Verdict: lost data in a power cut. Of 90 writes")
 
 
 def test_a_torn_block_counts_as_the_older_of_its_sectors(complete: Round) -> None:

@@ -43,6 +43,7 @@ WORDS = {
     "crosscheck": ["sqlio-random-read-4"],
     "baseline save": ["name"],
     "history": ["none"],
+    "durable": ["none"],
     "honesty": ["none"],
     "honesty write": ["none", "--recorder", "127.0.0.1:1"],
     "import": ["--command", "diskspd -b8K -d6 x.dat"],

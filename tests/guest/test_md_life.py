@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from md_disks import DISKS, brickyard, clean_disks, create, holder, shell
+from md_disks import DISKS, Forked, clean_disks, create, holder, shell
 
 from brickyard import conditions
 from brickyard.analysis.condition import condition_check
@@ -65,7 +65,7 @@ def test_a_killed_run_keeps_its_samples_and_says_that_nobody_judged_them(tmp_pat
             checks = [condition_check(store.record(info.id)) for info in store.runs()]
         return checks[0]["samples"] if checks and checks[0] else []
 
-    measuring = brickyard(*load, *wanted)
+    measuring = Forked(lambda: main([*load, *wanted]))
     try:
         # md brings its figure up to date every few seconds, so the first samples may agree.
         wait_until(lambda: len({sample["progress_share"] for sample in kept()}) > 1, "samples of progress", 120.0)

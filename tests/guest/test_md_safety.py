@@ -170,7 +170,7 @@ def test_two_managers_at_once_leave_an_array_its_redundancy() -> None:
     assert any(code != 0 for _, code in ended), ended
     state = array.state()
     assert (state.name, state.missing) == ("degraded", 1), ended
-    assert any("is held by `brickyard array fail` (pid" in out[1] or "is degraded" in out[1] for out, _ in ended), ended
+    assert any("/dev/md0: is held by " in out[1] or "is degraded" in out[1] for out, _ in ended), ended
 
 
 def test_what_kill_9_leaves_is_named_and_undone_from_another_home(

@@ -35,6 +35,12 @@ for _verb, _place, _help, _group in (
     ("pts", "pts:pts", "SNIA's tests of solid state storage (PTS-C and PTS-E), with the standard's tables.", MEASURE),
     ("burn-in", "burn_in:burn_in", "Random I/O with every block checked, on many devices at once.", MEASURE),
     ("terraserver", "terraserver:app", "The TerraServer database: fill one, make its traffic.", MEASURE),
+    (
+        "durable",
+        "durable:durable",
+        "One verdict on the write path: what a durable write costs, and if it lasts.",
+        MEASURE,
+    ),
     ("honesty", "honesty:app", "Flushes and durable writes, compared with what the medium can do.", MEASURE),
     ("recorder", "recorder:recorder", "The witness of `honesty write`; it runs on another host.", MEASURE),
     ("lab", "lab:app", "Emulated disks under real software, and what a power cut leaves on them.", MEASURE),

@@ -71,7 +71,7 @@ def honesty(
             study, results = measure(kept, terminal, interrupt, aimed.targets[0], aimed.options, list(overrides))
         records = [kept.record(result.run) for result in results]
     measured = figures(records)
-    facts = write_cache_facts(records[0].info.facts["targets"][0])
+    facts = cache_of(records)
     found = findings(measured, facts, protected=protected)
     if json:
         emit(_document(study, records, measured, facts, found))
@@ -79,6 +79,11 @@ def honesty(
         _print(stdout(), records, measured, found)
     code = EXIT_CODES.get(results[-1].outcome, BAD_INPUT)
     return FAILED if check and code == 0 and verdict(found) == SUSPICIOUS else code
+
+
+def cache_of(records: list[Record]) -> Json:
+    """What is known of the write caches below the one target of these runs."""
+    return write_cache_facts(records[0].info.facts["targets"][0])
 
 
 def _document(study: int, records: list[Record], measured: Figures, facts: Json, found: list[Finding]) -> Json:

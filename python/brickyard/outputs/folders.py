@@ -94,9 +94,9 @@ def fresh_folder(prefix: str, home: Path) -> Path:
 
 
 @contextmanager
-def temporary_folder(prefix: str) -> Iterator[Path]:
-    """A folder for as long as a context lasts, where the system keeps temporary files."""
-    path = fresh_folder(prefix, Path(tempfile.gettempdir()))
+def temporary_folder(prefix: str, above: Path | None = None) -> Iterator[Path]:
+    """A folder for as long as a context lasts, where the system keeps temporary files unless another is named."""
+    path = fresh_folder(prefix, above or Path(tempfile.gettempdir()))
     held = held_folder(path)
     try:
         yield path
