@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from brickyard.analysis import samples
-from brickyard.analysis.latency import Latency, latency, merge
+from brickyard.analysis.latency import Latency, as_one
 from brickyard.analysis.samples import Difference, in_family, sample
 from brickyard.analysis.totals import Totals, totals
 from brickyard.store import Json, Record
@@ -83,12 +83,11 @@ def _by_place(records: list[Record]) -> dict[tuple[int, int, str], list[Totals]]
 
 
 def _side(rows: list[Totals]) -> Side:
-    histograms = [row.measures["service"].histogram for row in rows if "service" in row.measures]
     return Side(
         runs=len(rows),
         iops=median(row.iops for row in rows),
         bytes_per_s=median(row.bytes_per_s for row in rows),
-        service=latency(merge(histograms)),
+        service=as_one(row.measures["service"] for row in rows if "service" in row.measures),
         rates=tuple(row.iops for row in rows),
     )
 

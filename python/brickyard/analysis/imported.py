@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from brickyard.analysis.latency import Latency, is_supported
+from brickyard.analysis.latency import Latency, is_supported, within
 from brickyard.schema import Imported
 from brickyard.store import Record
 
@@ -20,17 +20,22 @@ def imported_figures(record: Record, phase: int, stream: int, operation: str) ->
 
 
 def as_imported(figures: Latency, printed: Imported) -> Latency:
-    """With the mean, the extremes and the percentiles that were printed; without bins no others are known."""
+    """With the mean, the extremes and the percentiles that were printed; without bins no others are known.
+
+    fio reads percentiles from buckets as well, and one that it printed beyond its maximum is given as the maximum.
+    """
     percentiles = {
         name: (printed.percentiles.get(name, value if printed.has_bins else None))
         if is_supported(figures.count, float(name.removeprefix("p")))
         else None
         for name, value in figures.percentiles.items()
     }
-    return replace(
-        figures,
-        mean_ns=printed.mean_ns,
-        min_ns=printed.min_ns,
-        max_ns=printed.max_ns,
-        percentiles=percentiles,
+    return within(
+        replace(
+            figures,
+            mean_ns=printed.mean_ns,
+            min_ns=printed.min_ns,
+            max_ns=printed.max_ns,
+            percentiles=percentiles,
+        )
     )

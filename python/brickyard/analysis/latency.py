@@ -130,10 +130,21 @@ def latency(histogram: str | None) -> Latency | None:
 
 
 def latency_of(intervals: Iterable[Interval]) -> Latency | None:
+    """Of intervals as one. Each keeps the exact mean and maximum of its samples beside their histogram."""
     rows = list(intervals)
-    found = with_max(latency(merge(row.histogram for row in rows)), max((row.max_ns for row in rows), default=0))
-    peaks = tuple(Peak(row.start_ns, row.end_ns, row.max_ns, row.requests) for row in rows if row.histograms)
-    return None if found is None else _with_events(found, peaks)
+    found = latency(merge(row.histogram for row in rows))
+    if found is None:
+        return None
+    measured = [row for row in rows if row.histograms]
+    of_requests = sum(row.requests for row in measured)
+    # Where a sample is no request, as in a driver's lag, the means have no weights but the buckets.
+    mean_ns = (
+        sum(row.requests * row.mean_ns for row in measured) / of_requests
+        if of_requests == found.count
+        else found.mean_ns
+    )
+    found = within(replace(found, mean_ns=mean_ns, max_ns=max(row.max_ns for row in rows)))
+    return _with_events(found, tuple(Peak(row.start_ns, row.end_ns, row.max_ns, row.requests) for row in measured))
 
 
 def _with_events(figures: Latency, peaks: tuple[Peak, ...]) -> Latency:
@@ -146,20 +157,37 @@ def _with_events(figures: Latency, peaks: tuple[Peak, ...]) -> Latency:
     return replace(figures, few_events=frozenset(few), peaks=peaks)
 
 
-def with_max(figures: Latency | None, max_ns: int) -> Latency | None:
-    """The exact maximum, which rows keep beside their histograms, whose buckets only bound it."""
-    if figures is None:
-        return None
-    capped = {name: value and min(value, max_ns) for name, value in figures.percentiles.items()}
-    return replace(figures, max_ns=max_ns, percentiles=capped)
+def within(figures: Latency) -> Latency:
+    """No mean and no percentile lies outside of the extremes: what is read from a bucket may be beyond its samples."""
+    low_ns, high_ns = min(figures.min_ns, figures.max_ns), figures.max_ns
+    held = {
+        name: None if value is None else max(low_ns, min(value, high_ns)) for name, value in figures.percentiles.items()
+    }
+    return replace(
+        figures, min_ns=low_ns, mean_ns=max(float(low_ns), min(figures.mean_ns, float(high_ns))), percentiles=held
+    )
 
 
 def together(figures: Iterable[Latency]) -> Latency | None:
-    """Several as one."""
+    """Several as one; one alone stays as it is."""
     found = list(figures)
-    if len(found) <= 1:
-        return found[0] if found else None
-    whole = with_max(latency(merge(item.histogram for item in found)), max(item.max_ns for item in found))
+    return found[0] if len(found) == 1 else as_one(found)
+
+
+def as_one(figures: Iterable[Latency]) -> Latency | None:
+    """Several as one: percentiles of the merged histograms, the mean of all samples, and the extremes of all."""
+    found = list(figures)
+    whole = latency(merge(item.histogram for item in found))
+    if whole is None:
+        return None
+    whole = within(
+        replace(
+            whole,
+            mean_ns=sum(item.count * item.mean_ns for item in found) / sum(item.count for item in found),
+            min_ns=min(item.min_ns for item in found),
+            max_ns=max(item.max_ns for item in found),
+        )
+    )
     # What ended in the same interval of several streams is one event; of runs, whose clocks begin alike, as well: too
     # few events are said rather than too many.
-    return None if whole is None else _with_events(whole, tuple(peak for item in found for peak in item.peaks))
+    return _with_events(whole, tuple(peak for item in found for peak in item.peaks))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from brickyard import _core
-from brickyard.analysis.latency import is_supported, merge
+from brickyard.analysis.latency import as_one, is_supported, merge
 from brickyard.analysis.totals import Totals, totals, whole_intervals
 from brickyard.store import Json, Record
 
@@ -46,19 +46,22 @@ def measured_phases(record: Record) -> list[Measured | None]:
 
 
 def _measured(rows: list[Totals]) -> Measured | None:
-    times = [row.measures["response"] for row in rows if "response" in row.measures]
-    if not times:
+    whole = as_one(row.measures["response"] for row in rows if "response" in row.measures)
+    if whole is None:
         return None
-    count = sum(item.count for item in times)
-    whole = merge(item.histogram for item in times)
-    nines = _core.histogram_percentiles(whole, [NINES])[0] if whole and is_supported(count, NINES) else None
     return Measured(
         iops=sum(row.iops for row in rows),
         bytes_per_s=sum(row.bytes_per_s for row in rows),
-        mean_ns=sum(item.mean_ns * item.count for item in times) / count,
-        max_ns=max(item.max_ns for item in times),
-        nines_ns=nines,
+        mean_ns=whole.mean_ns,
+        max_ns=whole.max_ns,
+        nines_ns=_nines(whole.histogram, whole.count, whole.max_ns),
     )
+
+
+def _nines(histogram: str | None, count: int, max_ns: int) -> int | None:
+    if not histogram or not is_supported(count, NINES):
+        return None
+    return min(_core.histogram_percentiles(histogram, [NINES])[0], max_ns)
 
 
 def mean_of(items: Sequence[Measured]) -> Measured:
@@ -134,14 +137,13 @@ def points(record: Record, phase: int, shift_s: float = 0.0, written_bytes: int 
         length_s = (cost.end_ns - cost.start_ns) / 1e9
         moved = sum(row[1] for row in rows)
         written_bytes += moved
-        whole = merge(row[4] for row in rows)
-        nines = _core.histogram_percentiles(whole, [NINES])[0] if whole and is_supported(requests, NINES) else None
+        max_ns = max(row[3] for row in rows)
         figures = Measured(
             iops=requests / length_s,
             bytes_per_s=moved / length_s,
             mean_ns=sum(row[0] * row[2] for row in rows) / requests,
-            max_ns=max(row[3] for row in rows),
-            nines_ns=nines,
+            max_ns=max_ns,
+            nines_ns=_nines(merge(row[4] for row in rows), requests, max_ns),
         )
         found.append(Point(shift_s + (cost.end_ns - began_ns) / 1e9, written_bytes, figures))
     return found

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from brickyard import _core
 from brickyard.analysis import cells
-from brickyard.analysis.latency import Latency, latency_of, with_max
+from brickyard.analysis.latency import Latency, latency_of
 from brickyard.analysis.load_curve import CurvePoint, Limit
 from brickyard.analysis.totals import phase_name, profile_phase, whole_intervals
 from brickyard.schema import Knob, RampEnd, RampStep
@@ -69,7 +69,7 @@ def _step(record: Record, phase: int, knob: str, value: float, costs: list[Inter
         iops=sum(item.requests for item in once) / length_ns * 1e9 if length_ns else 0.0,
         bytes_per_s=sum(item.bytes for item in once) / length_ns * 1e9 if length_ns else 0.0,
         errors=sum(item.errors for item in once),
-        response=with_max(latency_of(answers), max((item.max_ns for item in answers), default=0)),
+        response=latency_of(answers),
     )
 
 

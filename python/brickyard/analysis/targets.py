@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from brickyard.analysis.latency import latency, merge
+from brickyard.analysis.latency import as_one
 from brickyard.analysis.replay_runs import is_replay
 from brickyard.analysis.totals import Totals, asked_phase, rated_intervals, totals
 from brickyard.schema.plan import OtherStream, Stream
@@ -63,8 +63,7 @@ def target_rows(record: Record) -> list[TargetRow]:
 
 
 def _row(record: Record, phase: int, name: str, queue: int, rows: list[Totals], cpu: float | None) -> TargetRow:
-    times = [row.measures["service"].histogram for row in rows if "service" in row.measures]
-    figures = latency(merge(times)) if times else None
+    figures = as_one(row.measures["service"] for row in rows if "service" in row.measures)
     return TargetRow(
         phase=rows[0].phase_name,
         target=name,

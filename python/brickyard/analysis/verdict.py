@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from brickyard.analysis.frames import players
-from brickyard.analysis.latency import latency, merge, with_max
+from brickyard.analysis.latency import as_one
 from brickyard.analysis.ramp import ramp_limit
 from brickyard.analysis.totals import Totals, asked_stream, totals
 from brickyard.rulers import Requirement, Ruler
@@ -203,9 +203,7 @@ def _value(rows: list[Totals], requirement: Requirement) -> float | None:
         if not any(row.rated_ns for row in rows):
             return None
         return sum(row.iops if requirement.figure == "iops" else row.bytes_per_s for row in rows)
-    measured = [row.measures[requirement.measure] for row in rows if requirement.measure in row.measures]
-    exact_ns = max((item.max_ns for item in measured), default=0)
-    figures = with_max(latency(merge(item.histogram for item in measured)), exact_ns)
+    figures = as_one(row.measures[requirement.measure] for row in rows if requirement.measure in row.measures)
     if figures is None:
         return None
     if requirement.figure == "mean":

@@ -392,8 +392,11 @@ class Store:
                 check_histogram(text)
             if in_memory:
                 kept[number] = text
-            given = (*row[:-1], source if text else None)
-            found.append(Interval(*_replaced(given, 6, bool(row[6]))))
+            *before, mean_ns, p50_ns, p99_ns, max_ns = row[:-2]
+            before[6] = bool(before[6])
+            # What another program or a merger read from buckets may be beyond the exact maximum.
+            figures = (min(mean_ns, float(max_ns)), min(p50_ns, max_ns), min(p99_ns, max_ns), max_ns)
+            found.append(Interval(*before, *figures, number, source if text else None))
         return found
 
     def _histograms(self) -> OnDisk:
@@ -577,10 +580,6 @@ def _cost(  # the columns of its table
     phase: int, start: int, end: int, warmup: int, user: int, system: int, busy: float, knob: str, drain: int
 ) -> IntervalCost:
     return IntervalCost(phase, start, end, bool(warmup), user, system, busy, json.loads(knob), bool(drain))
-
-
-def _replaced(row: tuple[Any, ...], place: int, value: object) -> tuple[Any, ...]:
-    return (*row[:place], value, *row[place + 1 :])
 
 
 def _text(value: object) -> str:
