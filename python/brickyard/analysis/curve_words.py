@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from brickyard import _core
+from brickyard.analysis import summary
 from brickyard.analysis.answers import Answer, belief
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.load_curve import (
@@ -77,6 +78,23 @@ def searches_of(records: Sequence[Record], limit: Limit) -> list[Carried]:
 def is_of_search(record: Record) -> bool:
     """Whether a run is a step of a search for a limit, and no level of the curve."""
     return "searched_per_s" in record.info.labels
+
+
+def curve_circumstances(records: Sequence[Record]) -> list[tuple[str, str]]:
+    """Those of the curve's own runs; the profile's line counts the steps of searches as well."""
+    curve = [record for record in records if not is_of_search(record)] or list(records)
+    lines = summary.circumstances(curve)
+    if len(records) == 1:
+        return lines
+    closed = sum(record.info.labels.get("loop") == "closed" for record in curve)
+    counted = [(closed, "closed loop"), (len(curve) - closed, "level"), (len(records) - len(curve), "step of searches")]
+    words = ", ".join(f"{number} {_plural(noun) if number > 1 else noun}" for number, noun in counted if number)
+    said = f"{curve[0].info.profile}: {words}"
+    return [(label, said if label == "Profile" else text) for label, text in lines]
+
+
+def _plural(noun: str) -> str:
+    return noun.replace("step", "steps") if noun.startswith("step") else f"{noun}s"
 
 
 def run_name(record: Record) -> str:

@@ -12,16 +12,25 @@ from rich.console import Console
 
 from brickyard import _core, bricks, profiles
 from brickyard.analysis import PERCENTILES, percentile_name
-from brickyard.analysis.curve_words import NAMES, RESPONSE, Curve, curve_answer, curve_notes, curve_row, is_of_search
+from brickyard.analysis.curve_words import (
+    NAMES,
+    RESPONSE,
+    Curve,
+    curve_answer,
+    curve_circumstances,
+    curve_notes,
+    curve_row,
+    is_of_search,
+)
 from brickyard.analysis.load_curve import Limit, capacity, knee
 from brickyard.analysis.search import SEARCHES
 from brickyard.analysis.search import rates as rates_of
 from brickyard.analysis.workload import workload_words
 from brickyard.cli import options
 from brickyard.cli.characterize import EXIT_CODES
-from brickyard.cli.output import emit, print_line, stderr, stdout, table
+from brickyard.cli.output import emit, print_labelled, print_line, stderr, stdout, table
 from brickyard.cli.progress import Terminal
-from brickyard.cli.tables import print_answer, print_circumstances, print_warnings, titled
+from brickyard.cli.tables import print_answer, print_warnings, titled
 from brickyard.cli.target import aim_at, split_overrides
 from brickyard.errors import BAD_INPUT, BadInputError, one_line
 from brickyard.store import Json, Record, Store
@@ -185,7 +194,7 @@ def _print(console: Console, result: CurveResult, records: list[Record], curve: 
     for note in curve_notes(rows):
         print_line(console, note, "dim")
     console.print()
-    print_circumstances(console, levels)
+    print_labelled(console, curve_circumstances(records))
     console.print()
     print_warnings(console, records)
     if result.outcome != "done":

@@ -16,10 +16,11 @@ from rich.console import Console
 from brickyard import _core, bricks
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.pts import Measured, Point, recovery
+from brickyard.analysis.pts_points import COLUMNS, TITLE, point_rows, points_answer, troubles
 from brickyard.cli import options
-from brickyard.cli.output import emit, print_line, stderr, stdout, table
+from brickyard.cli.output import emit, print_line, stderr, stdout, table, warning_text
 from brickyard.cli.progress import Terminal
-from brickyard.cli.tables import print_circumstances, print_warnings
+from brickyard.cli.tables import print_answer, print_circumstances, print_warnings
 from brickyard.cli.target import aim_at, split_overrides
 from brickyard.errors import DONE, BadInputError, BrickyardError, one_line
 from brickyard.store import Store
@@ -84,10 +85,14 @@ def pts(
     ):
         found = _carry_out(kept, setting, names, aimed)
         records = [kept.record(run) for run in found.runs]
+    answer = points_answer(found.operating, records, is_steady=found.is_steady) if found.operating else None
     if json:
-        emit({"kind": kind, "by_the_book": setting.is_by_the_book, "source": tests.SOURCE, **document(found)})
+        said = answer.document() if answer else {}
+        emit({**said, "kind": kind, "by_the_book": setting.is_by_the_book, "source": tests.SOURCE, **document(found)})
         return DONE
     console = stdout()
+    if answer:
+        print_answer(console, answer)
     print_warnings(console, records[-1:])
     console.print()
     print_circumstances(console, records[-1:])
@@ -189,7 +194,7 @@ def _print(console: Console, setting: Setting, found: Found) -> None:
         console.print()
         _PRINTERS[name](console, rounds)
         _print_steadiness(console, rounds)
-    if found.histograms:
+    if found.operating:
         console.print()
         _print_points(console, found)
     if found.saturation:
@@ -282,22 +287,10 @@ def _print_steadiness(console: Console, rounds: Rounds) -> None:
 
 
 def _print_points(console: Console, found: Found) -> None:
-    heads = [("point", "left"), ("threads", "right"), ("QD", "right"), ("IOPS", "right")]
-    heads += [(name, "right") for name in ("average", "99.999 %", "maximum", "run")]
-    lines = [
-        [
-            item.name,
-            str(item.cell.workers),
-            str(item.cell.depth),
-            format_iops(item.figures.iops),
-            format_ns(item.figures.mean_ns),
-            format_ns(item.figures.nines_ns),
-            format_ns(item.figures.max_ns),
-            str(item.run),
-        ]
-        for item in found.histograms
-    ]
-    console.print(table("Response time at the operating points (report RUN draws their histograms)", heads, lines))
+    heads = [(name, "left" if name == "point" else "right") for name in COLUMNS]
+    console.print(table(TITLE, heads, point_rows(found.operating)))
+    for text in troubles(found.operating, is_steady=found.is_steady):
+        print_line(console, warning_text({"text": text}))
 
 
 def _print_saturation(console: Console, points: list[Point]) -> None:

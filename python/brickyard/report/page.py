@@ -15,13 +15,14 @@ from typing import Any
 import altair as alt
 
 from brickyard import analysis
-from brickyard.analysis import ramp
+from brickyard.analysis import pts_points, ramp
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.answers import Answer, Patterns, answer, counted_words
 from brickyard.analysis.curve_words import (
     NAMES,
     RESPONSE,
     curve_answer,
+    curve_circumstances,
     curve_notes,
     curve_of,
     curve_row,
@@ -31,6 +32,7 @@ from brickyard.analysis.curve_words import (
 )
 from brickyard.analysis.load_curve import knee
 from brickyard.analysis.pgbench import is_pgbench
+from brickyard.analysis.pts_points import point_rows, points_answer
 from brickyard.analysis.replay_answer import replay_answer
 from brickyard.analysis.replay_runs import is_replay
 from brickyard.analysis.workload import workload_words
@@ -41,6 +43,7 @@ from brickyard.report.pictures import Picture, draw
 from brickyard.report.tables import Table, characterization_tables, failure_table, slowest_table, totals_tables
 from brickyard.report.written import templates, write_page
 from brickyard.store import Record, StudyInfo
+from brickyard.study.pts import stored_points
 from brickyard.units import format_size
 
 Judge = Callable[[Record], list[tuple[str, tuple[str, ...], list[list[str]]]]]
@@ -74,6 +77,8 @@ class Lead:
     answer: Answer
     figures: list[Figure]
     tables: list[Table]
+    circumstances: list[tuple[str, str]] | None = None
+    """Where they are not those of all runs in the page."""
 
 
 def default_directory(records: list[Record], study: StudyInfo | None) -> Path:
@@ -97,10 +102,10 @@ def write_report(records: list[Record], study: StudyInfo | None, place: Path, ju
 
 
 def _lead(records: list[Record], study: StudyInfo | None) -> Lead | None:
-    """Of a load curve."""
+    """Of a load curve, or of the operating points of PTS's DIRTH."""
     curve = curve_of(study, records)
     if curve is None:
-        return None
+        return _pts_lead(records) if study else None
     workload = workload_words(records)
     bent = knee(curve.points).point
     wide, narrow = (
@@ -114,7 +119,17 @@ def _lead(records: list[Record], study: StudyInfo | None) -> Lead | None:
         curve_answer(curve, records),
         [Figure(title, caption, [wide], [narrow])],
         [Table(title, [*NAMES, ""], rows, groups=groups, note=workload)],
+        curve_circumstances(records),
     )
+
+
+def _pts_lead(records: list[Record]) -> Lead | None:
+    found = stored_points(records)
+    if found is None:
+        return None
+    points, is_steady = found
+    said = points_answer(points, records, is_steady=is_steady)
+    return Lead(said, [], [Table(pts_points.TITLE, list(pts_points.COLUMNS), point_rows(points), text_columns=1)])
 
 
 def draw_figures(records: list[Record]) -> list[Figure]:
@@ -294,7 +309,7 @@ def render(
             warnings=summaries.distinct_warnings(records),
             notes=study.notes if study else [],
             unfinished=[f"Run {r.info.id} {r.info.outcome}: {r.info.message}" for r in outcomes],
-            circumstances=summaries.circumstances(records),
+            circumstances=lead.circumstances if lead and lead.circumstances else summaries.circumstances(records),
             workload=workload,
             counted=counted_words(records, study.notes if study else [], len(outcomes)),
             answer=_answer(records, patterns, lead, replayed=replayed),

@@ -392,11 +392,11 @@ class Store:
                 check_histogram(text)
             if in_memory:
                 kept[number] = text
-            *before, mean_ns, p50_ns, p99_ns, max_ns = row[:-2]
-            before[6] = bool(before[6])
+            *counted, mean_ns, p50_ns, p99_ns, max_ns = row[:-2]
             # What another program or a merger read from buckets may be beyond the exact maximum.
-            figures = (min(mean_ns, float(max_ns)), min(p50_ns, max_ns), min(p99_ns, max_ns), max_ns)
-            found.append(Interval(*before, *figures, number, source if text else None))
+            held = (min(mean_ns, float(max_ns)), min(p50_ns, max_ns), min(p99_ns, max_ns), max_ns)
+            given = (*counted[:6], bool(counted[6]), *counted[7:], *held, number, source if text else None)
+            found.append(Interval(*given))
         return found
 
     def _histograms(self) -> OnDisk:

@@ -8,14 +8,16 @@ Refusal: no figure is computed here, nothing is purged, and no write cache is sw
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from brickyard import _core
 from brickyard.analysis.pts import Measured, Point, Steadiness, mean_of, measured_phases, points, steadiness
+from brickyard.analysis.pts_points import OperatingPoint, troubles
 from brickyard.errors import BrickyardError
 from brickyard.formats import toml_text
 from brickyard.schema import read_plan
-from brickyard.store import Json, Store
+from brickyard.store import Json, Record, Store
 from brickyard.study import pts_tests as tests
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.pts_tests import Cell, Kind, RoundTest
@@ -68,17 +70,6 @@ class Rounds:
 
 
 @dataclass
-class Histograms:
-    """DIRTH's operating points: a cell, and what a longer measurement of it gave."""
-
-    name: str
-    cell: Cell
-    figures: Measured
-    run: int
-    phase: int
-
-
-@dataclass
 class Found:
     """Everything of one call, in the order in which it was measured."""
 
@@ -87,7 +78,12 @@ class Found:
     rounds: dict[str, Rounds] = field(default_factory=dict)
     saturation: list[Point] = field(default_factory=list)
     stimuli: dict[str, list[Point]] = field(default_factory=dict)
-    histograms: list[Histograms] = field(default_factory=list)
+    operating: list[OperatingPoint] = field(default_factory=list)
+
+    @property
+    def is_steady(self) -> bool:
+        """Of DIRTH's table, out of which the operating points were chosen."""
+        return self.rounds["dirth"].is_steady
 
 
 class Specification:
@@ -187,9 +183,7 @@ class Specification:
         cells = [Cell(c.reads, c.size_bytes, True, c.workers, c.depth, tests.POINT_ROUNDS) for _, c in chosen]
         run = self._kept("dirth", [*before, *(self._phase(cell) for cell in cells)], {"part": "histograms"})
         phases = measured_phases(self.store.record(run))[len(before) :]
-        for number, ((name, cell), figures) in enumerate(zip(chosen, phases, strict=True)):
-            if figures is not None:
-                self.found.histograms.append(Histograms(name, cell, figures, run, len(before) + number))
+        self.found.operating = _points(rounds, phases, run)
 
     def _precondition(self) -> Json:
         """Workload-independent: the range twice, in order, by 128 KiB."""
@@ -241,6 +235,37 @@ class Specification:
         return result.run
 
 
+def _points(rounds: Rounds, phases: list[Measured | None], run: int) -> list[OperatingPoint]:
+    """What the longer measurements of the chosen cells gave, beside what the cells had."""
+    return [
+        OperatingPoint(name, cell.workers, cell.depth, rounds.of(cell), figures, run)
+        for (name, cell), figures in zip(operating_points(rounds), phases, strict=True)
+        if figures is not None
+    ]
+
+
+def stored_points(records: Sequence[Record]) -> tuple[list[OperatingPoint], bool] | None:
+    """DIRTH's operating points out of the runs of a study, and whether its table was steady; None where it has none."""
+    own = [record for record in records if record.info.labels.get("test") == "dirth" and record.info.outcome == "done"]
+    drawn = [record for record in own if record.info.labels.get("part") == "histograms"]
+    whole = [record for record in own if "rounds" in record.info.labels][-1:]
+    single = [record for record in own if "round" in record.info.labels][-tests.WINDOW :]
+    if not drawn or not (whole or single):
+        return None
+    rounds = Rounds(tests.demand_test())
+    size = len(rounds.test.cells)
+    for record in whole or single:
+        phases = measured_phases(record)[len(whole) :]  # a model is preconditioned in the same run
+        for start in range(0, len(phases), size + 1):
+            cells = [figures for figures in phases[start + 1 : start + 1 + size] if figures is not None]
+            if len(cells) != size:
+                return None
+            rounds.rounds.append(cells)
+    rounds.judge()
+    last = measured_phases(drawn[-1])[-tests.POINTS :]
+    return _points(rounds, last, drawn[-1].info.id), rounds.is_steady
+
+
 def operating_points(rounds: Rounds) -> list[tuple[str, Cell]]:
     """The most requests/s within a mean of 5 ms, those of one thread with one request, and the middle between."""
     cells = {cell: rounds.of(cell) for cell in rounds.test.cells}
@@ -261,8 +286,18 @@ def document(found: Found) -> Json:
         "tests": {name: _rounds_document(item) for name, item in found.rounds.items()},
         "write-saturation": [_point_document(point) for point in found.saturation],
         "cross-stimulus": {name: [_point_document(p) for p in group] for name, group in found.stimuli.items()},
+        "operating_points_hold": not troubles(found.operating, is_steady=found.is_steady) if found.operating else None,
         "histograms": [
-            {"point": h.name, **_cell_document(h.cell), **h.figures.document(), "run": h.run} for h in found.histograms
+            {
+                "point": point.name,
+                **_cell_document(Cell(tests.DEMAND_READS, tests.DEMAND_BYTES, True, point.workers, point.depth)),
+                **point.figures.document(),
+                "run": point.run,
+                "cell": point.promised.document(),
+                "difference": point.difference,
+                "is_as_promised": point.is_as_promised,
+            }
+            for point in found.operating
         ],
     }
 

@@ -23,6 +23,7 @@ DEMAND = (32, 16, 8, 6, 4, 2, 1)
 DEMAND_BYTES, DEMAND_READS = 8 * KIB, 65
 ART_MAX_NS = 5_000_000  # the mean response time up to which a rate counts as the most (DIRTH)
 PREWRITE_ROUNDS = 5  # minutes of writes between two rounds of DIRTH
+POINTS = 3  # MinIOPS, MidIOPS, MaxIOPS
 POINT_ROUNDS = 10  # minutes at each of DIRTH's operating points
 SATURATION_ROUNDS = 24 * 60  # a day of minutes, or four times the capacity, whichever comes first
 SATURATION_FILLS = 4
