@@ -14,12 +14,13 @@ from rich.console import Console
 
 from brickyard import analysis
 from brickyard.analysis import cells, ramp, summary
-from brickyard.analysis.latency import is_supported
+from brickyard.analysis.latency import as_one, is_supported, together
 from brickyard.analysis.series import latency_edges
 from brickyard.analysis.verdict import verdict
 from brickyard.cli import main
 from brickyard.cli.progress import closing
 from brickyard.cli.tables import print_run
+from brickyard.report import export
 from brickyard.rulers import read as ruler
 from brickyard.store import Json, Record, Store
 from brickyard.study.circumstances import ours
@@ -460,3 +461,33 @@ def test_the_record_of_a_run_holds_no_histogram(tmp_path: Path) -> None:
         assert len(item.histogram) > 100
     [row] = analysis.totals(record)
     assert row.measures["service"].count == 399 * 100
+
+
+def test_no_mean_and_no_percentile_lies_beyond_the_extremes(tmp_path: Path) -> None:
+    """64,000 ns stand in a bucket of 63,488 to 64,511 whose middle and top no request had taken."""
+    same = cell([64_000] * 20_000)
+    wrong = {**same["measures"]["service"], "mean_ns": 64_128.0, "p50_ns": 64_511, "p99_ns": 64_511}
+    merged = {**same, "stream": 1, "measures": {"service": wrong, "response": wrong}}
+    record = record_of(tmp_path, interval(0, SECOND, same, merged), plan_=plan(stream(), stream(name="b")))
+    rows = analysis.totals(record)
+    figures = [row.measures["service"] for row in rows]
+    for found in (*figures, together(figures), as_one(figures)):
+        assert found is not None
+        assert (found.mean_ns, found.max_ns) == (64_000, 64_000)
+        assert found.min_ns <= 64_000
+        assert set(found.percentiles.values()) == {64_000}
+    for row in (*exported(record, "totals"), *exported(record, "intervals")):
+        assert row["mean_ns"] <= row["max_ns"]
+        assert row.get("p99_ns", 0) <= row["max_ns"]
+
+
+def test_a_mean_is_that_of_the_requests_and_not_of_their_buckets(tmp_path: Path) -> None:
+    record = record_of(
+        tmp_path, interval(0, SECOND, cell([64_000] * 30)), interval(SECOND, 2 * SECOND, cell([65_001] * 10))
+    )
+    (row,) = analysis.totals(record)
+    assert row.measures["service"].mean_ns == pytest.approx((30 * 64_000 + 10 * 65_001) / 40, rel=1e-12)
+
+
+def exported(record: Record, which: export.Rows) -> list[dict[str, Any]]:
+    return list(export.rows([record], which))

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard import profiles
-from brickyard.analysis.curve_words import Curve, curve_of, knee_words, limit_line
+from brickyard.analysis.curve_words import Curve, curve_circumstances, curve_of, knee_words, limit_line
 from brickyard.analysis.load_curve import (
     Bend,
     CurvePoint,
@@ -446,3 +446,17 @@ def test_a_search_within_one_run_says_that_its_steps_have_no_rest(
     profile.write_text(RAMP.replace("search = 2, ", "").replace("to = 120", "to = 40"))
     assert main(["run", str(profile), "sim:msr-2003-maxtor", "--store", str(tmp_path / "runs.db")]) == 0
     assert "without rest" not in capsys.readouterr().out
+
+
+def test_the_circumstances_count_the_steps_of_searches(tmp_path: Path) -> None:
+    labels: list[Json] = [{"loop": "closed"}, {"offered_per_s": 10.0}, {"offered_per_s": 20.0}]
+    labels += [{"searched_per_s": 15.0 + step, "search": 0} for step in range(4)]
+    with Store(tmp_path / "runs.db") as store:
+        study = store.add_study("load-curve", {})
+        events = [interval(0, SECOND, cell([MS] * 10)), phase_end()]
+        made = [add_run(store, events, study=study, labels=one) for one in labels]
+        records = [store.record(run) for run in made]
+    profile = dict(curve_circumstances(records))["Profile"]
+    assert profile.endswith(": 1 closed loop, 2 levels, 4 steps of searches")
+    profile = dict(curve_circumstances(records[:4]))["Profile"]
+    assert profile.endswith(": 1 closed loop, 2 levels, 1 step of searches")

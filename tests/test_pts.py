@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
-from brickyard.analysis.pts import steadiness
+from brickyard.analysis.pts import Measured, steadiness
+from brickyard.analysis.pts_points import OperatingPoint, points_answer, troubles
 from brickyard.cli import main
+from brickyard.report.page import _lead
+from brickyard.store import Store
+from brickyard.study.pts import stored_points
 from brickyard.study.pts_tests import CLIENT, ENTERPRISE, TESTS, round_test
 
 SIM = "sim:iodrive-160-slc"
@@ -131,3 +135,64 @@ def test_a_dry_run_touches_nothing(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_what_is_amiss_is_said(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pts", "client", *words]) == 2
     assert said in capsys.readouterr().err
+
+
+DIRTH = ("--range", "0.1%", "--test", "dirth")
+
+
+def test_an_operating_point_that_its_cell_did_not_promise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rounds of 4 ms are no longer than a write cache of 64 MiB lasts: the answer is a warning and names no point."""
+    store = tmp_path / "runs.db"
+    found = measured(capsys, store, "enterprise", "sim:nvme-tlc-3840", "--round", "4ms", *DIRTH)
+    points = {point["point"]: point for point in found["histograms"]}
+    most = points["MaxIOPS"]
+    assert most["difference"] == pytest.approx(most["iops"] / most["cell"]["iops"] - 1)
+    assert most["difference"] < -0.2
+    assert not most["is_as_promised"]
+    assert found["operating_points_hold"] is False
+    warned, figures = found["answer"]
+    assert "MaxIOPS is not what its cell promised" in warned
+    assert "measure with longer rounds" in warned
+    assert "IOPS " in figures
+    assert not any(name in figures for name in points)
+    cells = found["tests"]["dirth"]["cells"]
+    assert most["cell"]["iops"] == max(cell["iops"] for cell in cells if cell["mean_ns"] <= 5e6)
+
+    with Store(store) as kept:
+        (study,) = kept.studies()
+        records = [kept.record(run) for run in study.runs]
+    again = stored_points(records)
+    assert again is not None
+    assert [(p.promised.iops, p.figures.iops) for p in again[0]] == [
+        (point["cell"]["iops"], point["iops"]) for point in found["histograms"]
+    ]
+    lead = _lead(records, study)
+    assert lead is not None
+    assert "MaxIOPS is not what its cell promised" in lead.answer.sentences[0]
+    assert "cell IOPS" in lead.tables[0].columns
+
+
+def operating(name: str, promised: float, found: float) -> OperatingPoint:
+    cell, figures = (Measured(iops, iops * 8192, 1e5, 2 * 10**5, None) for iops in (promised, found))
+    return OperatingPoint(name, 8, 32, cell, figures, 2)
+
+
+def test_operating_points_hold_within_the_range_and_in_order() -> None:
+    low, high = operating("MinIOPS", 100, 119), operating("MaxIOPS", 1000, 810)
+    middle = operating("MidIOPS", 500, 500)
+    assert not troubles([low, middle, high], is_steady=True)
+    said = points_answer([low, middle, high], [], is_steady=True).sentences
+    assert "MaxIOPS 810 (8 threads × QD 32)" in said[0]
+    (far, *_) = troubles([low, middle, operating("MaxIOPS", 1000, 790)], is_steady=True)
+    assert "790" in far
+    assert "1,000" in far
+    assert "-21.0 %" in far
+    assert "order" in troubles([low, operating("MidIOPS", 810, 811), high], is_steady=True)[0]
+    assert "not reached" in troubles([low, middle, high], is_steady=False)[0]
+
+
+def test_no_mean_is_above_the_longest_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where all requests take as long, the middle of their bucket is beyond them."""
+    words = ("client", "sim:nvme-tlc-3840", "--round", "10ms", "--range", "0.1%", "--test", "latency")
+    for cells in measured(capsys, tmp_path / "runs.db", *words)["tests"]["latency"]["by_round"]:
+        assert all(cell["mean_ns"] <= cell["max_ns"] for cell in cells)
