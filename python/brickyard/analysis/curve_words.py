@@ -86,7 +86,7 @@ def curve_circumstances(records: Sequence[Record]) -> list[tuple[str, str]]:
     lines = summary.circumstances(curve)
     if len(records) == 1:
         return lines
-    closed = sum(record.info.labels.get("loop") == "closed" for record in curve)
+    closed = sum(run_name(record) == "closed loop" for record in curve)
     counted = [(closed, "closed loop"), (len(curve) - closed, "level"), (len(records) - len(curve), "step of searches")]
     words = ", ".join(f"{number} {_plural(noun) if number > 1 else noun}" for number, noun in counted if number)
     said = f"{curve[0].info.profile}: {words}"

@@ -23,6 +23,8 @@ from brickyard.study.interrupt import Interrupt
 from brickyard.study.pts_tests import Cell, Kind, RoundTest
 from brickyard.study.runner import Listener, Runner, RunSpec
 
+DIRTH = "dirth"
+OF_DIRTH, OF_POINTS = {"test": DIRTH}, {"part": "histograms"}  # labels of runs
 MODELLED_ROUNDS = 5  # of a model's first try, and how many more each further one has
 
 
@@ -83,7 +85,7 @@ class Found:
     @property
     def is_steady(self) -> bool:
         """Of DIRTH's table, out of which the operating points were chosen."""
-        return self.rounds["dirth"].is_steady
+        return self.rounds[DIRTH].is_steady
 
 
 class Specification:
@@ -116,7 +118,7 @@ class Specification:
             self._cross()
         else:
             self._go_round(name)
-            if name == "dirth":
+            if name == DIRTH:
                 self._draw_histograms()
 
     def end(self, outcome: str) -> None:
@@ -177,11 +179,11 @@ class Specification:
 
     def _draw_histograms(self) -> None:
         """The rates with the least, middling and most demand, each measured for longer."""
-        rounds = self.found.rounds["dirth"]
+        rounds = self.found.rounds[DIRTH]
         chosen = operating_points(rounds)
         before = [self._precondition()] if self.is_modelled else []
         cells = [Cell(c.reads, c.size_bytes, True, c.workers, c.depth, tests.POINT_ROUNDS) for _, c in chosen]
-        run = self._kept("dirth", [*before, *(self._phase(cell) for cell in cells)], {"part": "histograms"})
+        run = self._kept(DIRTH, [*before, *(self._phase(cell) for cell in cells)], OF_POINTS)
         phases = measured_phases(self.store.record(run))[len(before) :]
         self.found.operating = _points(rounds, phases, run)
 
@@ -246,8 +248,10 @@ def _points(rounds: Rounds, phases: list[Measured | None], run: int) -> list[Ope
 
 def stored_points(records: Sequence[Record]) -> tuple[list[OperatingPoint], bool] | None:
     """DIRTH's operating points out of the runs of a study, and whether its table was steady; None where it has none."""
-    own = [record for record in records if record.info.labels.get("test") == "dirth" and record.info.outcome == "done"]
-    drawn = [record for record in own if record.info.labels.get("part") == "histograms"]
+    own = [
+        record for record in records if OF_DIRTH.items() <= record.info.labels.items() and record.info.outcome == "done"
+    ]
+    drawn = [record for record in own if OF_POINTS.items() <= record.info.labels.items()]
     whole = [record for record in own if "rounds" in record.info.labels][-1:]
     single = [record for record in own if "round" in record.info.labels][-tests.WINDOW :]
     if not drawn or not (whole or single):
