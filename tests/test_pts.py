@@ -130,6 +130,7 @@ def test_a_dry_run_touches_nothing(tmp_path: Path, capsys: pytest.CaptureFixture
         (["--round", "1us"], "at least 1ms"),
         (["--rounds", "4"], "over 5 rounds"),
         (["--set", "depth=4"], "those of the specification"),
+        ([SIM, "--set", "depth=4"], "those of the specification"),
     ],
 )
 def test_what_is_amiss_is_said(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

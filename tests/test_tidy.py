@@ -247,7 +247,6 @@ SHARED: dict[str, int] = {
     "Finding": 3,
     "Fitted": 2,
     "Found": 3,
-    "Histograms": 2,
     "Imported": 2,
     "Interval": 3,
     "Layout": 4,

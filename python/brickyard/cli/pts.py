@@ -78,7 +78,11 @@ def pts(
     modelled = bricks.is_modelled(target or "")
     if overrides and not modelled:
         raise BadInputError("--set changes keys of a modelled drive; the loads are those of the specification")
-    _, changes = split_overrides(targets, list(overrides))
+    others, changes = split_overrides(targets, list(overrides))
+    if others:
+        raise BadInputError(
+            f"--set {others[0]}: no key of a brick that --set knows; the loads are those of the specification"
+        )
     with (
         Store(store) as kept,
         nullcontext(aim_modelled(targets, changes)) if modelled else aim_at(targets, placing) as aimed,
