@@ -9,7 +9,6 @@ Refusal: the store itself is never written.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +17,7 @@ from pathlib import Path
 from brickyard import outputs
 from brickyard.errors import BadInputError, one_line
 from brickyard.store.damage import is_damage
-from brickyard.store.schema import APPLICATION_ID, MIGRATIONS, check_columns, migrate, migrate_if_whole
+from brickyard.store.schema import APPLICATION_ID, MIGRATIONS, READABLE_FROM, migrate, migrate_if_whole, other_columns
 
 DAMAGED_BYTES_MAX = 8
 """So many wrong bytes in a text of the right length are damage; a text that another version wrote differs in more."""
@@ -26,6 +25,7 @@ DAMAGED_BYTES_MAX = 8
 MALFORMED = "malformed database schema"
 """How SQLite begins its complaint of a text that it cannot take for a table, an index or a trigger."""
 
+NO_TEXT = "a byte of it is not UTF-8"
 BUSY_TIMEOUT_S = 30.0
 
 _SELECT = (
@@ -53,10 +53,14 @@ class _Entry:
         return f"{kind.decode()} {name.decode()}"
 
     def is_near(self, other: _Entry) -> bool:
-        pairs = list(zip(self.texts, other.texts, strict=True))
-        return all(len(one) == len(two) for one, two in pairs) and (
+        pairs = zip(self.texts, other.texts, strict=True)
+        return self.lengths == other.lengths and (
             sum(a != b for one, two in pairs for a, b in zip(one, two, strict=True)) <= DAMAGED_BYTES_MAX
         )
+
+    @property
+    def lengths(self) -> list[int]:
+        return [len(text) for text in self.texts]
 
 
 def check_description(db: sqlite3.Connection, place: str) -> None:
@@ -68,7 +72,7 @@ def check_description(db: sqlite3.Connection, place: str) -> None:
         found = _entries(db)
     except UnicodeDecodeError as error:  # SQLite's complaint repeats the damaged text
         raise DamagedDescriptionError(
-            f"{place}: the description of its tables is damaged (a byte of it is not UTF-8); {remedy}"
+            f"{place}: the description of its tables is damaged ({NO_TEXT}); {remedy}"
         ) from error
     except sqlite3.DatabaseError as error:
         if MALFORMED not in str(error):
@@ -85,12 +89,12 @@ def restored(place: Path) -> tuple[sqlite3.Connection, list[str]] | None:
     """A copy in memory whose tables are described as they were, and what was damaged; None where nothing of it is."""
     with closing(_looked_at(place)) as db:
         try:
-            is_parsed, found = _entries_if_damaged(db)
+            found = _entries_if_damaged(db)
         except sqlite3.DatabaseError as error:
             if not is_damage(error):
                 raise
             return None  # the file is, and its tables' description cannot be told from the rest
-        if is_parsed and not _near(found, _wanted(_version(db))):
+        if not _near(found, _wanted(_version(db))) and not _is_malformed(db):
             return None
         copy = outputs.in_memory()
         try:
@@ -115,28 +119,28 @@ def _looked_at(place: Path) -> sqlite3.Connection:
 
 
 def _restore(copy: sqlite3.Connection, place: Path) -> list[str]:
-    """Names what was damaged. First what is nearly as it was; the rest by its order, where SQLite needs it as well."""
+    """Names what was damaged. First what is nearly as it was; the rest only where SQLite cannot do without it."""
     wanted = _wanted(_version(copy))
     copy.execute("PRAGMA writable_schema = ON")
-    _, found = _entries_if_damaged(copy)
-    near = _near(found, wanted)
-    _write(copy, near)
-    cause = _complaint(copy)
-    if cause is None:
-        check_columns(copy, str(place))
-        return [str(entry) for _, entry in near]
-    copy.execute("PRAGMA writable_schema = ON")
-    _, found = _entries_if_damaged(copy)
-    rest = list(_by_order(found, wanted))
-    _write(copy, rest)
-    cause = _complaint(copy)
+    found = _entries_if_damaged(copy)
+    pairs = _near(found, wanted)
+    _write(copy, pairs)
+    cause = _refused(copy)
+    if cause is not None:
+        copy.execute("PRAGMA writable_schema = ON")
+        found = _entries_if_damaged(copy)
+        rest = _overwritten(found, wanted)
+        _write(copy, rest)
+        pairs += rest
+        cause = _refused(copy)
+    if cause is None and _version(copy) >= READABLE_FROM and (table := other_columns(copy)):
+        cause = f"table {table} has other columns"
     if cause is not None:
         raise DamagedDescriptionError(
             f"{place}: the description of its tables is damaged, and cannot be restored ({cause}); restore the file "
             "from a backup, or name another store with --store"
         )
-    check_columns(copy, str(place))
-    return [str(entry) for _, entry in [*near, *rest]]
+    return [str(entry) for _, entry in pairs]
 
 
 def _write(copy: sqlite3.Connection, pairs: list[tuple[_Entry, _Entry]]) -> None:
@@ -144,12 +148,12 @@ def _write(copy: sqlite3.Connection, pairs: list[tuple[_Entry, _Entry]]) -> None
     copy.execute("PRAGMA writable_schema = RESET")
 
 
-def _complaint(db: sqlite3.Connection) -> str | None:
+def _refused(db: sqlite3.Connection) -> str | None:
     """What SQLite has against the description."""
     try:
         _entries(db)
     except UnicodeDecodeError:
-        return "a byte of it is not UTF-8"
+        return NO_TEXT
     except sqlite3.DatabaseError as error:
         return one_line(error)
     return None
@@ -164,12 +168,20 @@ def _entries(db: sqlite3.Connection) -> list[_Entry]:
     return [_Entry(row, tuple(text or b"" for text in texts)) for row, *texts in db.execute(_SELECT)]
 
 
-def _entries_if_damaged(db: sqlite3.Connection) -> tuple[bool, list[_Entry]]:
-    """Also whether SQLite takes all of them. With `writable_schema` it refuses once, and then goes by what it takes."""
+def _entries_if_damaged(db: sqlite3.Connection) -> list[_Entry]:
+    """With `writable_schema` SQLite may refuse once, and then goes by those that it takes."""
     try:
-        return True, _entries(db)
+        return _entries(db)
     except (sqlite3.DatabaseError, UnicodeDecodeError):
-        return False, _entries(db)
+        return _entries(db)
+
+
+def _is_malformed(db: sqlite3.Connection) -> bool:
+    """Whether SQLite refuses the description itself, which it does not tell while `writable_schema` is on."""
+    db.execute("PRAGMA writable_schema = RESET")
+    cause = _refused(db)
+    db.execute("PRAGMA writable_schema = ON")
+    return cause is not None and (cause == NO_TEXT or MALFORMED in cause)
 
 
 @cache
@@ -200,8 +212,10 @@ def _near(found: list[_Entry], wanted: list[_Entry]) -> list[tuple[_Entry, _Entr
     return pairs
 
 
-def _by_order(found: list[_Entry], wanted: list[_Entry]) -> Iterator[tuple[_Entry, _Entry]]:
+def _overwritten(found: list[_Entry], wanted: list[_Entry]) -> list[tuple[_Entry, _Entry]]:
+    """More than a few bytes are wrong. By their order; what another version wrote would have another length."""
     kept = {entry.texts for entry in found}
     missing = {entry.row: entry for entry in wanted if entry.texts not in kept}
     known = {entry.texts for entry in wanted}
-    yield from ((entry, missing[entry.row]) for entry in found if entry.texts not in known and entry.row in missing)
+    pairs = [(entry, missing[entry.row]) for entry in found if entry.texts not in known and entry.row in missing]
+    return [pair for pair in pairs if len(missing) == 1 or pair[0].lengths == pair[1].lengths]
