@@ -111,11 +111,9 @@ def restored(place: Path) -> tuple[sqlite3.Connection, list[str]] | None:
 def _looked_at(place: Path) -> sqlite3.Connection:
     """Never for writing: closing such a connection may move a write-ahead log into the file."""
     try:
-        db = outputs.connect_for_reading(place, APPLICATION_ID, BUSY_TIMEOUT_S, immutable=False, is_cut=True)
-        _version(db)
+        return outputs.connect_for_reading(place, APPLICATION_ID, BUSY_TIMEOUT_S, immutable=False, is_cut=True)
     except sqlite3.OperationalError:
         return outputs.connect_for_reading(place, APPLICATION_ID, BUSY_TIMEOUT_S, immutable=True, is_cut=True)
-    return db
 
 
 def _restore(copy: sqlite3.Connection, place: Path) -> list[str]:
@@ -134,7 +132,7 @@ def _restore(copy: sqlite3.Connection, place: Path) -> list[str]:
         pairs += rest
         cause = _refused(copy)
     if cause is None and _version(copy) >= READABLE_FROM and (table := other_columns(copy)):
-        cause = f"table {table} has other columns"
+        cause = f"table {table} is missing or has other columns"
     if cause is not None:
         raise DamagedDescriptionError(
             f"{place}: the description of its tables is damaged, and cannot be restored ({cause}); restore the file "
