@@ -249,6 +249,12 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
         {"phase_ends.0.errors_by_errno": {"ENOSPC": 3}, "start.targets.0.kind": "block"},
         "The device had no room left: 3 requests failed",
     ),
+    (
+        "errors",
+        "warning",
+        {"phase_ends.0.errors_by_errno": {"EMFILE": 3}},
+        "No more files may be open: 3 requests failed",
+    ),
     ("errors", "warning", {"phase_ends.0.errors_by_errno": {"ENOSPC": 3, "EIO": 30}}, "33 requests failed (EIO 30, "),
     (
         "hung_requests",

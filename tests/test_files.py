@@ -329,3 +329,25 @@ def test_the_report_has_the_tools_table(place: Path, tmp_path: Path, capsys: Any
     assert "In Bonnie&#39;s order" in page
     assert "Metadata" in page
     assert os.listdir(tmp_path / "report" / "pictures")
+
+
+def test_too_few_descriptors_are_no_fault_of_the_storage(place: Path, tmp_path: Path) -> None:
+    words = [
+        "bash",
+        "-c",
+        'ulimit -n 24; exec "$0" "$@"',
+        sys.executable,
+        "-m",
+        "brickyard",
+        "run",
+        "postmark",
+        str(place),
+    ]
+    words += ["--set", "workers=16", "--store", str(tmp_path / "s.db")]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    if "EMFILE" in ended.stdout:
+        assert ended.returncode == 1
+        assert "that is a limit of this process and none of the storage: raise it" in ended.stdout + ended.stderr
+    else:
+        assert ended.returncode != 0
+        assert "ulimit -n" in ended.stderr

@@ -34,8 +34,8 @@ from brickyard.errors import BadInputError
 from brickyard.report.load_curve import load_curve as picture_of
 from brickyard.schema import Duration
 from brickyard.schema.plan import Arrivals, ClosedPace, OpenPace, Plan
-from brickyard.store import Json, Store
-from brickyard.study.load_curve import closed_plan, one_phase, open_plan, step_ns
+from brickyard.store import Json, Record, Store
+from brickyard.study.load_curve import closed_plan, into_caches, one_phase, open_plan, step_ns
 from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
 
 
@@ -280,7 +280,7 @@ def test_a_real_curve_is_measured_searched_and_drawn(tmp_path: Path) -> None:
     assert document["points"][-1]["errors"] == 0
     assert Path(document["picture"]).read_bytes().startswith(b"\x89PNG")
     page = Path(document["report"]).read_text("utf-8")
-    assert "closed loop at the profile" in page
+    assert "losed loop at the profile" in page
     assert "knee" in page
     with Store(tmp_path / "runs.db") as store:
         (study,) = store.studies()
@@ -460,3 +460,38 @@ def test_the_circumstances_count_the_steps_of_searches(tmp_path: Path) -> None:
     assert profile.endswith(": 1 closed loop, 2 levels, 4 steps of searches")
     profile = dict(curve_circumstances(records[:4]))["Profile"]
     assert profile.endswith(": 1 closed loop, 2 levels, 1 step of searches")
+
+
+def test_a_modelled_cache_is_full_before_a_rate_is_believed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The brick's controller takes bursts of several thousand writes a second, and its drives 1,500."""
+    given = ["load-curve", "sqlio-random-write-4", "sim:overland-2007-sas", "--levels", "50,130", "--each", "3s"]
+    assert main([*given, "--store", str(tmp_path / "runs.db"), "-o", str(tmp_path / "r"), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    lasting = ["run", "sqlio-random-write-4", "sim:overland-2007-sas", "--set", "depth=64", "--set", "warmup=100s"]
+    assert main([*lasting, "--set", "duration=30s", "--store", str(tmp_path / "runs.db"), "--json"]) == 0
+    rate = json.loads(capsys.readouterr().out)["totals"][0]["iops"]
+    assert document["closed_loop_per_s"] == pytest.approx(rate, rel=0.15)
+    assert document["capacity_per_s"] == pytest.approx(rate, rel=0.15)
+
+
+def written(tmp_path: Path, *bytes_: int) -> list[Record]:
+    """Runs that wrote so much each."""
+    with Store(tmp_path / "written.db") as store:
+        runs = [
+            add_run(store, [interval(0, SECOND, cell([MS] * (size >> 12), operation="write")), phase_end()])
+            for size in bytes_
+        ]
+        return [store.record(run) for run in runs]
+
+
+def test_rates_that_a_cache_may_have_made_are_said_to_be(tmp_path: Path) -> None:
+    few = written(tmp_path, 1 << 20, 8 << 20)
+    said = into_caches(few, 1 << 20)
+    assert said is not None
+    assert said.startswith("1 of 2 runs wrote less than 4 times the 1 MiB that cache writes")
+    assert into_caches(few, 1 << 18) is None
+    assert into_caches(few, 0) is None
+    unknown = into_caches(few, None)
+    assert unknown is not None
+    assert "not known" in unknown
+    assert into_caches([], None) is None

@@ -16,6 +16,8 @@ import pytest
 from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.store import Json, Store
+from brickyard.store.schema import APPEND_ONLY, MIGRATIONS, migrate
+from brickyard.store.store import check_place
 from support import MS, SECOND, add_run, cell, interval, phase_end
 
 PATIENCE_S = 60
@@ -158,6 +160,172 @@ def test_a_sound_store_is_said_to_be_sound(place: Path, tmp_path: Path, capsys: 
     new = tmp_path / "copy.db"
     assert document(capsys, "store", "salvage", "--store", str(place), "-o", str(new))["lost"] == []
     assert document(capsys, "show", "4", "--store", str(new)) == document(capsys, "show", "4", "--store", str(place))
+
+
+TEXTS = ("run", "interval", "interval_cost", "error", "event", "study_run", "run_end", "run_summary")
+
+
+def flipped(place: Path, new: Path, text: str, offset: int, bit: int) -> bytes:
+    """A copy with one wrong bit, so far behind the place where a text begins in the file."""
+    found = bytearray(place.read_bytes())
+    assert found.count(text.encode()) == 1
+    found[found.index(text.encode()) + offset] ^= 1 << bit
+    new.write_bytes(found)
+    return bytes(found)
+
+
+def rows(place: Path) -> dict[str, list[object]]:
+    with sqlite3.connect(place) as db:
+        found = {table: list(db.execute(f"SELECT * FROM {table} ORDER BY 1, 2")) for table in APPEND_ONLY}
+    db.close()
+    return found
+
+
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A store with two runs, and a row in every table."""
+    made = tmp_path_factory.mktemp("made") / "two.db"
+    error = {"event": "error", "at_ns": 5, "phase": 0, "stream": 0, "operation": "read", "offset_bytes": 8192,
+             "request_bytes": 4096, "kind": "errno", "errno": 5, "text": "EIO"}  # fmt: skip
+    with Store(made) as store:
+        study = store.add_study("s", {})
+        for number in range(2):
+            told = [interval(n * SECOND, (n + 1) * SECOND, cell([MS * (number + 1)] * 50)) for n in range(3)]
+            add_run(store, [*told, error, phase_end()], study=study)
+        store.end_study(study, "done", [])
+        store.add_baseline("b", [1, 2])
+    assert all(rows(made).values())
+    return made.read_bytes()
+
+
+@pytest.fixture
+def two_runs(made_once: bytes, tmp_path: Path) -> Path:
+    made = tmp_path / "two.db"
+    made.write_bytes(made_once)
+    return made
+
+
+PLACES = [
+    *(
+        (f"CREATE TABLE {table} (", offset, bit)
+        for bit, table in enumerate(TEXTS)
+        for offset in (14 if bit % 2 else 4, 64)
+    ),
+    ("CREATE TABLE error (", 14, 7),  # no UTF-8 any more
+    ("CREATE TABLE error (", 25, 0),  # another column, to SQLite as good as the old one
+    ("CREATE TABLE event (", 12, 5),  # a zero byte
+    ("CREATE INDEX interval_of_run ON", 51, 1),
+    ("CREATE INDEX event_condition ON", 64, 4),
+    ("CREATE TRIGGER run_no_update BEFORE", 60, 7),
+    ("CREATE TRIGGER run_place_noted AFTER", 130, 3),
+    ("tablestudystudy", 2, 1),  # what SQLite keeps beside the text
+    ("tablebaselinebaseline", 7, 6),
+]
+
+
+@pytest.mark.parametrize(("text", "offset", "bit"), PLACES)
+def test_one_wrong_bit_in_the_description_of_the_tables_loses_no_row(
+    text: str, offset: int, bit: int, two_runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, new = tmp_path / "bad.db", tmp_path / "new.db"
+    bad = flipped(two_runs, place, text, offset, bit)
+    at = ("--store", str(place))
+    (line,) = document(capsys, "store", "check", *at, code=1)["file"]
+    assert line.startswith("the description of ")
+    assert line.endswith(" is damaged")
+    told = document(capsys, "store", "salvage", *at, "-o", str(new))
+    assert (told["file"], told["lost"]) == ([line], [])
+    assert rows(new) == rows(two_runs)
+    assert document(capsys, "store", "check", "--store", str(new))["file"] == []
+    for words in (("runs",), ("show", "1"), ("export", "1", "-o", str(tmp_path / "out.csv"))):
+        assert main([*words, *at]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith(f"brickyard: {place}: the description of ")
+        assert said.endswith("`brickyard store salvage -o NEW` copies what can be read\n")
+        assert said.count("\n") == 1
+    with pytest.raises(BadInputError, match="store salvage"):
+        check_place(place)
+    assert place.read_bytes() == bad
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_older_store_with_a_damaged_description_is_saved(
+    version: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, place, new = tmp_path / "old.db", tmp_path / "bad.db", tmp_path / "new.db"
+    db = sqlite3.connect(old, isolation_level=None)
+    migrate(db, str(old), MIGRATIONS[:version])
+    db.execute("INSERT INTO study VALUES (7, 1, 'kept', '{}')")
+    db.close()
+    bad = flipped(old, place, "CREATE TABLE error (", 25, 0)
+    document(capsys, "store", "salvage", "--store", str(place), "-o", str(new))
+    assert rows(new)["study"] == [(7, 1, "kept", "{}")]
+    assert main(["runs", "--store", str(place)]) == 2
+    assert "the description of table error is damaged" in capsys.readouterr().err
+    assert place.read_bytes() == bad
+
+
+def test_a_damaged_description_is_restored_with_what_stands_in_the_log_alone(
+    two_runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a process that was killed leaves it: the second part of the rows is not in the file yet."""
+    folder = tmp_path / "killed"
+    folder.mkdir()
+    place, new = folder / "bad.db", tmp_path / "new.db"
+    with Store(two_runs) as store:
+        add_run(store, [interval(0, SECOND, cell([MS] * 50)), phase_end()])
+        flipped(two_runs, place, "CREATE TABLE error (", 14, 7)
+        place.with_name("bad.db-wal").write_bytes(two_runs.with_name("two.db-wal").read_bytes())
+    before = {path.name: path.read_bytes() for path in (place, place.with_name("bad.db-wal"))}
+    assert len(before["bad.db-wal"]) > 0
+    document(capsys, "store", "check", "--store", str(place), code=1)
+    document(capsys, "store", "salvage", "--store", str(place), "-o", str(new))
+    assert rows(new) == rows(two_runs)
+    assert len(rows(new)["run"]) == 3
+    assert {name: (folder / name).read_bytes() for name in before} == before
+
+
+def test_a_description_that_is_overwritten_is_restored_too(
+    two_runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, new = tmp_path / "bad.db", tmp_path / "new.db"
+    found = bytearray(two_runs.read_bytes())
+    for text in (b"CREATE TABLE interval (", b"CREATE TABLE event ("):
+        at = found.index(text)
+        found[at : at + 80] = b"\xa5" * 80
+    place.write_bytes(found)
+    assert main(["runs", "--store", str(place)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    told = document(capsys, "store", "salvage", "--store", str(place), "-o", str(new))
+    assert told["file"] == [f"the description of table {name} is damaged" for name in ("interval", "event")]
+    assert rows(new) == rows(two_runs)
+
+
+def test_a_store_with_a_damaged_description_that_lost_its_end_is_saved_as_far_as_it_goes(
+    two_runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, new = tmp_path / "bad.db", tmp_path / "new.db"
+    with Store(two_runs) as store:
+        for number in range(40):
+            events = [interval(n * SECOND, (n + 1) * SECOND, cell([MS * (number + n + 1)] * 50)) for n in range(20)]
+            add_run(store, [*events, phase_end()])
+    flipped(two_runs, place, "CREATE TABLE error (", 14, 7)
+    os.truncate(place, place.stat().st_size * 9 // 10)
+    told = document(capsys, "store", "salvage", "--store", str(place), "-o", str(new), code=1)
+    assert told["file"] == ["the description of table error is damaged"]
+    assert 2 < len(rows(new)["run"]) <= 42
+
+
+def test_a_store_that_was_rebuilt_or_changed_by_hand_is_not_called_damaged(
+    two_runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """VACUUM writes the description in another order."""
+    db = sqlite3.connect(two_runs, isolation_level=None)
+    db.execute("VACUUM")
+    db.execute("CREATE INDEX theirs ON error (errno)")
+    db.close()
+    assert document(capsys, "store", "check", "--store", str(two_runs))["file"] == []
+    assert len(document(capsys, "runs", "--store", str(two_runs))["runs"]) == 2
 
 
 Begin = Callable[[Path], "subprocess.Popen[str]"]

@@ -179,6 +179,45 @@ def test_durable_looks_at_the_proof_before_it_writes(
     assert document["answer"][0].startswith("Verdict: lost data in a power cut. Of 90 writes")
 
 
+def test_what_was_written_over_later_is_not_laid_to_the_storage(tmp_path: Path) -> None:
+    target, file = tmp_path / "target", tmp_path / "recorder.log"
+    with recording(file) as service:
+        shape = ("--writers", "2", "--slots", "4", "--writes", "10", "--size", "16MiB")
+        document("honesty", "write", str(target), "--recorder", service.address, *shape)
+    load = ("run", "--rw", "randwrite", "--bs", "64k", "--runtime", "1", str(target), "--store", str(tmp_path / "r.db"))
+    document(*load)
+    found = document("honesty", "verify", str(target), "--recorder-file", str(file), code=1)
+    assert 0 < found["foreign_count"] == found["missing_count"]
+    process = begin("honesty", "verify", str(target), "--recorder-file", str(file))
+    out, _ = process.communicate(timeout=PATIENCE_S)
+    assert "if anything wrote to the target since, such as `brickyard run`, this says nothing of the storage" in out
+    cut_s = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) - 60
+    os.utime(file, (cut_s, cut_s))
+    assert prove(str(target), file).word == ""
+    # A write over a run that the same recorder knows is a loss like any other.
+    with recording(file) as service:
+        document("honesty", "write", str(target), "--recorder", service.address, *shape)
+    found = document("honesty", "verify", str(target), "--recorder-file", str(file))
+    assert found["foreign_count"] == 0
+
+
+def test_more_damage_than_a_crash_can_do_is_no_torn_end(complete: Round, tmp_path: Path) -> None:
+    """Each of three writers waits for the recorder's answer to its own line."""
+    lines = complete.file.read_bytes().splitlines(keepends=True)
+    place = tmp_path / "recorder.log"
+    for count, is_torn in ((3, True), (4, True), (5, False), (60, False)):
+        bad = [bytes([line[0] ^ 1]) + line[1:] for line in lines[-count:]]
+        place.write_bytes(b"".join([*lines[:-count], *bad]))
+        if is_torn:
+            found = document("honesty", "verify", str(complete.target), "--recorder-file", str(place))
+            assert found["torn_bytes"] == sum(map(len, bad))
+            process = begin("honesty", "verify", str(complete.target), "--recorder-file", str(place))
+            assert "of the recorder's file are torn; what they told is not looked for" in process.communicate()[0]
+        else:
+            with pytest.raises(BadInputError, match="by more lines than a crash can tear"):
+                verify(str(complete.target), place)
+
+
 def test_a_torn_block_counts_as_the_older_of_its_sectors(complete: Round) -> None:
     old, new = block(complete.layout, 0, 2), block(complete.layout, 0, 6)
     assert sequence_in(complete.layout, 0, 2, new[:1536] + old[1536:]) == 2

@@ -115,9 +115,11 @@ def limit_of(study: StudyInfo) -> Limit | None:
     return Limit(figure, _core.parse_duration_ns(above))
 
 
-def curve_answer(curve: Curve, records: Sequence[Record]) -> Answer:
+def curve_answer(curve: Curve, records: Sequence[Record], notes: Sequence[str] = ()) -> Answer:
+    """`notes` are those of the study."""
     first, *rest = found_lines(curve)
-    return Answer(QUESTION, tuple(f"{line[0].upper()}{line[1:]}." for line in rest), belief(records, f"{first}."))
+    limits = [f"{line[0].upper()}{line[1:]}." for line in (*notes, first)]
+    return Answer(QUESTION, tuple(f"{line[0].upper()}{line[1:]}." for line in rest), belief(records, *limits))
 
 
 def curve_row(point: CurvePoint, maximum_per_s: float) -> list[str]:
@@ -158,7 +160,7 @@ def found_lines(curve: Curve) -> list[str]:
     ]
     most = capacity(curve.points)
     if most:
-        lines.append(f"capacity: {format_iops(most.achieved_per_s)}/s, the highest rate that was achieved")
+        lines.append(f"capacity: about {format_iops(most.achieved_per_s)}/s, the highest rate that was achieved")
     elif sound := [point for point in curve.points if not point.overloaded]:
         last = max(sound, key=lambda point: point.offered_per_s)
         lines.append(

@@ -9,6 +9,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from brickyard.analysis.totals import phase_name, stream_name
+from brickyard.facts.caveats_run import NO_DESCRIPTORS
+from brickyard.schema import PhaseEnd
 from brickyard.store import Record
 
 MOST_TIME_WITHOUT_SUCCESS = 0.9
@@ -73,4 +75,10 @@ def too_much(record: Record, most: float | None = None) -> list[str]:
             said.append(f"{who}{counts}, more than --max-errors {most * 100:g}%")
         elif item.dead_share > MOST_TIME_WITHOUT_SUCCESS:
             said.append(f"{who}{counts}, and nothing succeeded in {item.dead_share:.0%} of its time")
+    lacking = sum(end.errors_by_errno.get(name, 0) for end in record.of(PhaseEnd) for name in NO_DESCRIPTORS)
+    if lacking:
+        said.append(
+            f"run {record.info.id}: {lacking:,} requests failed because no more files may be open; that is a limit of"
+            " this process and none of the storage: raise it, such as with `ulimit -n 65536`"
+        )
     return said

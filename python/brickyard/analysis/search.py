@@ -81,7 +81,12 @@ def searched(
 
 
 def _again(attempt: Callable[[float, int], Step], first_per_s: float, number: int) -> Carried:
-    return highest(lambda rate: attempt(rate, number), first_per_s, NEXT_FACTOR)
+    """From another rate than the others, since searches that halve the same steps end at the same ones."""
+    aside = NEXT_FACTOR ** (number * GOLDEN % 1 - 0.5)
+    return highest(lambda rate: attempt(rate, number), first_per_s * aside, NEXT_FACTOR)
+
+
+GOLDEN = 0.6180339887498949  # multiples of it, less what is whole, are spread evenly however many there are
 
 
 def carried(steps: list[Step]) -> Carried:

@@ -97,21 +97,16 @@ def load_curve(
         with Interrupt() as interrupt, Terminal() as terminal:
             for note in aimed.notes:
                 terminal.note(note)
-            curve = LoadCurve(kept, terminal, interrupt, each_ns)
-            result = curve.run(
+            result = LoadCurve(kept, terminal, interrupt, each_ns).run(
                 text.name, plan, only, aimed.targets, aimed.options, shares, asked, aimed.condition, max_rate, searches
             )
         records = [kept.record(run) for run in result.runs]
         page = _draw(kept, result, records, output)
+    curve = Curve(result.maximum_per_s, result.points, asked, result.searches)
     if json:
-        emit(
-            {
-                **curve_answer(Curve(result.maximum_per_s, result.points, asked, result.searches), records).document(),
-                **_document(result, asked, page),
-            }
-        )
+        emit({**curve_answer(curve, records, result.notes).document(), **_document(result, asked, page)})
     else:
-        _print(stdout(), result, records, Curve(result.maximum_per_s, result.points, asked, result.searches), page)
+        _print(stdout(), result, records, curve, page)
     return EXIT_CODES.get(result.outcome, BAD_INPUT)
 
 
@@ -183,8 +178,7 @@ def _document(result: CurveResult, limit: Limit | None, page: Path | None) -> Js
 
 
 def _print(console: Console, result: CurveResult, records: list[Record], curve: Curve, page: Path | None) -> None:
-    found = curve_answer(curve, records)
-    print_answer(console, found)
+    print_answer(console, curve_answer(curve, records, result.notes))
     rows = [curve_row(point, curve.maximum_per_s) for point in curve.points]
     columns = [*((name, "right") for name in NAMES), ("", "left")]
     heads = ["response time" if name in RESPONSE else "" for name, _ in columns]

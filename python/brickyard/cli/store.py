@@ -56,11 +56,18 @@ def salvage(
 ) -> int:
     """Copy everything readable into a new store. The old one is not changed. Exit code 1: something was lost."""
     with open_store(store, may_be_cut=True) as kept:
-        losses = kept.salvage(output)
+        losses, found = kept.salvage(output), kept.file_damage()
     if json:
-        emit({"store": str(kept.place), "output": str(output), "lost": [_document(item) for item in losses]})
+        emit(
+            {
+                "store": str(kept.place),
+                "output": str(output),
+                "file": found,
+                "lost": [_document(item) for item in losses],
+            }
+        )
     else:
-        _say([], losses)
+        _say([f"file: {line}" for line in found], losses)
         lost = f"{format_count(len(losses))} rows were lost" if losses else "nothing was lost"
         _line(f"{output}: written; {lost}")
     return FAILED if losses else DONE

@@ -113,6 +113,7 @@ def verify(
                 "acknowledged": found.acknowledged,
                 "missing_count": found.missing_count,
                 "missing": [{"writer": writer, "sequence": sequence} for writer, sequence in found.missing],
+                "foreign_count": found.foreign_count,
                 "torn_bytes": found.torn_bytes,
                 "kept": not found.missing_count,
             }
@@ -124,14 +125,28 @@ def verify(
 
 
 def _lines(found: Verified) -> list[str]:
+    torn = (
+        [f"the last {found.torn_bytes:,} bytes of the recorder's file are torn; what they told is not looked for"]
+        if found.torn_bytes
+        else []
+    )
     if not found.missing_count:
-        return [
+        said = (
             f"run {found.run}: all {found.acknowledged:,} acknowledged writes are there, or later ones in their place"
-        ]
+        )
+        return [said, *torn]
     lines = [f"run {found.run}: {found.missing_count:,} of {found.acknowledged:,} acknowledged writes are missing"]
-    lines += [f"  writer {writer}, sequence {sequence:,}" for writer, sequence in found.missing]
-    more = found.missing_count - len(found.missing)
-    return [*lines, f"  and {more:,} more"] if more else lines
+    if found.foreign_count:
+        lines.append(
+            f"in the places of {found.foreign_count:,} of them lies something that no run known to the recorder wrote:"
+            " if anything wrote to the target since, such as `brickyard run`, this says nothing of the storage"
+        )
+    lines += [f"  writer {writer}, sequence {sequence:,}" for writer, sequence in found.missing[:NAMES_SHOWN]]
+    more = found.missing_count - len(found.missing[:NAMES_SHOWN])
+    return [*lines, *([f"  and {more:,} more; --json names up to a thousand"] if more else []), *torn]
+
+
+NAMES_SHOWN = 20
 
 
 def _seconds(text: str | None) -> float | None:

@@ -24,6 +24,7 @@ CHECKED_SHARE_MIN = 0.10
 DEPTH_REACHED_SHARE = 0.5
 
 NO_ROOM = ("ENOSPC", "EDQUOT")
+NO_DESCRIPTORS = ("EMFILE", "ENFILE")
 
 DAMAGE_WORDS = {
     "bits": "changed bits",
@@ -126,17 +127,18 @@ def failures(record: Json) -> Iterator[Json]:
         # A device has no room where it is provisioned thinly, or compresses.
         places = {str(target.get("kind")) for target in rows(section(record, "start"), "targets")}
         full_words = "The device had no room left: " if places == {"block"} else "The file system was full: "
+        lacks = any(by_name.get(name) for name in NO_DESCRIPTORS)
         is_full = 2 * lacking > sum(by_name.values())
         yield item(
             "no_room" if is_full else "errors",
             "warning",
-            f"{full_words if is_full else ''}{count} {asked(record)} failed"
+            f"{'No more files may be open: ' if lacks else full_words if is_full else ''}{count} {asked(record)} failed"
             f"{f' ({names})' if names else ''} beside {good} that succeeded; they are in no throughput figure.",
-            failure_remedy(record, is_full=is_full, count=count),
+            failure_remedy(record, is_full=is_full, lacks_descriptors=lacks, count=count),
         )
 
 
-def failure_remedy(record: Json, *, is_full: bool, count: int = 0) -> str:
+def failure_remedy(record: Json, *, is_full: bool, lacks_descriptors: bool = False, count: int = 0) -> str:
     if is_replay(record):
         return "Look at the failed calls by SQLSTATE, and at the server's log, before comparing this run with another."
     if simulated(record):
@@ -147,6 +149,8 @@ def failure_remedy(record: Json, *, is_full: bool, count: int = 0) -> str:
             "A model fails requests to data that are lost: more members failed (fail_at) than the level bears. Choose "
             "a level with more redundancy, or spares and failures further apart."
         )
+    if lacks_descriptors:
+        return "That is a limit of this process, not of the storage: raise it, such as with `ulimit -n 65536`."
     if is_full:
         return "Free some room, or use fewer or smaller files or a smaller --size, and measure again."
     return "Look at the errors with their offsets, and at the kernel's log, before comparing this run with another."

@@ -99,10 +99,19 @@ def _entries(path: Path, opened: BinaryIO, told: Extent) -> Iterator[Entry]:
         told.torn_bytes = len(head)
         return
     told.sound_bytes = len(HEAD)
+    writers, torn = 0, 0
     while line := opened.readline(LINE_BYTES_MAX):
         entry = parse(line)
+        if isinstance(entry, RunEntry):
+            writers += entry.writers
         if entry is None:
             told.torn_bytes += len(line)
+            torn += 1
+            if torn > writers + 1:
+                raise BadInputError(
+                    f"{path}: damaged from byte {told.sound_bytes:,} on, by more lines than a crash can tear (each of"
+                    f" {writers:,} writers waits for its own); it proves nothing any more"
+                )
         elif told.torn_bytes:
             raise BadInputError(
                 f"{path}: damaged at byte {told.sound_bytes:,}, with sound lines behind it; it proves nothing any more"

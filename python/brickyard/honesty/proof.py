@@ -30,6 +30,13 @@ def prove(target: str, recorder_file: Path) -> Proof:
     found = verify(target, recorder_file)
     noted_s, began_s = recorder_file.stat().st_mtime, _host_began_s()
     writes = f"{found.acknowledged:,} writes that the recorder knows were acknowledged as durable"
+    if found.foreign_count:
+        text = (
+            f"Of {writes}, {found.missing_count:,} are missing, and in the places of {found.foreign_count:,} lies"
+            " something that no run known to the recorder wrote. Only if nothing wrote to the target since did the"
+            " storage lose them."
+        )
+        return Proof("", text, found.acknowledged, found.missing_count)
     if found.missing_count:
         text = f"Of {writes}, {found.missing_count:,} are missing."
         return Proof(LOST, text, found.acknowledged, found.missing_count)

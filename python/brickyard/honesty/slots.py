@@ -63,6 +63,13 @@ def sequence_in(layout: Layout, writer: int, slot: int, content: bytes) -> int:
     return lowest or 0
 
 
+def is_foreign(layout: Layout, content: bytes, earlier: frozenset[str]) -> bool:
+    """Whether something lies in a slot that neither this run nor an earlier one put there, and that is not nothing."""
+    marks = [_MARK + bytes.fromhex(run) for run in (layout.run, *earlier)]
+    starts = range(0, layout.block_bytes, STAMP_BYTES)
+    return any(content) and not any(content[at : at + len(mark)] == mark for mark in marks for at in starts)
+
+
 @contextmanager
 def opened_target(path: str, *, write: bool, options: str = "{}") -> Iterator[_core.OpenTarget]:
     """A target as the core's guard opens it, with O_DIRECT where there is such a thing.

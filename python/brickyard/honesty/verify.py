@@ -13,7 +13,7 @@ from pathlib import Path
 
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.honesty.journal import Extent, RunEntry, WriteEntry, entries
-from brickyard.honesty.slots import Layout, aligned_read, opened_target, sequence_in
+from brickyard.honesty.slots import Layout, aligned_read, is_foreign, opened_target, sequence_in
 
 NAMED_MAX = 1000  # more names tell no more than their number
 
@@ -27,12 +27,15 @@ class Verified:
     missing_count: int = 0
     missing: list[tuple[int, int]] = field(default_factory=list)
     torn_bytes: int = 0
+    foreign_count: int = 0
+    """Of the missing, those in whose slot lies what no run that the recorder knows put there: from before, if the
+    storage lost the write, or written since by somebody else."""
 
 
 def verify(target: str, recorder_file: Path) -> Verified:
     with opened_target(target, write=False) as opened:
-        layout = _last_run(target, recorder_file, opened.uuid)
-        present = _present(target, opened.file, layout)
+        layout, earlier = _last_run(target, recorder_file, opened.uuid)
+        present, foreign = _present(target, opened.file, layout, earlier)
     found, extent = Verified(layout.run), Extent()
     for entry in entries(recorder_file, extent):
         if not isinstance(entry, WriteEntry) or entry.run != layout.run:
@@ -42,6 +45,7 @@ def verify(target: str, recorder_file: Path) -> Verified:
         found.acknowledged += 1
         if present[entry.writer][entry.sequence % layout.slots] < entry.sequence:
             found.missing_count += 1
+            found.foreign_count += foreign[entry.writer][entry.sequence % layout.slots]
             if len(found.missing) < NAMED_MAX:
                 found.missing.append((entry.writer, entry.sequence))
     if not found.acknowledged:
@@ -52,23 +56,33 @@ def verify(target: str, recorder_file: Path) -> Verified:
     return found
 
 
-def _last_run(target: str, recorder_file: Path, uuid: str) -> Layout:
-    """Later runs write over the slots of earlier ones, so only the last one on a target can be verified."""
+def _last_run(target: str, recorder_file: Path, uuid: str) -> tuple[Layout, frozenset[str]]:
+    """Later runs write over the slots of earlier ones, so only the last one on a target can be verified; and which
+    earlier ones there were."""
+    earlier: set[str] = set()
     last: RunEntry | None = None
     others = 0
     for entry in entries(recorder_file):
         if isinstance(entry, RunEntry):
-            last, others = (entry, others) if entry.target_uuid == uuid else (last, others + 1)
+            if entry.target_uuid != uuid:
+                others += 1
+                continue
+            if last is not None:
+                earlier.add(last.run)
+            last = entry
     if last is None:
         said = f"{others} runs on other targets" if others else "no run"
         raise BadInputError(f"{target}: is not the recorder's target; {recorder_file} knows of {said}")
-    return Layout(last.run, last.writers, last.slots, last.block_bytes)
+    return Layout(last.run, last.writers, last.slots, last.block_bytes), frozenset(earlier - {last.run})
 
 
-def _present(target: str, file: int, layout: Layout) -> list[list[int]]:
-    found = []
+def _present(
+    target: str, file: int, layout: Layout, earlier: frozenset[str]
+) -> tuple[list[list[int]], list[list[bool]]]:
+    """By writer and slot: the sequence number that is there, and whether something foreign is."""
+    found, foreign = [], []
     for writer in range(layout.writers):
-        row = []
+        row, foreign_row = [], []
         for slot in range(layout.slots):
             try:
                 content = aligned_read(file, layout.block_bytes, layout.offset(writer, slot))
@@ -76,5 +90,7 @@ def _present(target: str, file: int, layout: Layout) -> list[list[int]]:
                 at = layout.offset(writer, slot)
                 raise BrickyardError(f"{target}: cannot be read at {at:,}: {error.strerror}") from error
             row.append(sequence_in(layout, writer, slot, content))
+            foreign_row.append(is_foreign(layout, content, earlier))
         found.append(row)
-    return found
+        foreign.append(foreign_row)
+    return found, foreign

@@ -116,7 +116,7 @@ def _lead(records: list[Record], study: StudyInfo | None) -> Lead | None:
     groups = (("", 3), ("response time", len(RESPONSE)), ("", len(NAMES) - 2 - len(RESPONSE)))
     title = "Response time against offered rate"
     return Lead(
-        curve_answer(curve, records),
+        curve_answer(curve, records, study.notes if study else ()),
         [Figure(title, caption, [wide], [narrow])],
         [Table(title, [*NAMES, ""], rows, groups=groups, note=workload)],
         curve_circumstances(records),

@@ -255,13 +255,23 @@ def check_version(connection: sqlite3.Connection, place: str) -> None:
 
 def check_columns(connection: sqlite3.Connection, place: str) -> None:
     """A store of this version may still have other columns, where it was written between two releases."""
-    wanted, found = _own_columns(), _columns(connection)
-    for table, columns in wanted.items():
-        if found.get(table) != columns:
-            raise BadInputError(
-                f"{place}: written by a development version of Brickyard (its table {table} has other columns); "
-                "move it away, or name another store with --store"
-            )
+    table = other_columns(connection)
+    if table is not None and not _columns(connection)[table]:
+        raise BadInputError(
+            f"{place}: has no table {table}: damaged, or written by a development version of Brickyard; restore it "
+            "from a backup, or name another store with --store"
+        )
+    if table is not None:
+        raise BadInputError(
+            f"{place}: written by a development version of Brickyard (its table {table} has other columns); "
+            "move it away, or name another store with --store"
+        )
+
+
+def other_columns(connection: sqlite3.Connection) -> str | None:
+    """The first table that has other columns than ours."""
+    found = _columns(connection)
+    return next((table for table, columns in _own_columns().items() if found.get(table) != columns), None)
 
 
 @cache

@@ -35,6 +35,7 @@ from brickyard.store.damage import (
     is_damage,
     run_ids,
 )
+from brickyard.store.description import check_description, restored
 from brickyard.store.heads import facts_head, invalid_reason, read_heads
 from brickyard.store.histograms import InMemory, OnDisk
 from brickyard.store.lost import StoreFile, StoreLostError, rescue
@@ -92,6 +93,7 @@ def check_place(place: Path | None) -> None:
         raise BadInputError(f"{path}: cannot be used as a store: it may not be written; name another with --store")
     try:
         with closing(outputs.connect_for_reading(path, APPLICATION_ID, BUSY_TIMEOUT_S, immutable=False)) as db:
+            check_description(db, str(path))
             check_version(db, str(path))
     except sqlite3.Error as error:
         raise BadInputError(f"{path}: cannot be used as a store: {one_line(error)}") from error
@@ -110,8 +112,11 @@ class Store:
     """An open store; safe to use beside other processes that have it open."""
 
     def __init__(self, place: Path | str | None = None, *, must_exist: bool = False, may_be_cut: bool = False) -> None:
-        """`may_be_cut` opens a file that has lost its end as well, to save what is left of it."""
+        """`may_be_cut` opens a file that has lost its end as well, or the description of its tables, to save what is
+        left of it."""
         self.place = Path(place) if place is not None else default_place()
+        self._undescribed: list[str] = []
+        """What of the file's tables was not described as it should be, so that a copy in memory is read."""
         try:
             if must_exist and not os.path.lexists(self.place):
                 raise BadInputError(
@@ -143,6 +148,10 @@ class Store:
 
     def _opened(self, *, must_exist: bool, may_be_cut: bool) -> sqlite3.Connection:
         """For writing where that is possible; a store that is only to be read may lie where nothing can be written."""
+        copy = restored(self.place) if may_be_cut else None
+        if copy is not None:
+            db, self._undescribed = copy
+            return db
         try:
             return _open_for_writing(self.place)
         except sqlite3.OperationalError:
@@ -257,7 +266,11 @@ class Store:
 
     def examine(self) -> tuple[list[str], list[Loss]]:
         """What SQLite finds wrong with the file, and every row that cannot be read as what it should be."""
-        return integrity(self._db), losses(self._db)
+        return [*self.file_damage(), *integrity(self._db)], losses(self._db)
+
+    def file_damage(self) -> list[str]:
+        """What had to be set right, in a copy, before any row could be read."""
+        return [f"the description of {name} is damaged" for name in self._undescribed]
 
     def salvage(self, place: Path) -> list[Loss]:
         """Copies all that can be read into a new store; gives back what was left behind."""
@@ -420,6 +433,7 @@ def _open_for_writing(place: Path) -> sqlite3.Connection:
     db = outputs.connect(place, APPLICATION_ID, BUSY_TIMEOUT_S) if is_kept else outputs.in_memory()
     try:
         if is_kept:
+            check_description(db, str(place))
             migrate_if_whole(db, str(place))
             _write_ahead(db)
         else:
@@ -455,6 +469,8 @@ def _open_for_reading(place: Path) -> sqlite3.Connection:
 def _reading(place: Path, *, immutable: bool, is_cut: bool = False) -> sqlite3.Connection:
     db = outputs.connect_for_reading(place, APPLICATION_ID, BUSY_TIMEOUT_S, immutable=immutable, is_cut=is_cut)
     try:
+        if not is_cut:
+            check_description(db, str(place))
         check_readable(db, str(place))
     except BaseException:
         db.close()

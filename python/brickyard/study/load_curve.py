@@ -8,10 +8,14 @@ Refusal: no figure is computed here, and the streams stay what the profile says,
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import cast
 
 from msgspec.structs import replace
 
+from brickyard import bricks
+from brickyard.advise.simulate import filled
 from brickyard.analysis.load_curve import CurvePoint, Limit, curve_point, step_of, stream_rates, usable
 from brickyard.analysis.search import (
     FIRST_FACTOR,
@@ -23,11 +27,13 @@ from brickyard.analysis.search import (
     searched,
 )
 from brickyard.errors import BadInputError, BrickyardError
+from brickyard.facts.cache import cache_bytes
 from brickyard.schema import Duration
 from brickyard.schema.plan import Arrivals, ClosedPace, OpenPace, Phase, Plan, Stream
 from brickyard.store import Json, Record, Store
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
+from brickyard.units import format_size
 
 LEVELS_PERCENT = tuple(range(10, 111, 10))
 GROWTH = 1.25  # of the rates beyond the levels
@@ -48,6 +54,7 @@ class CurveResult:
     maximum_per_s: float = 0.0
     points: list[CurvePoint] = field(default_factory=list)
     searches: list[Carried] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     outcome: str = "done"
     message: str = ""
 
@@ -105,6 +112,38 @@ def _bare(plan: Plan, phase: Phase, streams: list[Stream], each_ns: int) -> Plan
     return replace(plan, interval=Duration(max(each_ns // 10, 10_000_000)), phase=[only])
 
 
+def _brick(targets: list[str], options: Json, condition: str) -> Json | None:
+    """The modelled brick; None where the storage is real."""
+    if not bricks.is_modelled(targets[0]):
+        return None
+    changes = [*options.get("overrides", []), bricks.condition_override(condition)]
+    return cast("Json", bricks.resolve(targets[0], changes)["brick"])
+
+
+CACHE_TIMES = 4  # as in `characterize`: so often must a cache be written before a rate is of what lies behind it
+
+
+def into_caches(records: Iterable[Record], held_bytes: int | None) -> str | None:
+    """What is to be said of rates that may be those of a cache that ends writes; None where nothing was written, or
+    enough. A model's caches are filled before each run; those of real storage only a longer run passes."""
+    written = [sum(i.bytes for i in r.intervals if i.operation == "write" and i.measure == "service") for r in records]
+    wrote = [one for one in written if one]
+    if not wrote or held_bytes == 0:
+        return None
+    if held_bytes is None:
+        return (
+            "which caches end writes below the target is not known, so the rates may be those of a cache: a longer"
+            " --each tells whether they last"
+        )
+    short = sum(one < CACHE_TIMES * held_bytes for one in wrote)
+    if not short:
+        return None
+    return (
+        f"{short} of {len(wrote)} runs wrote less than {CACHE_TIMES} times the {format_size(held_bytes)} that cache"
+        " writes, so the rates may be those of a cache: use a longer --each"
+    )
+
+
 class LoadCurve:
     """One curve from its maximum to its last search step."""
 
@@ -128,6 +167,7 @@ class LoadCurve:
     ) -> CurveResult:
         """With `max_rate_per_s` the levels go on beyond their last until one is overloaded or this rate is reached."""
         self._about, self._limit = (name, targets, options, condition), limit
+        self._brick = _brick(targets, options, condition)
         self.listener.expect(1 + len(levels))
         last, record = self._one(closed_plan(plan, phase, self.each_ns), {"loop": "closed"})
         rates = stream_rates(record)
@@ -162,7 +202,10 @@ class LoadCurve:
             last = self._search(result, last, plan, phase, rates, limit, searches)
         result.points.sort(key=lambda point: point.offered_per_s)
         result.outcome, result.message = last.outcome, last.message
-        self.store.end_study(result.study, last.outcome, [])
+        if self._brick is None:
+            records = (self.store.record(run) for run in result.runs)
+            result.notes = [note] if (note := into_caches(records, cache_bytes(targets[0]))) else []
+        self.store.end_study(result.study, last.outcome, result.notes)
         return result
 
     def _search(
@@ -185,7 +228,7 @@ class LoadCurve:
             if last.outcome != "done":
                 return Step(rate_per_s, None, holds=False, kept_up=False)
             share = rate_per_s / result.maximum_per_s
-            long_ns = step_ns(self.each_ns, limit, rate_per_s, is_modelled="bricks" in self._about[2])
+            long_ns = step_ns(self.each_ns, limit, rate_per_s, is_modelled=self._brick is not None)
             drawn = replace(plan, seed=plan.seed + number)
             made = open_plan(drawn, phase, long_ns, {stream: rate * share for stream, rate in rates.items()})
             self.listener.expect(1)
@@ -200,6 +243,7 @@ class LoadCurve:
 
     def _one(self, plan: Plan, labels: Json) -> tuple[RunResult, Record]:
         name, targets, options, condition = self._about
+        plan = filled(plan, self._brick) if self._brick else plan
         spec = RunSpec(name, plan, targets, options, condition=condition, labels=labels)
         last = self.runner.run(spec, self._noted)
         return last, self.store.record(last.run)
