@@ -9,6 +9,7 @@ import random
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -362,6 +363,31 @@ def test_nonsense_is_refused_and_the_recorder_goes_on(tmp_path: Path) -> None:
         channel.tell(WRITES[0].line())
         assert list(entries(file)) == [WRITES[0]]  # there before it was answered
         channel.close()
+
+
+def test_more_connections_than_files_are_turned_away_in_few_words(tmp_path: Path) -> None:
+    command = 'ulimit -n 64; exec "$0" -m brickyard recorder --listen 127.0.0.1:0 --file "$1"'
+    words = ["bash", "-c", command, sys.executable, str(tmp_path / "recorder.log")]
+    with (
+        subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process,
+        contextlib.ExitStack() as ending,
+        contextlib.ExitStack() as opened,
+    ):
+        ending.callback(process.kill)
+        assert process.stderr is not None
+        found = re.search(r"listening on 127.0.0.1:(\d+)", process.stderr.readline())
+        assert found
+        for _ in range(90):  # fewer than may wait to be accepted
+            opened.enter_context(socket.create_connection(("127.0.0.1", int(found[1])), PATIENCE_S))
+        time.sleep(0.5)
+        opened.close()
+        shape = ("--writers", "2", "--writes", "3", "--size", "16MiB")
+        told = document("honesty", "write", str(tmp_path / "target"), "--recorder", f"127.0.0.1:{found[1]}", *shape)
+        assert told["acknowledged"] == [3, 3]
+        process.terminate()
+        said = process.communicate(timeout=PATIENCE_S)[1]
+    assert len(said.splitlines()) < 10, said
+    assert "Traceback" not in said
 
 
 def test_a_device_is_written_only_with_consent(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from brickyard.cli import options
 from brickyard.cli.output import emit, stderr
+from brickyard.errors import one_line
 from brickyard.honesty.journal import Journal
 from brickyard.honesty.recorder import DEFAULT_ADDRESS, Recorder, parse_address
 
@@ -44,6 +45,16 @@ async def _until_signal(service: Recorder, host: str, port: int) -> None:
 
     task = asyncio.ensure_future(service.serve(host, port, listening))
     loop = asyncio.get_running_loop()
+    said: set[str] = set()
+
+    def once(_: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        """What goes wrong with single connections, one line a kind; what the file cannot take ends the recorder."""
+        text = one_line(context.get("exception") or context["message"])
+        if text not in said:
+            said.add(text)
+            _say(f"a connection failed: {text}")
+
+    loop.set_exception_handler(once)
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, task.cancel)
     try:

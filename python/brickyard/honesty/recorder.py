@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,7 +18,8 @@ from brickyard.errors import BadInputError, BrickyardError
 from brickyard.honesty.journal import LINE_BYTES_MAX, Journal, RunEntry, parse
 
 DEFAULT_ADDRESS = "127.0.0.1:7788"
-CONNECTIONS_MAX = 1024  # a writer has one; this many fit into the usual limit of open files
+CONNECTIONS_MAX = 1024  # a writer has one
+DESCRIPTORS_KEPT = 32  # for the file, the listening socket, and whatever the interpreter opens
 OK, REFUSED = b"ok\n", b"refused\n"
 
 
@@ -43,6 +45,7 @@ class Recorder:
         self.served = Served()
         self._waiting: asyncio.Queue[tuple[bytes, asyncio.Future[None]]] = asyncio.Queue(CONNECTIONS_MAX)
         self._connections = 0
+        self._most = max(1, min(CONNECTIONS_MAX, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - DESCRIPTORS_KEPT))
 
     async def serve(self, host: str, port: int, listening: Callable[[str, int], None]) -> None:
         try:
@@ -71,7 +74,7 @@ class Recorder:
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections += 1
         try:
-            if self._connections <= CONNECTIONS_MAX:
+            if self._connections <= self._most:
                 await self._converse(reader, writer)
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # a writer that dies in the middle of a line has said nothing
