@@ -242,7 +242,12 @@ class Md(Array):
             self.host.write(self.at("resync_start"), "0")
         finally:
             self.host.write(self.at("sync_action"), "idle")
-        self.host.write(self.at("sync_action"), "resync")
+        persistently(self._resync)
+
+    def _resync(self) -> None:
+        """md may have begun by itself, and is then too busy to be told."""
+        if text(self.at("sync_action")) != "resync":
+            self.host.write(self.at("sync_action"), "resync")
 
     def prepare_work(self) -> None:
         """A check that was broken off would go on where it stopped; work of ours begins at the start."""
