@@ -36,7 +36,7 @@ LITERAL_KEYS: dict[str, int] = {
     "arrays": 186,
     "bricks": 47,
     "brickyard": 1,
-    "cli": 212,
+    "cli": 214,
     "conditions": 50,
     "databases": 33,
     "facts": 420,

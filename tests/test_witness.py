@@ -381,6 +381,7 @@ def test_more_connections_than_files_are_turned_away_in_few_words(tmp_path: Path
             opened.enter_context(socket.create_connection(("127.0.0.1", int(found[1])), PATIENCE_S))
         time.sleep(0.5)
         opened.close()
+        time.sleep(3)  # asyncio accepts again a second after it could not
         shape = ("--writers", "2", "--writes", "3", "--size", "16MiB")
         told = document("honesty", "write", str(tmp_path / "target"), "--recorder", f"127.0.0.1:{found[1]}", *shape)
         assert told["acknowledged"] == [3, 3]
