@@ -17,7 +17,7 @@ test: $(VENV)/.built worker
 	PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED:-1} cargo test --workspace --exclude brickyard-python
 	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
-# Real arrays, in guests whose disks may be written over; under five minutes.
+# Real arrays, in guests whose disks may be written over; about six minutes on two cores.
 test-arrays: $(VENV)/.built
 	tests/install-programs
 	tests/guest/all

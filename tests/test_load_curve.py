@@ -35,7 +35,8 @@ from brickyard.report.load_curve import load_curve as picture_of
 from brickyard.schema import Duration
 from brickyard.schema.plan import Arrivals, ClosedPace, OpenPace, Plan
 from brickyard.store import Json, Record, Store
-from brickyard.study.load_curve import closed_plan, into_caches, one_phase, open_plan, step_ns
+from brickyard.study.caches import into_caches
+from brickyard.study.load_curve import closed_plan, one_phase, open_plan, step_ns
 from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
 
 
@@ -486,12 +487,12 @@ def written(tmp_path: Path, *bytes_: int) -> list[Record]:
 
 def test_rates_that_a_cache_may_have_made_are_said_to_be(tmp_path: Path) -> None:
     few = written(tmp_path, 1 << 20, 8 << 20)
-    said = into_caches(few, 1 << 20)
+    said = into_caches(few, 1 << 20, "--each")
     assert said is not None
     assert said.startswith("1 of 2 runs wrote less than 4 times the 1 MiB that cache writes")
-    assert into_caches(few, 1 << 18) is None
-    assert into_caches(few, 0) is None
-    unknown = into_caches(few, None)
+    assert into_caches(few, 1 << 18, "--each") is None
+    assert into_caches(few, 0, "--each") is None
+    unknown = into_caches(few, None, "--each")
     assert unknown is not None
     assert "not known" in unknown
-    assert into_caches([], None) is None
+    assert into_caches([], None, "--each") is None

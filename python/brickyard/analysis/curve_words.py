@@ -87,14 +87,15 @@ def curve_circumstances(records: Sequence[Record]) -> list[tuple[str, str]]:
     if len(records) == 1:
         return lines
     closed = sum(run_name(record) == "closed loop" for record in curve)
-    counted = [(closed, "closed loop"), (len(curve) - closed, "level"), (len(records) - len(curve), "step of searches")]
-    words = ", ".join(f"{number} {_plural(noun) if number > 1 else noun}" for number, noun in counted if number)
+    steps = len(records) - len(curve)
+    counted = [
+        (closed, "closed loop", "closed loops"),
+        (len(curve) - closed, "level", "levels"),
+        (steps, "step of searches", "steps of searches"),
+    ]
+    words = ", ".join(f"{number} {many if number > 1 else one}" for number, one, many in counted if number)
     said = f"{curve[0].info.profile}: {words}"
     return [(label, said if label == "Profile" else text) for label, text in lines]
-
-
-def _plural(noun: str) -> str:
-    return noun.replace("step", "steps") if noun.startswith("step") else f"{noun}s"
 
 
 def run_name(record: Record) -> str:

@@ -15,6 +15,7 @@ from itertools import combinations
 from statistics import fmean
 
 from brickyard.analysis.cells import DASH
+from brickyard.analysis.server_tables import JETSTRESS_COLUMNS
 from brickyard.analysis.servers import Jetstress, jetstress, test_files, warnings_of_15_s
 from brickyard.schema.generated import ServerFileEnd
 from brickyard.store import Record
@@ -142,16 +143,7 @@ def _orders(ours: Mapping[str, Mapping[str, float]]) -> Told:
 
 
 def _jetstress(runs: Mapping[str, Sequence[Record]]) -> Told:
-    columns = (
-        "",
-        "achieved IOPS",
-        "DB reads/s",
-        "DB writes/s",
-        "log writes/s",
-        "DB read, s",
-        "DB write, s",
-        "log write, s",
-    )
+    columns = ("", *JETSTRESS_COLUMNS)
     theirs = {row["configuration"]: row for row in published("jetstress") if row["server"] == "1"}
     rows = []
     for name in [name for name in JETSTRESS_ROWS if name in runs]:

@@ -109,6 +109,6 @@ def enough(figure: str) -> int:
 
 
 def fewest(found: Sequence[Carried], figure: str) -> int | None:
-    """The fewest requests of a step that kept up; None where all had enough."""
-    least = min((step.requests for one in found for step in one.steps if step.kept_up), default=0)
-    return least if least < enough(figure) else None
+    """The fewest requests of a step that kept up; None where all had enough, or none kept up."""
+    least = min((step.requests for one in found for step in one.steps if step.kept_up), default=None)
+    return least if least is not None and least < enough(figure) else None

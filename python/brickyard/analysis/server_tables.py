@@ -85,23 +85,26 @@ def jetstress_figures(record: Record) -> list[ToolFigure]:
     return made
 
 
+JETSTRESS_COLUMNS = (
+    "achieved IOPS",
+    "DB reads/s",
+    "DB writes/s",
+    "log writes/s",
+    "DB read, s",
+    "DB write, s",
+    "log write, s",
+)
+"""Demartek's."""
+
+
 def jetstress_cells(record: Record) -> tuple[list[str], list[list[str]], str]:
     """Demartek's columns, and the verdict as a note."""
-    columns = [
-        "achieved IOPS",
-        "DB reads/s",
-        "DB writes/s",
-        "log writes/s",
-        "DB read, s",
-        "DB write, s",
-        "log write, s",
-    ]
     found = jetstress(record)
     assert found is not None
     rates = (found.achieved_iops, found.db_reads_per_s, found.db_writes_per_s, found.log_writes_per_s)
     times = (found.db_read_s, found.db_write_s, found.log_write_s)
     cells = [*(three_digits(rate) for rate in rates), *(_seconds(time) for time in times)]
-    return columns, [cells], "\n".join([_verdict(found), LENIENT_WORDS, *damage_lines(record)])
+    return list(JETSTRESS_COLUMNS), [cells], "\n".join([_verdict(found), LENIENT_WORDS, *damage_lines(record)])
 
 
 def _seconds(value: float | None) -> str:

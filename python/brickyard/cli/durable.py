@@ -20,7 +20,7 @@ from brickyard.analysis.verdict import Verdict, verdict_document
 from brickyard.analysis.verdict import verdict as held_against
 from brickyard.cli import options
 from brickyard.cli.characterize import EXIT_CODES
-from brickyard.cli.honesty import DEFAULT_SIZE, STYLE, cache_of
+from brickyard.cli.honesty import DEFAULT_SIZE, STYLE, Protected, cache_of
 from brickyard.cli.output import emit, print_line, stderr, stdout, table
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_answer, print_circumstances, print_warnings
@@ -75,12 +75,7 @@ def durable(
         bool,
         Parameter(negative="", show_default=False, help="Exit code 1 when the write path is suspicious, or lost data."),
     ] = False,
-    protected: Annotated[
-        bool,
-        Parameter(
-            negative="", show_default=False, help="The data sheet says that the write cache survives a power cut."
-        ),
-    ] = False,
+    protected: Protected = False,
     recorder_file: Annotated[
         Path | None,
         Parameter(

@@ -27,6 +27,11 @@ from brickyard.units import format_iops, format_mib_per_s, format_ns, format_siz
 DEFAULT_SIZE = "256MiB"  # four times what is written between two flushes at most
 STYLE = {"suspicious": "bold red", "plausible": "green", "no verdict": "dim"}
 
+Protected = Annotated[
+    bool,
+    Parameter(negative="", show_default=False, help="The data sheet says that the write cache survives a power cut."),
+]
+
 app = App(name="honesty", help="Flushes and durable writes, compared with what the medium can do.")
 app.command("brickyard.cli.witness:write", name="write", help="Write until the power goes, with a recorder as witness.")
 app.command("brickyard.cli.witness:verify", name="verify", help="After the power cut: is everything there?")
@@ -40,12 +45,7 @@ def honesty(
     check: Annotated[
         bool, Parameter(negative="", show_default=False, help="Exit code 1 when something is suspicious.")
     ] = False,
-    protected: Annotated[
-        bool,
-        Parameter(
-            negative="", show_default=False, help="The data sheet says that the write cache survives a power cut."
-        ),
-    ] = False,
+    protected: Protected = False,
     overrides: options.Overrides = (),
     placing: options.Placing = options.AS_IT_IS,
     store: options.StorePlace = None,
@@ -68,7 +68,7 @@ def honesty(
         ) as aimed,
     ):
         with Interrupt() as interrupt, Terminal() as terminal:
-            study, results = measure(kept, terminal, interrupt, aimed.targets[0], aimed.options, list(overrides))
+            study, results = measure(kept, terminal, interrupt, aimed, list(overrides))
         records = [kept.record(result.run) for result in results]
     measured = figures(records)
     facts = cache_of(records)

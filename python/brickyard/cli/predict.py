@@ -28,6 +28,7 @@ from brickyard.rulers import Ruler
 from brickyard.schema.plan import Plan
 from brickyard.store import Json, Record, Store
 from brickyard.study.aim import aim
+from brickyard.study.caches import cache_bytes, into_caches
 from brickyard.study.fit import refuse_programs
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Runner, RunSpec
@@ -109,9 +110,10 @@ def predict(
             _modelled(target, state, changed)
             if modelled
             else _real(profile, target, overwrite, i_know_this_destroys_data, store)
-        ) as measure:
+        ) as (measure, of_caches):
             found.append(_predicted(loaded, target, state, ruler, length_s, measure, searches))
-    _answer(profile, target, limit, found, per_mailbox, per_page, as_json=json)
+            cached = of_caches()
+    _answer(profile, target, limit, found, per_mailbox, per_page, cached, as_json=json)
     return 0 if all(item.rates for item in found) else 1
 
 
@@ -157,16 +159,19 @@ def _predicted(
 
 
 @contextmanager
-def _modelled(target: str, condition: str | None, overrides: list[str]) -> Iterator[Measure]:
+def _modelled(
+    target: str, condition: str | None, overrides: list[str]
+) -> Iterator[tuple[Measure, Callable[[], str | None]]]:
+    """Its caches are filled before each run, so there is nothing to be said of them."""
     brick = Brick(target.removeprefix(bricks.MODELLED))
-    yield lambda plan: simulate(plan, brick, condition or "normal", overrides)
+    yield lambda plan: simulate(plan, brick, condition or "normal", overrides), lambda: None
 
 
 @contextmanager
 def _real(
     profile: str, target: str, overwrite: tuple[str, ...], destroys_data: bool, store: Path | None
-) -> Iterator[Measure]:
-    """Every rate is a run of its own in the store, with its circumstances."""
+) -> Iterator[tuple[Measure, Callable[[], str | None]]]:
+    """Every rate is a run of its own in the store, with its circumstances. Beside it, what is to be said of caches."""
     with (
         Store(store) as kept,
         aim((target,), size=None, scratch=None, keep=False, overwrite=overwrite, destroys_data=destroys_data) as aimed,
@@ -174,6 +179,7 @@ def _real(
         Terminal() as terminal,
     ):
         runner = Runner(kept, terminal, interrupt)
+        runs: list[int] = []
 
         def measure(plan: Plan) -> Record:
             result = runner.run(RunSpec(profile, plan, aimed.targets, aimed.options))
@@ -181,9 +187,14 @@ def _real(
                 raise KeyboardInterrupt
             if result.outcome != "done":
                 raise BrickyardError(f"{target}: {result.message or 'the run failed'}")
+            runs.append(result.run)
             return kept.record(result.run)
 
-        yield measure
+        def of_caches() -> str | None:
+            held = cache_bytes(aimed.targets[0], aimed.options)
+            return into_caches((kept.record(run) for run in runs), held, "--duration")
+
+        yield measure, of_caches
 
 
 def _answer(
@@ -193,12 +204,14 @@ def _answer(
     found: list[Predicted],
     per_mailbox: float | None,
     per_page: float | None,
+    cached: str | None,
     *,
     as_json: bool,
 ) -> None:
     documents = [_document(item, per_mailbox, per_page) for item in found]
     if as_json:
-        emit({"profile": profile, "target": target, "limit": limit, **documents[0], "conditions": documents})
+        said = {"caches": cached} if cached else {}
+        emit({"profile": profile, "target": target, "limit": limit, **documents[0], **said, "conditions": documents})
         return
     out = stdout()
     figure, _, most = limit.partition(":")
@@ -220,7 +233,7 @@ def _answer(
                 markup=False,
                 soft_wrap=True,
             )
-    for note in _notes(found, figure):
+    for note in [*_notes(found, figure), *([cached] if cached else [])]:
         out.print(note, markup=False, soft_wrap=True)
 
 

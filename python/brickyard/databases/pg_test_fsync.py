@@ -8,6 +8,7 @@ Refusal: no figure is changed or judged; a line that is not understood is left o
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from brickyard import outputs
-from brickyard.databases.programs import DEBIAN
+from brickyard.databases.programs import debian_newest_first
 from brickyard.errors import BrickyardError, one_line
 
 NAME = "pg_test_fsync"
@@ -36,14 +37,8 @@ class FsyncTest:
 
 def program() -> str | None:
     """What PATH has, then Debian's newest."""
-    if found := shutil.which(NAME):
-        return found
-    versions = sorted(DEBIAN.glob(f"*/bin/{NAME}"), key=lambda path: _number(path.parent.parent.name), reverse=True)
-    return str(versions[0]) if versions else None
-
-
-def _number(text: str) -> float:
-    return float(text) if re.fullmatch(r"\d+(\.\d+)?", text) else 0.0
+    found = (path / NAME for path in debian_newest_first() if os.access(path / NAME, os.X_OK))
+    return shutil.which(NAME) or next(map(str, found), None)
 
 
 def run(folder: Path) -> FsyncTest | None:

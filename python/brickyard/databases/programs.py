@@ -93,11 +93,14 @@ def _from_path() -> Programs | None:
 
 
 def _from_debian() -> Programs | None:
-    found = [path for path in DEBIAN.glob("*/bin") if path.parent.name.isdigit() and _is_complete(path)]
-    if not found:
-        return None
-    newest = max(found, key=lambda path: int(path.parent.name))
-    return Programs(newest, str(newest))
+    newest = next((path for path in debian_newest_first() if _is_complete(path)), None)
+    return Programs(newest, str(newest)) if newest else None
+
+
+def debian_newest_first() -> list[Path]:
+    """The `bin` directories of Debian's PostgreSQL."""
+    found = [path for path in DEBIAN.glob("*/bin") if path.parent.name.isdigit()]
+    return sorted(found, key=lambda path: int(path.parent.name), reverse=True)
 
 
 def helper_account() -> Account | None:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from brickyard import profiles
 from brickyard.honesty.figures import DIRTY, OVERWRITE
+from brickyard.honesty.measure import OneStudy
 from brickyard.schema import Duration, Start
 from brickyard.schema.plan import (
     EngineChoice,
@@ -32,7 +33,7 @@ from brickyard.schema.plan import (
 from brickyard.store import Store
 from brickyard.study.aim import Aim
 from brickyard.study.interrupt import Interrupt
-from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
+from brickyard.study.runner import Listener, RunResult
 
 SIZES_BYTES = (512, 4096, 8192, 16384, 65536)
 PAGE_BYTES = 8192  # of PostgreSQL's log, and the size of pg_test_fsync's writes
@@ -120,28 +121,12 @@ def shortened(name: str, most_ns: int) -> Plan:
 
 
 def measure(store: Store, listener: Listener, interrupt: Interrupt, aimed: Aim) -> tuple[int, list[RunResult]]:
-    """The study and its runs, up to the first that does not end well. The first tells the alignment."""
-    target = aimed.targets[0]
-    runner = Runner(store, listener, interrupt)
-    listener.expect(3 + 2 * REPETITIONS)
-    study: int | None = None
-    results: list[RunResult] = []
-
-    def noted() -> int:
-        nonlocal study
-        if study is None:
-            study = store.add_study("durable", {"target": target})
-        return study
-
-    def run(name: str, plan: Plan) -> bool:
-        results.append(runner.run(RunSpec(profile=name, plan=plan, targets=[target], options=aimed.options), noted))
-        return results[-1].outcome == "done"
-
-    if run(OVERWRITE, shortened(OVERWRITE, HONESTY_NS)):
-        align = convert(results[0].start, Start).targets[0].align_bytes
+    """The study and its runs. The first tells the alignment."""
+    study = OneStudy(store, listener, interrupt, aimed, "durable", 3 + 2 * REPETITIONS)
+    if study.run([(OVERWRITE, shortened(OVERWRITE, HONESTY_NS))]):
+        align = convert(study.results[0].start, Start).targets[0].align_bytes
         opened, flushed = plan_of(tuple(OPENED), align, IoMode.DIRECT), plan_of(tuple(FLUSHED), 1, IoMode.BUFFERED)
         rest = [*[(DIRECT, opened), (BUFFERED, flushed)] * REPETITIONS]
         rest += [(name, shortened(name, most_ns)) for name, most_ns in ((DIRTY, DIRTY_NS), (ETCD, ETCD_NS))]
-        _ = all(run(name, plan) for name, plan in rest)
-    store.end_study(noted(), results[-1].outcome, [])
-    return noted(), results
+        study.run(rest)
+    return study.end()

@@ -1,36 +1,57 @@
-"""Duty: run the honesty profiles on a target, one after the other, as one study.
+"""Duty: runs on one target, one after the other, as one study; and those of `honesty`.
 
 Refusal: it judges nothing, and has no way of its own to the storage: every run goes through the ordinary runner.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from brickyard import profiles
 from brickyard.honesty.figures import PROFILES
-from brickyard.store import Json, Store
+from brickyard.schema.plan import Plan
+from brickyard.store import Store
+from brickyard.study.aim import Aim
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
 
 
+class OneStudy:
+    """Runs up to the first that does not end well. The study is noted when its first run has really begun."""
+
+    def __init__(
+        self, store: Store, listener: Listener, interrupt: Interrupt, aimed: Aim, name: str, runs: int
+    ) -> None:
+        self.store, self.aimed, self.name = store, aimed, name
+        self.runner = Runner(store, listener, interrupt)
+        self.results: list[RunResult] = []
+        self._study: int | None = None
+        listener.expect(runs)
+
+    def run(self, plans: Iterable[tuple[str, Plan]]) -> bool:
+        """Whether all of them, and those before, ended well."""
+        for name, plan in plans:
+            if self.results and self.results[-1].outcome != "done":
+                break
+            spec = RunSpec(profile=name, plan=plan, targets=self.aimed.targets[:1], options=self.aimed.options)
+            self.results.append(self.runner.run(spec, self._noted))
+        return self.results[-1].outcome == "done"
+
+    def end(self) -> tuple[int, list[RunResult]]:
+        self.store.end_study(self._noted(), self.results[-1].outcome, [])
+        return self._noted(), self.results
+
+    def _noted(self) -> int:
+        if self._study is None:
+            self._study = self.store.add_study(self.name, {"target": self.aimed.targets[0]})
+        return self._study
+
+
 def measure(
-    store: Store, listener: Listener, interrupt: Interrupt, target: str, options: Json, overrides: list[str]
+    store: Store, listener: Listener, interrupt: Interrupt, aimed: Aim, overrides: list[str]
 ) -> tuple[int, list[RunResult]]:
-    """The study and its runs, up to the first that does not end well."""
+    """The study of the honesty profiles and its runs."""
     plans = [(name, profiles.validate(profiles.read(name), overrides)) for name in PROFILES]
-    runner = Runner(store, listener, interrupt)
-    listener.expect(len(plans))
-    study: int | None = None
-
-    def noted() -> int:
-        nonlocal study
-        if study is None:
-            study = store.add_study("honesty", {"target": target})
-        return study
-
-    results: list[RunResult] = []
-    for name, plan in plans:
-        results.append(runner.run(RunSpec(profile=name, plan=plan, targets=[target], options=options), noted))
-        if results[-1].outcome != "done":
-            break
-    store.end_study(noted(), results[-1].outcome, [])
-    return noted(), results
+    study = OneStudy(store, listener, interrupt, aimed, "honesty", len(plans))
+    study.run(plans)
+    return study.end()

@@ -13,11 +13,10 @@ from enum import Enum
 from brickyard import bricks, profiles
 from brickyard.analysis.latency import latency_of
 from brickyard.analysis.totals import rated_intervals
-from brickyard.bricks import caches
 from brickyard.errors import BadInputError
-from brickyard.facts.cache import cache_bytes as known_cache
 from brickyard.schema.plan import Plan
 from brickyard.store import Json, Store
+from brickyard.study.caches import CACHE_TIMES, cache_bytes, short_of
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
 from brickyard.units import format_percent, format_size
@@ -100,30 +99,13 @@ def plan_of(cell: Cell, mode: Mode, cell_s: float, overrides: list[str]) -> Plan
     return profiles.validate(profiles.read("characterize"), [*length, *load, *overrides])
 
 
-CACHE_TIMES = 4
-"""So many times the write cache must be written before a rate is one of what lies behind it: Overland's guide, 2007."""
-
-
-def cache_bytes(target: str, options: Json) -> int | None:
-    """What the caches hold that end writes of a target; None where nobody knows."""
-    if target.startswith(bricks.MODELLED):
-        return caches.to_write_bytes(bricks.resolve(target, options.get("overrides", []))["brick"])
-    return known_cache(target)
-
-
 def into_caches(store: Store, runs: list[int], held: int | None) -> str | None:
     """What is to be said of cells that wrote too little to pass the caches; None where all wrote enough, or where
     nobody knows of a cache."""
     if not held:
         return None
-    writes = 0
-    short: list[Json] = []
-    for run in runs:
-        record = store.record(run)
-        written = sum(i.bytes for i in record.intervals if i.operation == "write" and i.measure == "service")
-        writes += written > 0
-        if 0 < written < CACHE_TIMES * held:
-            short.append(record.info.labels)
+    found, writes = short_of((store.record(run) for run in runs), held)
+    short = [info.labels for info in found]
     if not short:
         return None
     patterns = " and ".join(sorted({str(labels["address"]) for labels in short}))

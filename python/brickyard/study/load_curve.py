@@ -8,7 +8,6 @@ Refusal: no figure is computed here, and the streams stay what the profile says,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -27,13 +26,12 @@ from brickyard.analysis.search import (
     searched,
 )
 from brickyard.errors import BadInputError, BrickyardError
-from brickyard.facts.cache import cache_bytes
 from brickyard.schema import Duration
 from brickyard.schema.plan import Arrivals, ClosedPace, OpenPace, Phase, Plan, Stream
 from brickyard.store import Json, Record, Store
+from brickyard.study.caches import cache_bytes, into_caches
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
-from brickyard.units import format_size
 
 LEVELS_PERCENT = tuple(range(10, 111, 10))
 GROWTH = 1.25  # of the rates beyond the levels
@@ -120,30 +118,6 @@ def _brick(targets: list[str], options: Json, condition: str) -> Json | None:
     return cast("Json", bricks.resolve(targets[0], changes)["brick"])
 
 
-CACHE_TIMES = 4  # as in `characterize`: so often must a cache be written before a rate is of what lies behind it
-
-
-def into_caches(records: Iterable[Record], held_bytes: int | None) -> str | None:
-    """What is to be said of rates that may be those of a cache that ends writes; None where nothing was written, or
-    enough. A model's caches are filled before each run; those of real storage only a longer run passes."""
-    written = [sum(i.bytes for i in r.intervals if i.operation == "write" and i.measure == "service") for r in records]
-    wrote = [one for one in written if one]
-    if not wrote or held_bytes == 0:
-        return None
-    if held_bytes is None:
-        return (
-            "which caches end writes below the target is not known, so the rates may be those of a cache: a longer"
-            " --each tells whether they last"
-        )
-    short = sum(one < CACHE_TIMES * held_bytes for one in wrote)
-    if not short:
-        return None
-    return (
-        f"{short} of {len(wrote)} runs wrote less than {CACHE_TIMES} times the {format_size(held_bytes)} that cache"
-        " writes, so the rates may be those of a cache: use a longer --each"
-    )
-
-
 class LoadCurve:
     """One curve from its maximum to its last search step."""
 
@@ -204,7 +178,7 @@ class LoadCurve:
         result.outcome, result.message = last.outcome, last.message
         if self._brick is None:
             records = (self.store.record(run) for run in result.runs)
-            result.notes = [note] if (note := into_caches(records, cache_bytes(targets[0]))) else []
+            result.notes = [note] if (note := into_caches(records, cache_bytes(targets[0], options), "--each")) else []
         self.store.end_study(result.study, last.outcome, result.notes)
         return result
 
