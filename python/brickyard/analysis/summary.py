@@ -331,6 +331,7 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
                 _with_reason(str(engine.get("engine")), engine.get("engine_reason")),
                 _with_reason(f"{engine['io']} I/O", engine.get("io_reason")) if engine.get("io") else "",
                 _reap(engine.get("reap")),
+                _submit(engine.get("submit"), engine.get("submit_reason")),
             ),
         ),
         (
@@ -352,6 +353,13 @@ def _reap(count: int | None) -> str:
     if count is None:
         return ""
     return "completions are reaped one at a time (reap = 1)" if count == 1 else f"reap = {count}"
+
+
+def _submit(count: int | None, reason: str | None) -> str:
+    if not reason:
+        return ""
+    said = "all requests that wait are submitted in one call" if count is None else f"{count} submitted in one call"
+    return _with_reason(said, reason)
 
 
 def _host_lines(host: Json) -> list[tuple[str, str]]:
