@@ -73,7 +73,7 @@ impl Storage {
         }
         if choice.uring {
             let queues: Vec<(&File, bool)> = targets.iter().map(|t| (&t.file, t.direct)).collect();
-            choice.submission = Some(submission::choose(profile.submit, nop, &queues));
+            choice.submission = Some(submission::choose(profile, nop, &queues));
         }
         let raw = targets.iter().map(|t| t.file.as_raw_fd()).collect();
         let handles = targets.iter().map(|t| Handle { fd: t.file.as_raw_fd(), block: t.block }).collect();

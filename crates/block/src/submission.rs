@@ -1,12 +1,14 @@
 //! Duty: how many requests a ring submits in one call, chosen by the queues below its targets.
 //!
 //! Where a call submits more than two requests, io_uring plugs the block layer (io_uring.c, `need_plug = max_ios > 2`):
-//! they reach the queue together when the call ends. A queue with a scheduler loses by that (docs/benchmarks.md), one
-//! without gains, and memory and the page cache never see it.
+//! they reach the queue together when the call ends. Random requests to a queue with a scheduler lose by that, sequential
+//! ones merge and gain (docs/benchmarks.md); a queue without one gains, and memory and the page cache never see it.
 
 use std::fs::File;
 use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use plan::{Address, Profile};
 
 /// The most that one call submits without plugging.
 const UNPLUGGED: u32 = 2;
@@ -34,16 +36,21 @@ impl Submission {
 }
 
 /// One choice for all targets of a run, since they share its rings: the first that would lose by batches decides.
-pub fn choose(asked: Option<u32>, nop: bool, targets: &[(&File, bool)]) -> Submission {
-    if asked.is_some() {
-        return Submission { at_most: asked, reason: "asked for".into() };
+pub fn choose(profile: &Profile, nop: bool, targets: &[(&File, bool)]) -> Submission {
+    if profile.submit.is_some() {
+        return Submission { at_most: profile.submit, reason: "asked for".into() };
     }
     if nop {
         return Submission::whole("no-operations reach no queue");
     }
     let mut chosen = targets.iter().map(|(file, direct)| for_target(file, *direct));
     let first = chosen.next().unwrap_or_else(|| Submission::whole("no target"));
-    if first.at_most.is_some() { first } else { chosen.find(|c| c.at_most.is_some()).unwrap_or(first) }
+    let chosen = if first.at_most.is_some() { first } else { chosen.find(|c| c.at_most.is_some()).unwrap_or(first) };
+    let mut streams = profile.phase.iter().flat_map(|p| &p.stream);
+    if chosen.at_most.is_some() && streams.all(|s| matches!(s.address, Address::Sequential { .. })) {
+        return Submission::whole(&format!("sequential requests merge in a batch; {}", chosen.reason));
+    }
+    chosen
 }
 
 fn for_target(file: &File, direct: bool) -> Submission {
@@ -172,8 +179,11 @@ mod tests {
     fn what_is_asked_for_goes_before_the_queue_and_no_operations_reach_none() {
         let folder = Folder::new("asked");
         let file = File::create(folder.0.join("file")).expect("a file");
-        assert_eq!(choose(Some(1), false, &[(&file, true)]).at_most, Some(1));
-        assert_eq!(choose(None, true, &[(&file, true)]).at_most, None);
-        assert_eq!(choose(None, false, &[(&file, false)]), Submission::whole("the page cache answers"));
+        let read = |text: &str| Profile::from_toml(text, &[]).expect("a profile");
+        let phase = "title = 't'\n[[phase]]\nrequests = 1\n[[phase.stream]]\nrequest = '4K'\naddress = 'random'\n";
+        let (plain, asked) = (read(phase), read(&format!("submit = 1\n{phase}")));
+        assert_eq!(choose(&asked, false, &[(&file, true)]).at_most, Some(1));
+        assert_eq!(choose(&plain, true, &[(&file, true)]).at_most, None);
+        assert_eq!(choose(&plain, false, &[(&file, false)]), Submission::whole("the page cache answers"));
     }
 }

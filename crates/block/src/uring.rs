@@ -246,9 +246,21 @@ impl Uring {
         self.in_flight -= done.len() as u32;
     }
 
+    /// Submits in several calls, of which the last waits. Apart, so that it costs the others one comparison.
+    #[inline(never)]
+    fn enter_in_pieces(&mut self, before_ns: u64, want: u32, wait_ns: u64) -> Result<(), String> {
+        if before_ns >= self.look_at_ns {
+            self.look_at_submission(before_ns);
+        } else {
+            self.submit_ahead();
+        }
+        let done = self.enter(self.entries.len() as u32, want, wait_ns);
+        self.watch.begins_anew();
+        done
+    }
+
     /// Submits by calls of their own all but what one call may submit. What a call finds no room for stays in the queue
     /// for the next.
-    #[inline(never)]
     fn submit_ahead(&mut self) {
         let submit = self.submit as usize;
         loop {
@@ -274,12 +286,10 @@ impl Uring {
     /// Submits by a call of its own, which posts nothing but what ended in it: on a ring with deferred task work, all
     /// that ends later waits for a call that asks for it.
     #[cold]
-    fn look_at_submission(&mut self, now_ns: u64, batch: u32) {
+    fn look_at_submission(&mut self, now_ns: u64) {
         self.look_at_ns = now_ns + SUBMISSION_LOOK_NS;
         let before = self.ring.completion().len();
-        if batch > self.submit {
-            self.submit_ahead();
-        }
+        self.submit_ahead();
         let queued = self.ring.submission().len() as u32;
         // SAFETY: no argument but numbers.
         let submitted = unsafe { self.ring.submitter().enter::<libc::sigset_t>(queued, 0, 0, None) };
@@ -386,16 +396,15 @@ impl Device for Uring {
         let want = if sleep_ns == 0 { 0 } else { self.reap.min(self.in_flight) };
         if sleep_ns > 0 || self.in_flight > 0 {
             self.watch.enters(before_ns, batch, self.in_flight);
-            if before_ns >= self.look_at_ns && batch > 0 {
-                self.look_at_submission(before_ns, batch);
-            } else if batch > self.submit {
-                self.submit_ahead();
-            }
-            self.enter(batch, want, sleep_ns)?;
-            self.watch.leaves();
             if batch > self.submit {
-                self.watch.begins_anew();
+                self.enter_in_pieces(before_ns, want, sleep_ns)?;
+            } else {
+                if before_ns >= self.look_at_ns && batch > 0 {
+                    self.look_at_submission(before_ns);
+                }
+                self.enter(batch, want, sleep_ns)?;
             }
+            self.watch.leaves();
         }
         self.entries.clear();
         let mut now_ns = self.clock.now_ns();

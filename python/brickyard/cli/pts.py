@@ -92,7 +92,15 @@ def pts(
         records = [kept.record(run) for run in found.runs]
     answer = pts_answer(found, records)
     if json:
-        emit({**answer.document(), "kind": kind, "by_the_book": setting.is_by_the_book, "source": tests.SOURCE, **document(found)})
+        emit(
+            {
+                **answer.document(),
+                "kind": kind,
+                "by_the_book": setting.is_by_the_book,
+                "source": tests.SOURCE,
+                **document(found),
+            }
+        )
         return DONE
     console = stdout()
     print_answer(console, answer)

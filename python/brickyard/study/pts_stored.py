@@ -140,4 +140,3 @@ def pts_answer(found: Found, records: Sequence[Record]) -> Answer:
     if found.operating and list(found.rounds) == [DIRTH] and not found.saturation and not found.stimuli:
         return points_answer(found.operating, records, is_steady=found.is_steady)
     return Answer(QUESTION, tuple(said.sentences(records)), belief(records, *([u] if (u := said.unsteady()) else [])))
-
