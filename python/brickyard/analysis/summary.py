@@ -327,12 +327,7 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
     return [
         (
             "Engine",
-            _joined(
-                _with_reason(str(engine.get("engine")), engine.get("engine_reason")),
-                _with_reason(f"{engine['io']} I/O", engine.get("io_reason")) if engine.get("io") else "",
-                _reap(engine.get("reap")),
-                _submit(engine.get("submit"), engine.get("submit_reason")),
-            ),
+            _engine_text(engine),
         ),
         (
             "Clock",
@@ -349,6 +344,15 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
     ]
 
 
+def _engine_text(engine: Json) -> str:
+    return _joined(
+        _with_reason(str(engine.get("engine")), engine.get("engine_reason")),
+        _with_reason(f"{engine['io']} I/O", engine.get("io_reason")) if engine.get("io") else "",
+        _reap(engine.get("reap")),
+        _submit(engine.get("submit"), engine.get("submit_reason")),
+    )
+
+
 def _reap(count: int | None) -> str:
     if count is None:
         return ""
@@ -358,8 +362,10 @@ def _reap(count: int | None) -> str:
 def _submit(count: int | None, reason: str | None) -> str:
     if not reason:
         return ""
-    said = "all requests that wait are submitted in one call" if count is None else f"{count} submitted in one call"
-    return _with_reason(said, reason)
+    number = "all waiting requests are" if count is None else "at most 1 request is"
+    if count is not None and count > 1:
+        number = f"at most {count} requests are"
+    return _with_reason(f"{number} submitted in one call", reason)
 
 
 def _host_lines(host: Json) -> list[tuple[str, str]]:
@@ -475,7 +481,18 @@ def circumstances(records: list[Record]) -> list[tuple[str, str]]:
         "Started": f"{when(records[0].info)}, the last run {when(records[-1].info)}",
         "Generator": _generator_range(records),
     }
+    if len({_submitted(record) for record in records}) > 1:
+        changed["Engine"] = _engine_text({**records[0].info.engine, "submit_reason": ""}) + _submitted_range(records)
     return [(label, changed.get(label, text)) for label, text in lines]
+
+
+def _submitted(record: Record) -> str:
+    return _submit(record.info.engine.get("submit"), record.info.engine.get("submit_reason"))
+
+
+def _submitted_range(records: list[Record]) -> str:
+    counts = Counter(said for record in records if (said := _submitted(record)))
+    return "".join(f"; in {count} of {len(records)} runs {said}" for said, count in counts.items())
 
 
 def _generator_range(records: list[Record]) -> str:
