@@ -10,7 +10,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -198,6 +200,28 @@ def test_a_disk_is_as_slow_as_its_model(up: Callable[..., disks.About]) -> None:
     for _ in range(10):
         write(device, b"A", 0, flushed=True)
     assert (time.monotonic() - begun) / 10 > 0.007
+
+
+@pytest.mark.parametrize(
+    ("cache", "flushed", "unflushed"), [("honest", 7.0, 0.0), ("off", 7.0, 7.0), ("lying", 0.0, 0.0)]
+)
+def test_what_the_cache_does_is_felt(
+    up: Callable[..., disks.About], cache: str, flushed: float, unflushed: float
+) -> None:
+    """Milliseconds of a write, at least or at most: a disk that ignores flushes has the speed of one that need not."""
+    device = up("--model", MODEL, "--cache", cache).device
+
+    def usual_ms(*, flush: bool) -> float:
+        write(device, b"A", 0, flushed=flush)
+        stamps = [time.monotonic()]
+        for _ in range(10):
+            write(device, b"A", 0, flushed=flush)
+            stamps.append(time.monotonic())
+        return median(later - before for before, later in pairwise(stamps)) * 1000
+
+    for least, flush in ((flushed, True), (unflushed, False)):
+        took = usual_ms(flush=flush)
+        assert took > least if least else took < 4.0, (flush, took)
 
 
 class Log:
