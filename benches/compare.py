@@ -349,9 +349,7 @@ def real_disk(bench: Bench, file: Path, scratch: Path, order: str, rounds: int) 
             ("Brickyard", lambda o=ours: o()),  # type: ignore[misc]
         ]
         if depth > 1:
-            # The other way than the one that is chosen.
-            other = ("whole batches", "submit=4096") if order == "random" else ("submit = 2", "submit=2")
-            contestants.append((f"Brickyard, {other[0]}", lambda o=ours, s=other[1]: o(s)))  # type: ignore[misc]
+            contestants.append(("Brickyard, whole batches", lambda o=ours: o("submit=4096")))  # type: ignore[misc]
         what = f"4 KiB {order} {operation}s{' of unique data' if operation == 'write' else ''}"
         lines += duel(f"{what}, depth {depth}, file on this machine's disk, O_DIRECT", contestants, rounds)
     return lines

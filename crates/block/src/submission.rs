@@ -1,14 +1,15 @@
 //! Duty: how many requests a ring submits in one call, chosen by the queues below its targets.
 //!
 //! Where a call submits more than two requests, io_uring plugs the block layer (io_uring.c, `need_plug = max_ios > 2`):
-//! they reach the queue together when the call ends. Random requests to a queue with a scheduler lose by that, sequential
-//! ones merge and gain (docs/benchmarks.md); a queue without one gains, and memory and the page cache never see it.
+//! they reach the queue together when the call ends. On a queue with a scheduler random requests lose by that, and sequential
+//! ones merge, so that the disk gets other requests than those that were asked for (docs/benchmarks.md). A queue without a
+//! scheduler gains, and memory and the page cache never see it.
 
 use std::fs::File;
 use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use plan::{Address, Profile};
+use plan::Profile;
 
 /// The most that one call submits without plugging.
 const UNPLUGGED: u32 = 2;
@@ -45,12 +46,7 @@ pub fn choose(profile: &Profile, nop: bool, targets: &[(&File, bool)]) -> Submis
     }
     let mut chosen = targets.iter().map(|(file, direct)| for_target(file, *direct));
     let first = chosen.next().unwrap_or_else(|| Submission::whole("no target"));
-    let chosen = if first.at_most.is_some() { first } else { chosen.find(|c| c.at_most.is_some()).unwrap_or(first) };
-    let mut streams = profile.phase.iter().flat_map(|p| &p.stream);
-    if chosen.at_most.is_some() && streams.all(|s| matches!(s.address, Address::Sequential { .. })) {
-        return Submission::whole(&format!("sequential requests merge in a batch; {}", chosen.reason));
-    }
-    chosen
+    if first.at_most.is_some() { first } else { chosen.find(|c| c.at_most.is_some()).unwrap_or(first) }
 }
 
 fn for_target(file: &File, direct: bool) -> Submission {

@@ -240,8 +240,6 @@ fn a_scheduler_makes_rings_submit_few_requests_a_call() {
         assert_eq!(told.start().submit, at_most, "{name}: {}", told.start().submit_reason);
         assert!(told.start().submit_reason.contains("scheduler"), "{}", told.start().submit_reason);
         assert_eq!(told.outcome(), (RunOutcome::Done, ""));
-        let sequential = "title = 't'\n[[phase]]\nrequests = 9\n[[phase.stream]]\nrequest = '4K'\ndepth = 8\n";
-        assert_eq!(run_on(sequential, &device.path, None).start().submit, None, "{name}");
     }
 }
 
