@@ -118,7 +118,7 @@ def test_a_real_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_the_answer_comes_first_and_the_page_has_the_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = str(tmp_path / "runs.db")
     tests = [word for name in ("iops", "throughput", "latency", "write-saturation") for word in ("--test", name)]
-    command = ["pts", "client", SIM, "--round", "1ms", "--range", "0.05%", *tests, "--store", place]
+    command = ["pts", "client", SIM, "--round", "10ms", "--range", "0.1%", *tests, "--store", place]
     assert main(command) == 0
     out = " ".join(capsys.readouterr().out.split())
     first, belief = out.index("random requests of 4 KiB".capitalize()), out.index("Before you believe it")

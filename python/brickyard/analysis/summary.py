@@ -21,7 +21,7 @@ from brickyard.analysis.tools import tool_document
 from brickyard.analysis.totals import Totals, totals, whole_intervals
 from brickyard.analysis.workload import workload_words
 from brickyard.bricks import caches
-from brickyard.schema import HangEvent, PhaseEnd, VerifiedEvent
+from brickyard.schema import HangEvent, PhaseEnd, Start, VerifiedEvent
 from brickyard.schema import Steady as SteadyEvent
 from brickyard.store import CHAINS, Json, Record, RunInfo
 from brickyard.units import format_count, format_ns, format_percent, format_size
@@ -327,7 +327,12 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
     return [
         (
             "Engine",
-            _engine_text(engine),
+            _joined(
+                _with_reason(str(engine.get("engine")), engine.get("engine_reason")),
+                _with_reason(f"{engine['io']} I/O", engine.get("io_reason")) if engine.get("io") else "",
+                _reap(engine.get("reap")),
+                _submitted(record),
+            ),
         ),
         (
             "Clock",
@@ -344,28 +349,20 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
     ]
 
 
-def _engine_text(engine: Json) -> str:
-    return _joined(
-        _with_reason(str(engine.get("engine")), engine.get("engine_reason")),
-        _with_reason(f"{engine['io']} I/O", engine.get("io_reason")) if engine.get("io") else "",
-        _reap(engine.get("reap")),
-        _submit(engine.get("submit"), engine.get("submit_reason")),
-    )
-
-
 def _reap(count: int | None) -> str:
     if count is None:
         return ""
     return "completions are reaped one at a time (reap = 1)" if count == 1 else f"reap = {count}"
 
 
-def _submit(count: int | None, reason: str | None) -> str:
-    if not reason:
-        return ""
-    number = "all waiting requests are" if count is None else "at most 1 request is"
-    if count is not None and count > 1:
-        number = f"at most {count} requests are"
-    return _with_reason(f"{number} submitted in one call", reason)
+def _submitted(record: Record) -> str:
+    """How many requests one call submits, and why; nothing where no ring submits."""
+    for start in record.of(Start):
+        if start.submit_reason:
+            most = "all waiting requests are" if start.submit is None else f"at most {start.submit} requests are"
+            most = "at most 1 request is" if start.submit == 1 else most
+            return _with_reason(f"{most} submitted in one call", start.submit_reason)
+    return ""
 
 
 def _host_lines(host: Json) -> list[tuple[str, str]]:
@@ -482,12 +479,9 @@ def circumstances(records: list[Record]) -> list[tuple[str, str]]:
         "Generator": _generator_range(records),
     }
     if len({_submitted(record) for record in records}) > 1:
-        changed["Engine"] = _engine_text({**records[0].info.engine, "submit_reason": ""}) + _submitted_range(records)
+        engine = dict(lines).get("Engine", "").removesuffix(_submitted(records[0])).rstrip(", ")
+        changed["Engine"] = engine + _submitted_range(records)
     return [(label, changed.get(label, text)) for label, text in lines]
-
-
-def _submitted(record: Record) -> str:
-    return _submit(record.info.engine.get("submit"), record.info.engine.get("submit_reason"))
 
 
 def _submitted_range(records: list[Record]) -> str:

@@ -131,7 +131,7 @@ def _pts_lead(study: StudyInfo, records: list[Record]) -> Lead | None:
     tables = [Table(title, columns, rows, text_columns=texts) for title, columns, rows, texts in pts_tables(found)]
     if found.operating:
         rows = point_rows(found.operating)
-        tables.append(Table(pts_points.TITLE, list(pts_points.COLUMNS), rows, text_columns=1))
+        tables.insert(0, Table(pts_points.TITLE, list(pts_points.COLUMNS), rows, text_columns=1))
     return Lead(pts_answer(found, records), [], tables)
 
 

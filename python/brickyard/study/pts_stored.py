@@ -31,17 +31,21 @@ def stored(study: StudyInfo, records: Sequence[Record]) -> Found | None:
     done = [record for record in records if record.info.outcome == "done"]
     found = Found(study.id, [record.info.id for record in records])
     for name in (name for name in tests.TESTS if name not in ("write-saturation", "cross-stimulus")):
-        own = [record for record in done if record.info.labels.get("test") == name]
+        own = [record for record in done if _is_of(record, name)]
         if (rounds := _rounds(name, kind.queue, own)) is not None:
             found.rounds[name] = rounds
     if (operating := stored_points(records)) is not None and DIRTH in found.rounds:
         found.operating = operating[0]
     for record in done:
-        if record.info.labels.get("test") == "write-saturation":
+        if _is_of(record, "write-saturation"):
             found.saturation = points(record, 0)
-        elif record.info.labels.get("test") == "cross-stimulus":
+        elif _is_of(record, "cross-stimulus"):
             found.stimuli = {name: points(record, phase) for phase, (name, *_) in enumerate(tests.STIMULI)}
     return found if found.rounds or found.saturation or found.stimuli else None
+
+
+def _is_of(record: Record, name: str) -> bool:
+    return {"test": name}.items() <= record.info.labels.items()
 
 
 def _rounds(name: str, queue: Queue, own: Sequence[Record]) -> Rounds | None:
