@@ -27,6 +27,7 @@ from brickyard.units import (
 )
 
 AGREEMENT_MAX = 0.01  # of pgbench's own figures and those of its log; beyond it one of them is wrong
+SPAN_MOST = 1.05  # a server's counts are of hardly more than the run
 SCALE_BYTES = 15_000_000  # of a scale, as pgbench's own manual counts
 POINTS = ("p50", "p90", "p99", "p99.9", "p99.99")
 
@@ -156,17 +157,25 @@ def _own_rows(row: Totals, own: PgbenchEnd) -> list[list[str]]:
 
 
 def _server_cells(row: Totals, server: ServerSpan) -> list[str]:
-    flushes = server.wal_flushes_per_s
-    grouped = three_digits(row.iops / flushes) if flushes and row.is_rated else DASH
+    grouped = commits_a_flush(row, server)
     return [
-        _per_s(flushes),
+        _per_s(server.wal_flushes_per_s),
         _per_s(server.wal_writes_per_s),
         format_mib_per_s(server.wal_bytes_per_s),
-        grouped,
+        DASH if grouped is None else three_digits(grouped),
         _per_s(server.block_reads_per_s),
         _per_s(server.block_writes_per_s),
         str(server.checkpoints),
     ]
+
+
+def commits_a_flush(row: Totals, server: ServerSpan) -> float | None:
+    """Transactions ÷ flushes, both as counts. The server's span holds the whole run, so that flushes before its first
+    transaction count as well; None where these could be more than a twentieth of all."""
+    flushes = (server.wal_flushes_per_s or 0.0) * (server.end_s - server.start_s)
+    if not flushes or not row.is_rated or server.end_s - server.start_s > row.rated_ns / 1e9 * SPAN_MOST:
+        return None
+    return row.requests / flushes
 
 
 def _per_s(value: float | None) -> str:
@@ -186,10 +195,9 @@ def words(record: Record) -> list[str]:
     said = [f"{text}, the slowest after {format_ns(response.max_ns)}."]
     server = server_total(record)
     if server is not None and server.wal_flushes_per_s:
-        said.append(
-            f"The server flushed its log {format_iops(server.wal_flushes_per_s)} times a second, so that one flush"
-            f" carried {three_digits(row.iops / server.wal_flushes_per_s)} commits."
-        )
+        text = f"The server flushed its log {format_iops(server.wal_flushes_per_s)} times a second"
+        carried = commits_a_flush(row, server)
+        said.append(f"{text}; one flush carried {three_digits(carried)} commits." if carried else f"{text}.")
     return said
 
 
@@ -214,7 +222,23 @@ def disagreement(record: Record) -> float | None:
 
 
 def pgbench_warnings(record: Record) -> list[Json]:
-    return [*_fitting(record), *_disagreeing(record)] if is_pgbench(record) else []
+    return [*_undurable(record), *_fitting(record), *_disagreeing(record)] if is_pgbench(record) else []
+
+
+def _undurable(record: Record) -> Iterator[Json]:
+    """Settings with which a power cut loses what a client was told is committed, or damages the database."""
+    own = settings_of(record)
+    lost = [f"{name}=off" for name in ("fsync", "synchronous_commit") if own.get(name) == "off"]
+    torn = ["full_page_writes=off"] if own.get("full_page_writes") == "off" else []
+    if lost or torn:
+        yield {
+            "id": "not_durable",
+            "severity": "warning",
+            "text": f"The server ran with {' and '.join([*lost, *torn])}:"
+            + (" commits were not durable, so this is no rate of commits." if lost else "")
+            + (" A power cut may leave torn pages that cannot be repaired." if torn else ""),
+            "remedy": "Compare such a run with its like alone.",
+        }
 
 
 def _fitting(record: Record) -> Iterator[Json]:

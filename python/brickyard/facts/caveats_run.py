@@ -116,8 +116,8 @@ def failures(record: Json) -> Iterator[Json]:
         yield item(
             "damage",
             "warning",
-            f"{damaged} reads brought other data than what was written ({kinds_found}); they are in no throughput "
-            "figure.",
+            f"{damaged} damaged blocks were read, with other data than what was written ({kinds_found}); the requests "
+            "that read them are in no throughput figure.",
             "Do not trust this storage with data before the cause is known; the errors name each offset.",
         )
     if count > 0:

@@ -78,6 +78,12 @@ def plan_values(plan: Plan | OtherPlan) -> dict[str, Any]:
     return found
 
 
+def values_of(part: Any) -> dict[str, Any]:
+    """Every key of a part of a plan."""
+    found: dict[str, Any] = msgspec.to_builtins(part, enc_hook=_written)
+    return found
+
+
 def _read(kind: type, value: Any) -> Duration:
     if kind is not Duration:
         raise NotImplementedError(f"no reading of {kind}")
