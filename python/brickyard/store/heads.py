@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from brickyard.schema import ProcessMark
 from brickyard.store.damage import check_outcome
 from brickyard.store.process import is_alive
 from brickyard.store.record import RunHead
@@ -80,7 +81,7 @@ class TargetHead(msgspec.Struct):
 class FactsHead(msgspec.Struct):
     """What a head needs of the facts of a run; its targets are as the trigger `run_place_noted` has them."""
 
-    process: Any = None
+    process: ProcessMark | None = None
     targets: list[TargetHead] | None = None
 
     @property

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from brickyard import outputs
 from brickyard.errors import BadInputError, one_line
+from brickyard.schema import RunWarning, stored
 from brickyard.store.damage import cause_of, check_histogram, check_outcome, is_damage, run_ids
 from brickyard.store.schema import APPEND_ONLY, APPLICATION_ID, migrate
 
@@ -106,13 +107,13 @@ def _with_losses(warnings: str, count: int) -> str:
     """The warnings of a run, and one more where rows of it were lost."""
     if not count:
         return warnings
-    told = {
-        "id": "salvaged",
-        "severity": "warning",
-        "text": f"{count} rows of this run were lost when its store was salvaged, so its figures are incomplete.",
-        "remedy": "Measure again before comparing it with another run.",
-    }
-    return json.dumps([told, *json.loads(warnings)])
+    told = RunWarning(
+        id="salvaged",
+        severity="warning",
+        text=f"{count} rows of this run were lost when its store was salvaged, so its figures are incomplete.",
+        remedy="Measure again before comparing it with another run.",
+    )
+    return json.dumps([stored(told), *json.loads(warnings)])
 
 
 def _number(value: object) -> int | None:
