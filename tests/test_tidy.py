@@ -42,8 +42,8 @@ LITERAL_KEYS: dict[str, int] = {
     "lab": 1,
     "report": 102,
     "rulers": 4,
-    "schema": 8,
-    "store": 13,
+    "schema": 6,
+    "store": 11,
     "study": 166,
 }
 """Reads by a literal key, by room. Foreign documents are among them: what fio, sysfs or a controller's tool says."""
@@ -58,7 +58,7 @@ JSON_SIGNATURES: dict[str, int] = {
     "honesty": 12,
     "report": 4,
     "store": 6,
-    "study": 65,
+    "study": 64,
 }
 """Functions whose signature has `Json`, by room."""
 LAG = 20

@@ -99,5 +99,15 @@ def facts_head(facts: object) -> FactsHead:
 
 def invalid_reason(condition: str | None) -> str:
     """Why a run does not stand for its condition, by its event `condition`; empty where it does."""
-    told = json.loads(condition or "{}")
-    return "" if told.get("valid", True) else str(told.get("reason") or "the condition did not last")
+    try:
+        told = msgspec.json.decode(condition or "{}", type=_Judged)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"condition: {error}") from error
+    return "" if told.valid else told.reason or "the condition did not last"
+
+
+class _Judged(msgspec.Struct):
+    """What a head needs of the event `condition`."""
+
+    valid: bool = True
+    reason: str | None = None
