@@ -64,7 +64,7 @@ def test_figures_agree_with_pgbench_s_own_summary(own: tuple[str, Path], capsys:
     settings = pgbench.settings_of(record)
     assert {"autovacuum", "data_checksums", "shared_buffers", "wal_sync_method"} <= set(settings)
     assert settings["fsync"] == "off"
-    assert "fits_in_memory" in [warning["id"] for warning in record.info.warnings]
+    assert "fits_in_memory" in [warning.id for warning in record.info.warnings]
 
 
 def test_with_a_rate_response_counts_from_the_schedule(own: tuple[str, Path]) -> None:
@@ -259,7 +259,7 @@ def test_settings_that_give_up_durability_are_warned_of(own: tuple[str, Path]) -
     dsn, place = own
     words = ["--set", "scale=1", "--set", "transactions=10", "--set", "pg.synchronous_commit=off"]
     assert run(place, dsn, *words) == 0
-    assert "not_durable" in [warning["id"] for warning in latest(place).info.warnings]
+    assert "not_durable" in [warning.id for warning in latest(place).info.warnings]
 
 
 def test_databases_of_killed_runs_are_named(

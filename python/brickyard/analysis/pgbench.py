@@ -13,7 +13,7 @@ from brickyard.analysis.cells import DASH
 from brickyard.analysis.replay_disks import disk_cells, disk_total
 from brickyard.analysis.totals import Totals, totals
 from brickyard.errors import BadInputError
-from brickyard.schema import PgbenchEnd, PhaseEnd, ServerSample
+from brickyard.schema import PgbenchEnd, PhaseEnd, RunWarning, ServerSample
 from brickyard.schema.plan import OtherKind, OtherPlan, PgbenchAsked
 from brickyard.store import Json, Record
 from brickyard.units import (
@@ -221,30 +221,30 @@ def disagreement(record: Record) -> float | None:
     return abs(row.iops / own.transactions_per_s - 1)
 
 
-def pgbench_warnings(record: Record) -> list[Json]:
+def pgbench_warnings(record: Record) -> list[RunWarning]:
     return [*_undurable(record), *_fitting(record), *_disagreeing(record)] if is_pgbench(record) else []
 
 
-def _undurable(record: Record) -> Iterator[Json]:
+def _undurable(record: Record) -> Iterator[RunWarning]:
     """Settings with which a power cut loses what a client was told is committed, or damages the database."""
     own = settings_of(record)
     lost = [f"{name}=off" for name in ("fsync", "synchronous_commit") if own.get(name) == "off"]
     torn = ["full_page_writes=off"] if own.get("full_page_writes") == "off" else []
     if lost or torn:
-        yield {
-            "id": "not_durable",
-            "severity": "warning",
-            "text": f"The server ran with {' and '.join([*lost, *torn])}:"
+        yield RunWarning(
+            id="not_durable",
+            severity="warning",
+            text=f"The server ran with {' and '.join([*lost, *torn])}:"
             + (" commits were not durable, so this is no rate of commits." if lost else "")
             + (" A power cut may leave torn pages that cannot be repaired." if torn else ""),
-            "remedy": "Compare such a run with its like alone.",
-        }
+            remedy="Compare such a run with its like alone.",
+        )
 
 
-def _fitting(record: Record) -> Iterator[Json]:
+def _fitting(record: Record) -> Iterator[RunWarning]:
     target = (record.info.engine.get("targets") or [{}])[0]
     size = int(target.get("size_bytes") or 0)
-    memory = int(((record.info.facts.get("host") or {}).get("memory") or {}).get("total_bytes") or 0)
+    memory = (record.info.facts.host.memory_bytes if record.info.facts.host else None) or 0
     if not size or not memory or size >= memory or not target.get("is_local"):
         return
     try:
@@ -253,21 +253,21 @@ def _fitting(record: Record) -> Iterator[Json]:
         buffers = 0
     also = f" and even in shared_buffers ({format_size(buffers)})" if buffers > size else ""
     scale = asked_of(record).scale
-    yield {
-        "id": "fits_in_memory",
-        "severity": "warning",
-        "text": f"Scale {scale} ({format_size(size)}) fits in memory ({format_size(memory)}){also}: what is read comes"
+    yield RunWarning(
+        id="fits_in_memory",
+        severity="warning",
+        text=f"Scale {scale} ({format_size(size)}) fits in memory ({format_size(memory)}){also}: what is read comes"
         " from there, so the figures show commits and checkpoints, not the reads of the disk.",
-        "remedy": f"To measure reads as well, take a scale of {2 * memory // SCALE_BYTES:,}, twice the memory.",
-    }
+        remedy=f"To measure reads as well, take a scale of {2 * memory // SCALE_BYTES:,}, twice the memory.",
+    )
 
 
-def _disagreeing(record: Record) -> Iterator[Json]:
+def _disagreeing(record: Record) -> Iterator[RunWarning]:
     share = disagreement(record)
     if share is not None and share > AGREEMENT_MAX and record.info.outcome != "interrupted":
-        yield {
-            "id": "pgbench_disagrees",
-            "severity": "warning",
-            "text": f"The rate of pgbench's log is {share:.1%} off the one that pgbench printed.",
-            "remedy": "Run for longer; connecting counts for more in a short run.",
-        }
+        yield RunWarning(
+            id="pgbench_disagrees",
+            severity="warning",
+            text=f"The rate of pgbench's log is {share:.1%} off the one that pgbench printed.",
+            remedy="Run for longer; connecting counts for more in a short run.",
+        )

@@ -9,7 +9,7 @@ import msgspec
 
 from brickyard import _core
 from brickyard.schema.duration import Duration
-from brickyard.schema.generated import Bound, Event
+from brickyard.schema.generated import Event
 from brickyard.schema.older import plan_kind, upgraded
 from brickyard.schema.plan import OtherPlan, Plan
 
@@ -39,13 +39,6 @@ def typed(event: Mapping[str, Any]) -> Event:
 def tag_of(kind: type[msgspec.Struct]) -> str:
     """What the field `event` says of a type."""
     return str(kind.__struct_config__.tag)
-
-
-def bound_of(end: Mapping[str, Any]) -> Bound | None:
-    """Why the generator was the limit of a phase, from the document of its end; None where it was not, or an earlier or
-    later version gave a reason that is not known here."""
-    text = end.get("generator_bound_reason")
-    return Bound(text) if end.get("generator_bound") and text in {Bound.OWN, Bound.CPU} else None
 
 
 def plan_of(document: Mapping[str, Any]) -> Plan | OtherPlan:
