@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock pyproject.toml
 
-.PHONY: run test test-arrays lint bench bench-smoke fuzz schema worker clean
+.PHONY: run test test-arrays lint bench bench-smoke fuzz schema worker wheel clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.built
@@ -57,6 +57,17 @@ schema: $(VENV)/.locked
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 worker:
 	RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --target $(HOST) -p brickyard-worker
+
+# A wheel for every Python from 3.11 on, which needs no Rust where it is installed. maturin reads from the library which
+# glibc it needs and names the wheel by that (manylinux), so that pip refuses it on an older system. The lab's program is
+# not looked at by maturin, so it is linked statically. The wheel is then installed into a new environment and measures.
+WHEELS := target/wheels
+wheel: $(VENV)/.locked
+	rm -rf $(WHEELS)
+	RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --quiet --target $(HOST) -p brickyard-lab
+	install -s -m 755 target/$(HOST)/release/brickyard-lab python/brickyard/lab/brickyard-lab
+	PIP_QUIET=1 VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin build --release --quiet --strip --compatibility pypi --out $(WHEELS)
+	tests/wheel $(WHEELS)
 
 fuzz: $(VENV)/.locked
 	fuzz/run

@@ -518,6 +518,8 @@ def test_batches_are_those_of_fio_or_refused(capsys: pytest.CaptureFixture[str])
     assert "iodepth_batch_complete_max=8" in job
     assert main([*show, "--set", "engine=psync"]) == 2
     assert "reap = 8 has no effect on psync" in capsys.readouterr().err
+    assert main([*show[:-1], "submit=2"]) == 0
+    assert "iodepth_batch_submit=2" in capsys.readouterr().out
 
 
 def sample(**changes: Any) -> dict[str, Any]:

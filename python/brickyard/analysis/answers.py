@@ -23,7 +23,7 @@ Patterns = dict[tuple[str, str], list[RankedCell]]
 TYPICAL_BYTES = 4096  # the page of most file systems and of memory
 NEAR_BEST = 0.9
 RUNS_TOLD = 6  # sentences that a reader still takes in; the others are in the table
-QUALIFYING = ("steal", "noisy", "cpu_quota", "cpu_throttled")
+QUALIFYING = ("steal", "noisy", "cpu_quota", "cpu_throttled", "cpu_shared")
 """Warnings that name a third limit beside storage and generator."""
 
 

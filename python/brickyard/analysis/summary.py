@@ -21,7 +21,7 @@ from brickyard.analysis.tools import tool_document
 from brickyard.analysis.totals import Totals, totals, whole_intervals
 from brickyard.analysis.workload import workload_words
 from brickyard.bricks import caches
-from brickyard.schema import DeviceSheet, HangEvent, HostSheet, PhaseEnd, RunWarning, TargetSheet, VerifiedEvent
+from brickyard.schema import DeviceSheet, HangEvent, HostSheet, PhaseEnd, RunWarning, Start, TargetSheet, VerifiedEvent
 from brickyard.schema import Steady as SteadyEvent
 from brickyard.schema.host_sheet import VirtualizationSheet
 from brickyard.schema.target_sheet import MdSheet, MountSheet, QueueSheet
@@ -306,6 +306,7 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
                 _with_reason(str(engine.get("engine")), engine.get("engine_reason")),
                 _with_reason(f"{engine['io']} I/O", engine.get("io_reason")) if engine.get("io") else "",
                 _reap(engine.get("reap")),
+                _submitted(record),
             ),
         ),
         (
@@ -327,6 +328,16 @@ def _reap(count: int | None) -> str:
     if count is None:
         return ""
     return "completions are reaped one at a time (reap = 1)" if count == 1 else f"reap = {count}"
+
+
+def _submitted(record: Record) -> str:
+    """How many requests one call submits, and why; nothing where no ring submits."""
+    for start in record.of(Start):
+        if start.submit_reason:
+            most = "all waiting requests are" if start.submit is None else f"at most {start.submit} requests are"
+            most = "at most 1 request is" if start.submit == 1 else most
+            return _with_reason(f"{most} submitted in one call", start.submit_reason)
+    return ""
 
 
 def _host_lines(host: HostSheet | None) -> list[tuple[str, str]]:
@@ -439,7 +450,15 @@ def circumstances(records: list[Record]) -> list[tuple[str, str]]:
         "Started": f"{when(records[0].info)}, the last run {when(records[-1].info)}",
         "Generator": _generator_range(records),
     }
+    if len({_submitted(record) for record in records}) > 1:
+        engine = dict(lines).get("Engine", "").removesuffix(_submitted(records[0])).rstrip(", ")
+        changed["Engine"] = engine + _submitted_range(records)
     return [(label, changed.get(label, text)) for label, text in lines]
+
+
+def _submitted_range(records: list[Record]) -> str:
+    counts = Counter(said for record in records if (said := _submitted(record)))
+    return "".join(f"; in {count} of {len(records)} runs {said}" for said, count in counts.items())
 
 
 def _generator_range(records: list[Record]) -> str:

@@ -19,6 +19,7 @@ def plan_lines(plan: Plan) -> list[str]:
     lines.append(
         f"  seed {plan.seed}, engine {plan.engine}, {plan.io} I/O, interval {_time(plan.interval)}"
         + (", completions are reaped one at a time (reap = 1)" if plan.reap == 1 else f", reap = {plan.reap}")
+        + (f", at most {plan.submit} submitted in one call (submit = {plan.submit})" if plan.submit else "")
         + (", ends at the first error" if plan.stop_on_error else "")
     )
     for number, phase in enumerate(plan.phase, 1):
