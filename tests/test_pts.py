@@ -121,7 +121,7 @@ def test_the_answer_comes_first_and_the_page_has_the_tables(tmp_path: Path, caps
     command = ["pts", "client", SIM, "--round", "10ms", "--range", "0.1%", *tests, "--store", place]
     assert main(command) == 0
     out = " ".join(capsys.readouterr().out.split())
-    first, belief = out.index("random requests of 4 KiB".capitalize()), out.index("Before you believe it")
+    first, belief = out.index("Random requests of 4 KiB"), out.index("Before you believe it")
     assert 0 < first < belief < out.index("IOPS by block size")
     found = measured(capsys, tmp_path / "again.db", *command[1:-2])
     cells = found["tests"]["iops"]["cells"]
