@@ -4,6 +4,8 @@
 //! Refusal: it opens and makes no file (callers bring readers and writers), issues no request, and reads no clock.
 
 pub mod file;
+pub mod import;
+mod lines;
 pub mod request;
 
 pub use file::{Device, End, Header, Ordered, ReadError, Reader, Summary, Writer};

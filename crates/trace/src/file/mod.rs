@@ -47,7 +47,7 @@ pub struct Header {
     pub before_queue: bool,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Device {
     pub name: String,
@@ -86,6 +86,8 @@ pub struct Summary {
     pub end_bytes: u64,
     /// No request arrived more than this before one that stands in front of it in the file.
     pub disorder_ns: u64,
+    /// Devices that turned up behind the header; their numbers go on from its last one.
+    pub devices: Vec<Device>,
     /// Events that were lost while the trace was taken.
     pub lost: u64,
     /// Lines or records of an imported trace that could not be read.

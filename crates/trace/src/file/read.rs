@@ -149,6 +149,7 @@ impl<R: Read> Reader<R> {
             Ok(Part { kind: DONE, .. }) => match serde_json::from_slice::<Summary>(&self.block) {
                 Ok(told) if told.requests == self.summary.requests => {
                     (self.summary.lost, self.summary.bad) = (told.lost, told.bad);
+                    self.summary.devices = told.devices;
                     self.end = Some(End::Whole);
                 }
                 Ok(_) => self.tear("blocks are missing"),

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::coding::Before;
-use super::{BLOCK_BYTES, DONE, HEAD, Header, MAGIC, REQUESTS, Summary, sum_of};
+use super::{BLOCK_BYTES, DONE, Device, HEAD, Header, MAGIC, REQUESTS, Summary, sum_of};
 use crate::request::Request;
 
 /// Writes a trace from its beginning to its end. What was pushed is in `out` when its block is full, after [`Writer::sync`]
@@ -41,6 +41,11 @@ impl<W: Write> Writer<W> {
     /// So many lines or records of an imported trace more could not be read.
     pub fn bad(&mut self, records: u64) {
         self.summary.bad += records;
+    }
+
+    /// Names a device that has turned up; devices are numbered in this order, after those of the header.
+    pub fn device(&mut self, device: Device) {
+        self.summary.devices.push(device);
     }
 
     pub fn summary(&self) -> &Summary {
