@@ -110,7 +110,7 @@ impl Phase {
             return refuse(format!("{at}: needs at least one [[phase.stream]]"));
         }
         let limited = self.duration.is_some() || self.requests.is_some() || self.bytes.is_some();
-        let ends_itself = self.stream.iter().all(|s| s.program.is_some_and(|p| p.ends()));
+        let ends_itself = self.stream.iter().all(|s| s.trace.is_some() || s.program.is_some_and(|p| p.ends()));
         let ramp_ends = self.ramp.as_ref().is_some_and(|r| r.limit.is_some());
         if !limited && self.passes.is_none() && !ends_itself && !ramp_ends {
             return refuse(format!("{at}: nothing ends it; set duration, requests, bytes or passes"));
@@ -124,6 +124,12 @@ impl Phase {
         for (key, value) in zero {
             if value == Some(0) {
                 return refuse(format!("{at}: {key} is 0; leave it out or make it larger"));
+            }
+        }
+        if self.stream.iter().any(|s| s.trace.is_some()) {
+            let set = [("passes", self.passes.is_some()), ("ramp", self.ramp.is_some())];
+            if let Some((key, _)) = set.iter().find(|(_, is_set)| *is_set) {
+                return refuse(format!("{at}: {key} does not go with a trace; take it away"));
             }
         }
         if self.stream.iter().any(|s| s.program.is_some()) {
@@ -342,6 +348,11 @@ impl Stream {
             program.validate(self, at)?;
             return self.validate_lanes(at);
         }
+        if let Some(trace) = &self.trace {
+            self.refuse_keys_beside_trace(at)?;
+            trace.validate(at)?;
+            return self.validate_lanes(at);
+        }
         let ops = &self.operations;
         let sum = ops.read.0 + ops.write.0 + ops.flush.0 + ops.trim.0;
         if (sum - 100.0).abs() > 1e-6 {
@@ -441,6 +452,28 @@ impl Stream {
             return refuse(format!("{at}: {kind} does one thing after another, so depth is 1; use more workers"));
         }
         Ok(())
+    }
+
+    /// A trace says itself what is done where and when.
+    fn refuse_keys_beside_trace(&self, at: &str) -> Check {
+        let set = [
+            ("operations", self.operations != Operations::default()),
+            ("chain", !self.chain.is_empty()),
+            ("align", self.align.is_some()),
+            ("request", !self.request.0.is_empty()),
+            ("address", self.address != Address::default()),
+            ("region", self.region != Span::WHOLE),
+            ("flush_every", self.flush_every.is_some()),
+            ("pace", self.pace != Pace::Closed),
+            ("think", self.think.ns > 0),
+            ("frames", self.frames.is_some()),
+            ("verify", self.verify),
+            ("workers", self.workers != 1),
+        ];
+        match set.iter().find(|(_, is_set)| *is_set) {
+            Some((key, _)) => refuse(format!("{at}: {key} does not go with a trace; take it away")),
+            None => Ok(()),
+        }
     }
 
     fn validate_lanes(&self, at: &str) -> Check {
