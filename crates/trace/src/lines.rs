@@ -1,4 +1,4 @@
-//! Lines of a text, without an allocation for each.
+//! Reading: whole blocks, and lines of a text without an allocation for each.
 
 use std::io::{self, Read};
 
@@ -115,4 +115,18 @@ pub fn seconds(text: &[u8]) -> Option<u64> {
         return None;
     }
     whole.checked_mul(1_000_000_000)?.checked_add(ns)
+}
+
+/// Fills `to` as far as there is something to read.
+pub fn read_up_to(from: &mut impl Read, to: &mut [u8]) -> io::Result<usize> {
+    let mut got = 0;
+    while got < to.len() {
+        match from.read(&mut to[got..]) {
+            Ok(0) => break,
+            Ok(more) => got += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(got)
 }

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 
 use super::coding::Before;
 use super::{DONE, HEAD, Header, MAGIC, PART_BYTES, PART_LIMIT, REQUESTS, Summary, sum_of};
+use crate::lines::read_up_to;
 use crate::request::Request;
 
 /// Why nothing of a file can be read.
@@ -185,17 +186,4 @@ impl<R: Read> Reader<R> {
         self.read_bytes += (PART_BYTES + length) as u64;
         Ok(Ok(Part { kind, requests }))
     }
-}
-
-fn read_up_to(from: &mut impl Read, to: &mut [u8]) -> io::Result<usize> {
-    let mut got = 0;
-    while got < to.len() {
-        match from.read(&mut to[got..]) {
-            Ok(0) => break,
-            Ok(more) => got += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(got)
 }

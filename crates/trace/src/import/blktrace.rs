@@ -4,10 +4,11 @@
 //! (u32), ns, sector (u64), bytes, action, process, device, processor (u32), error, bytes that follow (u16). The lower half
 //! of the action says what happened, the upper half to what.
 
-use std::io::{self, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 
 use super::queue::{Event, NOWHERE, Queue, What};
 use super::{ImportError, Looked, Taker};
+use crate::lines::read_up_to;
 use crate::request::{FAILED, FUA, META, Operation, READ_AHEAD, SYNC};
 
 const MAGIC: u32 = 0x6561_7400;
@@ -71,7 +72,7 @@ impl File {
     fn advance<W: Write>(&mut self, taker: &mut Taker<W>) -> Result<(), ImportError> {
         self.next = None;
         let mut record = [0; RECORD_BYTES];
-        let got = fill(&mut self.from, &mut record).map_err(ImportError::Read)?;
+        let got = read_up_to(&mut self.from, &mut record).map_err(ImportError::Read)?;
         if got == 0 {
             return Ok(());
         }
@@ -83,7 +84,7 @@ impl File {
         };
         let follows = usize::from(half(&record, 46, swapped));
         let mut note = vec![0; follows];
-        if fill(&mut self.from, &mut note).map_err(ImportError::Read)? < follows {
+        if read_up_to(&mut self.from, &mut note).map_err(ImportError::Read)? < follows {
             taker.bad(self.count, b"", "the last record was cut off");
             return Ok(());
         }
@@ -182,17 +183,4 @@ fn event_of(record: &Record) -> Option<Event> {
     let sector = if operation == Operation::Flush { NOWHERE } else { record.sector };
     let Record { at_ns, bytes, process, device, .. } = *record;
     Some(Event { what, at_ns, device, sector, bytes, operation, flags, process })
-}
-
-fn fill(from: &mut impl Read, to: &mut [u8]) -> io::Result<usize> {
-    let mut got = 0;
-    while got < to.len() {
-        match from.read(&mut to[got..]) {
-            Ok(0) => break,
-            Ok(more) => got += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(got)
 }

@@ -21,9 +21,12 @@ mod tables;
 mod vscsi;
 
 use std::collections::HashMap;
-use std::io::{self, Chain, Cursor, Read, Write};
+use std::fs::File;
+use std::io::{self, BufReader, Chain, Cursor, Read, Write};
+use std::path::Path;
 
 use crate::file::{Device, Header, Summary, Writer};
+use crate::lines::read_up_to;
 use crate::request::Request;
 
 /// So many of the lines that could not be read are shown.
@@ -156,7 +159,7 @@ pub struct Wish {
     pub source: String,
 }
 
-type Input = Box<dyn Read>;
+pub type Input = Box<dyn Read>;
 type Looked = Chain<Cursor<Vec<u8>>, Input>;
 
 /// Reads a trace of another tool, in one file or, where the tool writes one for each processor, in several.
@@ -198,6 +201,19 @@ pub fn import<W: Write>(inputs: Vec<Input>, wish: &Wish, out: W) -> Result<Impor
         _ => inputs.try_for_each(|input| tables::read(input, &mut taker))?,
     }
     taker.finish()
+}
+
+/// Opens a file to import, which may be compressed by gzip or zstd.
+pub fn open(path: &Path) -> io::Result<Input> {
+    let mut file = File::open(path)?;
+    let mut magic = [0; 4];
+    let got = read_up_to(&mut file, &mut magic)?;
+    let whole = Cursor::new(magic[..got].to_vec()).chain(file);
+    Ok(match magic {
+        [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(BufReader::with_capacity(1 << 18, whole))),
+        [0x28, 0xb5, 0x2f, 0xfd] => Box::new(zstd::Decoder::new(whole)?),
+        _ => Box::new(whole),
+    })
 }
 
 fn look(mut input: Input) -> io::Result<(Vec<u8>, Input)> {

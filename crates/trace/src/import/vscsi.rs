@@ -7,6 +7,7 @@
 use std::io::{self, Read, Write};
 
 use super::{ImportError, Taker};
+use crate::lines::read_up_to;
 use crate::request::{Operation, Request, SYNC};
 
 const SECTOR_BYTES: u64 = 512;
@@ -64,7 +65,7 @@ fn operation(command: u16) -> Option<Operation> {
 
 pub(super) fn read<W: Write>(mut input: impl Read, taker: &mut Taker<W>) -> Result<(), ImportError> {
     let mut beginning = vec![0; 40 * 8];
-    let got = fill(&mut input, &mut beginning).map_err(ImportError::Read)?;
+    let got = read_up_to(&mut input, &mut beginning).map_err(ImportError::Read)?;
     beginning.truncate(got);
     let Some(version) = version(&beginning) else {
         return Err(ImportError::Bad("has no records of vscsi, version 1 or 2".into()));
@@ -73,7 +74,7 @@ pub(super) fn read<W: Write>(mut input: impl Read, taker: &mut Taker<W>) -> Resu
     let mut record = vec![0; version.bytes()];
     let mut count = 0;
     loop {
-        let got = fill(&mut input, &mut record).map_err(ImportError::Read)?;
+        let got = read_up_to(&mut input, &mut record).map_err(ImportError::Read)?;
         if got == 0 {
             break;
         }
@@ -114,17 +115,4 @@ pub(super) fn read<W: Write>(mut input: impl Read, taker: &mut Taker<W>) -> Resu
     }
     taker.note("latencies of this form are not used: their unit is not documented");
     Ok(())
-}
-
-fn fill(from: &mut impl Read, to: &mut [u8]) -> io::Result<usize> {
-    let mut got = 0;
-    while got < to.len() {
-        match from.read(&mut to[got..]) {
-            Ok(0) => break,
-            Ok(more) => got += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(got)
 }
