@@ -445,10 +445,10 @@ impl StreamBuilder<'_> {
     fn pacer(&self, lane: u32, lanes: u32) -> Pacer {
         match self.stream.pace {
             Pace::Closed => Pacer::Closed { think_ns: self.stream.think.ns },
-            Pace::Open { rate, arrivals } => {
+            Pace::Open { rate, arrivals, burst } => {
                 let seed = self.profile.seed ^ (self.phase_index as u64) << 48 ^ (self.index as u64) << 32;
                 // Lanes learn the start of the phase when they begin; until then the schedule starts at 0.
-                Pacer::Open(Schedule::new(rate, arrivals, lane, lanes, 0, seed))
+                Pacer::Open(Schedule::new(rate, arrivals, lane, lanes, 0, seed).with_bursts(burst))
             }
         }
     }

@@ -583,7 +583,17 @@ pub enum Pace {
     Closed,
     /// Requests are due at `rate` a second for the whole stream, whatever the storage does.
     #[schemars(title = "OpenPace")]
-    Open { rate: f64, arrivals: Arrivals },
+    Open {
+        rate: f64,
+        arrivals: Arrivals,
+        /// So many requests of a worker are due together each time; the rate stays the same.
+        #[serde(default = "one_u32", skip_serializing_if = "is_one")]
+        burst: u32,
+    },
+}
+
+fn is_one(burst: &u32) -> bool {
+    *burst == 1
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -602,6 +612,8 @@ enum PaceTable {
         rate: f64,
         #[serde(default)]
         arrivals: Arrivals,
+        #[serde(default = "one_u32")]
+        burst: u32,
     },
 }
 
@@ -610,7 +622,7 @@ impl<'de> Deserialize<'de> for Pace {
         let what = "\"closed\" or { loop = \"open\", rate = 1000, arrivals = \"poisson\" }";
         Ok(match word_or_table::<PaceTable, D>(d, "loop", what)? {
             PaceTable::Closed {} => Pace::Closed,
-            PaceTable::Open { rate, arrivals } => Pace::Open { rate, arrivals },
+            PaceTable::Open { rate, arrivals, burst } => Pace::Open { rate, arrivals, burst },
         })
     }
 }

@@ -7,6 +7,8 @@ use crate::{PlanError, Profile};
 
 /// Depth of a lane at the most: an io_uring has at most 32,768 entries, and buffers of that many requests are rarely meant.
 pub const MAX_DEPTH: u32 = 4096;
+/// More than a lane can have in flight are due together only in a queue.
+const MAX_BURST: u32 = 1_000_000;
 pub const MAX_WORKERS: u32 = 1024;
 /// A hundred times a stream's own rate: beyond that it is another load.
 const MAX_LOAD_PERCENT: f64 = 10_000.0;
@@ -483,7 +485,10 @@ impl Stream {
         if self.depth == 0 || self.depth > MAX_DEPTH {
             return refuse(format!("{at}: depth is {}, must be 1 to {MAX_DEPTH}", self.depth));
         }
-        if let Pace::Open { rate, .. } = self.pace {
+        if let Pace::Open { rate, burst, .. } = self.pace {
+            if burst == 0 || burst > MAX_BURST {
+                return refuse(format!("{at}: burst is {burst}, must be 1 to {MAX_BURST}"));
+            }
             if !(rate > 0.0 && rate <= 1e9) {
                 return refuse(format!("{at}: rate {rate} is not between 0 and 1,000,000,000 requests a second"));
             }

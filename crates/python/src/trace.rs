@@ -67,7 +67,7 @@ fn imported(inputs: &[PathBuf], out: &Path, wish: &Wish) -> Result<String, Troub
         let input = import::open(path).map_err(|e| Trouble::Input(format!("{}: {e}", path.display())))?;
         opened.push(input);
     }
-    let file = OpenOptions::new().write(true).open(out);
+    let file = OpenOptions::new().write(true).truncate(true).open(out);
     let file = file.map_err(|e| Trouble::Host(format!("the trace cannot be written: {e}")))?;
     let name = inputs.first().map_or(String::new(), |path| path.display().to_string());
     let done = import::import(opened, wish, BufWriter::with_capacity(1 << 20, file)).map_err(|error| match error {

@@ -71,7 +71,7 @@ impl<D> Taken<D> {
 
 /// Devices whose requests are written into the file of that path, which is there and empty.
 pub fn take<D>(inner: Arc<D>, path: &Path, header: &Header, starts: Vec<u64>) -> Result<Taken<D>, String> {
-    let file = OpenOptions::new().write(true).open(path);
+    let file = OpenOptions::new().write(true).truncate(true).open(path);
     let file = file.map_err(|e| format!("{}: the trace cannot be written: {e}", path.display()))?;
     Taken::new(inner, file, header, starts)
 }

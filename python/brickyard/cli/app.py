@@ -29,6 +29,7 @@ for _verb, _place, _help, _group in (
     ("run", "run:run", "One workload on its targets: a profile, or fio's options such as --rw randread.", MEASURE),
     ("replay", "replay:replay", "Web logs against a database, each request as the call that its page makes.", MEASURE),
     ("crosscheck", "crosscheck:crosscheck", "The same workload by our engine and by fio, and the difference.", MEASURE),
+    ("trace", "trace:app", "Traces of requests: import, show, compare, make profiles of them.", MEASURE),
     ("import", "import_:import_", "Workloads of other tools become profiles; results of fio become runs.", MEASURE),
     ("study", "study:study_app", "Factors × levels × repetitions, and the tables that come out.", MEASURE),
     ("load-curve", "load_curve:load_curve", "Response time against offered rate, with the knee.", MEASURE),
