@@ -136,14 +136,18 @@ class Answer:
 
     @property
     def missing(self) -> dict[str, int]:
-        return {name: n - self.issued.get(name, 0) for name, n in self.expected.items() if n != self.issued.get(name, 0)}
+        return {
+            name: n - self.issued.get(name, 0) for name, n in self.expected.items() if n != self.issued.get(name, 0)
+        }
 
     def lines(self) -> list[str]:
         total, done = sum(self.expected.values()), sum(self.issued.values())
         parts = ", ".join(f"{format_count(n)} {name}s" for name, n in self.issued.items() if n)
         if self.missing:
             lacking = ", ".join(f"{format_count(n)} {name}s" for name, n in self.missing.items())
-            found = [f"Trace: {format_count(done)} of {format_count(total)} requests ended ({parts}); missing: {lacking}."]
+            found = [
+                f"Trace: {format_count(done)} of {format_count(total)} requests ended ({parts}); missing: {lacking}."
+            ]
         else:
             found = [f"Trace: all {format_count(total)} requests were issued and ended ({parts})."]
         if self.late_p99_ns is not None and self.is_timed:

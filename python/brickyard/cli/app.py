@@ -33,6 +33,7 @@ for _verb, _place, _help, _group in (
     ("import", "import_:import_", "Workloads of other tools become profiles; results of fio become runs.", MEASURE),
     ("study", "study:study_app", "Factors × levels × repetitions, and the tables that come out.", MEASURE),
     ("load-curve", "load_curve:load_curve", "Response time against offered rate, with the knee.", MEASURE),
+    ("interference", "interference:interference", "What reads are left beside writes within a limit.", MEASURE),
     ("pts", "pts:pts", "SNIA's tests of solid state storage (PTS-C and PTS-E), with the standard's tables.", MEASURE),
     ("burn-in", "burn_in:burn_in", "Random I/O with every block checked, on many devices at once.", MEASURE),
     ("terraserver", "terraserver:app", "The TerraServer database: fill one, make its traffic.", MEASURE),

@@ -72,7 +72,9 @@ def _step(step: Step) -> str:
 def _stream(stream: Stream, index: int) -> str:
     if trace := stream.trace:
         count = trace.reads + trace.writes + trace.flushes + trace.discards
-        speed = f" at {trace.speed:g} times its speed" if trace.speed != 1 and trace.timing is not Timing.FIRE_HOSE else ""
+        speed = (
+            f" at {trace.speed:g} times its speed" if trace.speed != 1 and trace.timing is not Timing.FIRE_HOSE else ""
+        )
         timing = str(trace.timing).replace("_", " ")
         return (
             f"{stream.name or f'stream {index}'}: {count:,} requests of {trace.file}, {timing}{speed}, "
@@ -99,7 +101,9 @@ def _stream(stream: Stream, index: int) -> str:
     if stream.region not in ("0..100%", "0%..100%", "0B..100%", ".."):
         parts.append(f"region {stream.region}")
     if isinstance(stream.pace, OpenPace):
-        parts.append(f"open loop, {stream.pace.rate:,g} requests/s, {stream.pace.arrivals} arrivals" + _burst(stream.pace))
+        parts.append(
+            f"open loop, {stream.pace.rate:,g} requests/s, {stream.pace.arrivals} arrivals" + _burst(stream.pace)
+        )
     if frames := stream.frames:
         asked = frames.format or f"{format_size(frames.bytes or 0)} at {frames.rate:g}/s"
         buffer = frames.buffer

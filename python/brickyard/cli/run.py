@@ -112,15 +112,8 @@ def run(
         refuse_options(condition=condition, engine=engine, each=each, stop_on_error=stop_on_error, size=placing.size)
         judge = _judge(ruler, check, price, capacity, ports, max_errors)
         return run_pgbench(targets, tuple(overrides), repeat, judge, store, dry_run=dry_run, as_json=json)
-    replay = None
-    if traces.names_trace(profile) and not words.is_asked:
-        replay = traces.replay_of(str(profile), again)
-        text = profiles.ProfileText(replay.name, replay.text, replay.place)
-        for note in replay.notes:
-            stderr().print(f"note: {note}", markup=False, soft_wrap=True)
-    else:
-        traces.refuse_without_trace(again)
-        text, targets = _load(profile, targets, words)
+    replay = _trace(profile, words, again)
+    text, targets = (_replayed(replay), targets) if replay is not None else _load(profile, targets, words)
     judge = _judge(ruler, check, price, capacity, ports, max_errors)
     changes = [*overrides, "stop_on_error=true"] if stop_on_error else list(overrides)
     changes += [f"engine={engine}"] if engine not in (None, "fio") else []
@@ -223,6 +216,20 @@ def _in_directory(
     if named and has_server(plan):
         return (), replace(placing, scratch=Path(targets[0]))
     return targets, placing
+
+
+def _trace(profile: str | None, words: AdHoc, again: traces.Again) -> Replay | None:
+    """What issues a trace again, if the profile is one."""
+    if profile is None or not traces.names_trace(profile) or words.is_asked:
+        traces.refuse_without_trace(again)
+        return None
+    return traces.replay_of(profile, again)
+
+
+def _replayed(replay: Replay) -> profiles.ProfileText:
+    for note in replay.notes:
+        stderr().print(f"note: {note}", markup=False, soft_wrap=True)
+    return profiles.ProfileText(replay.name, replay.text, replay.place)
 
 
 def _two_loads(profile: str, words: AdHoc) -> str:

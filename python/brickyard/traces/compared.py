@@ -79,7 +79,7 @@ class Comparison:
         """None: nothing could be compared."""
         if all(d.distance is None for d in self.distances):
             return None
-        return not self.failing
+        return self.failing == []
 
     @property
     def verdict(self) -> str:

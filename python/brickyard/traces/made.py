@@ -170,7 +170,7 @@ def _theta(blocks: int, requests: int, reused: float) -> float | None:
 
 
 def _expected_reuse(blocks: int, requests: int, theta: float) -> float:
-    """Of so many draws over so many blocks, the expected share that has been drawn before: 1 - sum(1 - (1 - p)^n) / n."""
+    """Of so many draws over so many blocks, the share that has been drawn before: 1 - sum(1 - (1 - p)^n) / n."""
     exact = min(blocks, 10_000)
     ranks = np.arange(1, exact + 1, dtype=np.float64)
     widths = np.ones(exact)

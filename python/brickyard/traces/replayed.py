@@ -70,9 +70,7 @@ def _depth(path: str, device: int | None, read: Contents, timing: str) -> int:
     return int(min(max(seen * ROOM, DEPTH_LEAST), most))
 
 
-def _text(
-    path: str, read: Contents, timing: str, speed: float, fit: str, device: int | None, depth: int
-) -> str:
+def _text(path: str, read: Contents, timing: str, speed: float, fit: str, device: int | None, depth: int) -> str:
     summary = read.summary
     lasts = str(Duration(summary.duration_ns))
     about = f"{summary.requests:,} requests in {lasts}"
@@ -101,4 +99,3 @@ def _text(
         f"disorder_ns = {summary.disorder_ns}",
     ]
     return "\n".join(lines) + "\n"
-

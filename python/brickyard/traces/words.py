@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from brickyard.traces.contents import Buckets, Contents, Examined, Figures, OperationFigures
 from brickyard.units import format_count, format_ns, format_percent, format_seconds, format_size
 
@@ -26,7 +25,11 @@ def figure_lines(examined: Examined) -> list[tuple[str, str]]:
     lines.append(("mix", _mix(figures)))
     for name, item in figures.operations.items():
         if item.requests and name != "flush":
-            lines += [(f"{name} sizes", _sizes(item)), (f"{name}s aligned", _aligned(item)), (f"{name} order", _order(item))]
+            lines += [
+                (f"{name} sizes", _sizes(item)),
+                (f"{name}s aligned", _aligned(item)),
+                (f"{name} order", _order(item)),
+            ]
         marks = _marks(item)
         if marks:
             lines.append((f"{name} marks", marks))
@@ -50,8 +53,7 @@ def _origin(contents: Contents) -> str:
 def _mix(figures: Figures) -> str:
     total = sum(item.requests for item in figures.operations.values())
     parts = [
-        f"{format_percent(item.requests / total)} {name}s"
-        + (f" ({format_size(item.bytes)})" if item.bytes else "")
+        f"{format_percent(item.requests / total)} {name}s" + (f" ({format_size(item.bytes)})" if item.bytes else "")
         for name, item in figures.operations.items()
         if item.requests
     ]
@@ -108,7 +110,8 @@ def _arrivals(contents: Contents, figures: Figures) -> str:
     rate = f"{contents.summary.requests / seconds:,.1f}/s, " if seconds > 0 else ""
     median = format_ns(percentile(figures.gaps, 0.5)) if figures.gaps else "unknown"
     bursts = "; ".join(
-        f"variance over mean {item.dispersion:,.1f} in windows of {format_ns(item.window_ns)}" for item in figures.bursts
+        f"variance over mean {item.dispersion:,.1f} in windows of {format_ns(item.window_ns)}"
+        for item in figures.bursts
     )
     variation = f"variation of gaps {figures.gap_variation:.2f} (1 of independent arrivals)"
     return f"{rate}median gap {median}, {variation}{f'; {bursts}' if bursts else ''}"
@@ -132,5 +135,3 @@ def _locality(figures: Figures) -> str:
         f"{format_count(found.blocks)} blocks of 4 KiB begin a request, {span}; "
         f"{format_percent(found.reused)} of requests come back to one; {hot}"
     )
-
-
