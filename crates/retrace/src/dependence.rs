@@ -48,7 +48,7 @@ impl Dependence {
             }
         }
         if let Some(end_ns) = request.complete_ns {
-            self.open.push(Reverse((end_ns.max(request.arrival_ns + 1), self.next)));
+            self.open.push(Reverse((end_ns.max(request.arrival_ns.saturating_add(1)), self.next)));
         }
     }
 

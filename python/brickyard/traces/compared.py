@@ -14,6 +14,7 @@ Refusal: no trace is read.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,7 +94,7 @@ class Comparison:
 
     def _like(self, first: int, second: int) -> bool:
         """Counts of few requests differ by chance: three deviations of a Poisson number are allowed."""
-        return abs(first - second) <= max(self.tolerance * first, 3 * (first + second) ** 0.5)
+        return abs(first - second) <= max(self.tolerance * first, 3 * math.sqrt(first + second))
 
 
 def compare(first: Examined, second: Examined, tolerance: float = TOLERANCE) -> Comparison:
