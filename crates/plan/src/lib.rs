@@ -22,7 +22,7 @@ pub use profile::*;
 pub use program::{DirectoryChoice, Program, SizeRange, Unit};
 pub use reading::{Fault, NO_SUCH_KEY, line_of, near, reader_words};
 pub use server::*;
-pub use trace::{Fit, Timing, Trace};
+pub use trace::{Trace, TraceFit, TraceTiming};
 pub use units::{
     Bytes, Duration, Passes, Percent, Position, Span, format_bytes, parse_bytes, parse_bytes_per_s, parse_duration_ns,
 };

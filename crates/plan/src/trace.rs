@@ -13,12 +13,12 @@ pub struct Trace {
     /// Path of the trace (`.byt`).
     pub file: String,
     #[serde(default)]
-    pub timing: Timing,
+    pub timing: TraceTiming,
     /// So many times as fast as the trace; no meaning for `fire_hose`.
     #[serde(default = "one")]
     pub speed: f64,
     #[serde(default)]
-    pub fit: Fit,
+    pub fit: TraceFit,
     /// Only requests of this device, counted from 0; all of them unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<u32>,
@@ -39,7 +39,7 @@ pub struct Trace {
 /// When a request of a trace is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Timing {
+pub enum TraceTiming {
     /// At its instant in the trace, whatever the storage does.
     #[default]
     Timed,
@@ -52,7 +52,7 @@ pub enum Timing {
 /// How offsets of a trace come onto a target of another size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Fit {
+pub enum TraceFit {
     /// As they are; a smaller target is refused.
     #[default]
     Exact,
@@ -65,7 +65,7 @@ pub enum Fit {
 impl Trace {
     /// Whether requests are due at instants that the storage does not change.
     pub fn is_open(&self) -> bool {
-        self.timing == Timing::Timed
+        self.timing == TraceTiming::Timed
     }
 
     pub(crate) fn validate(&self, at: &str) -> Result<(), PlanError> {

@@ -8,7 +8,7 @@ use engine::device::{Completion, Entry, Operation};
 use engine::program::{ProgramLane, ProgramPlace};
 use engine::source::{Due, Next, Request as Issue, Source};
 use pace::{LogTimed, Speed};
-use plan::{Timing, Trace};
+use plan::{Trace, TraceTiming};
 use trace::{Operation as Traced, Ordered, Reader, Request, request};
 
 use crate::dependence::Dependence;
@@ -32,7 +32,7 @@ pub fn lane(place: &ProgramPlace, wanted: &Trace) -> Result<ProgramLane, String>
         (Operation::Trim, wanted.discards),
     ];
     let largest_bytes = wanted.largest.0.max(1).next_multiple_of(area.align_bytes.max(1)) + area.align_bytes;
-    let depends = wanted.timing == Timing::Dependent;
+    let depends = wanted.timing == TraceTiming::Dependent;
     let source = Again {
         reader: Some(reader),
         wanted: wanted.clone(),
@@ -50,7 +50,7 @@ pub fn lane(place: &ProgramPlace, wanted: &Trace) -> Result<ProgramLane, String>
         source: Box::new(source),
         cells: cells.iter().filter(|(_, count)| *count > 0).map(|(operation, _)| *operation as usize).collect(),
         buffer_bytes: u32::try_from(largest_bytes).map_err(|_| "its requests are too large")?,
-        own_pace: wanted.timing != Timing::FireHose,
+        own_pace: wanted.timing != TraceTiming::FireHose,
         fresh_data: true,
     })
 }

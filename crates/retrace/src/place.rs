@@ -1,7 +1,7 @@
 //! Where a request of a trace goes on a target.
 
 use engine::streams::TargetArea;
-use plan::Fit;
+use plan::TraceFit;
 use trace::Request;
 
 /// What stays together where a trace is spread: larger than any request, and than most runs of sequential ones.
@@ -9,7 +9,7 @@ const PART_BYTES: u64 = 16 << 20;
 
 #[derive(Debug, Clone)]
 pub struct Placing {
-    fit: Fit,
+    fit: TraceFit,
     start_bytes: u64,
     length_bytes: u64,
     align_bytes: u64,
@@ -18,13 +18,13 @@ pub struct Placing {
 }
 
 impl Placing {
-    pub fn new(fit: Fit, reach_bytes: u64, largest_bytes: u64, area: &TargetArea) -> Result<Placing, String> {
+    pub fn new(fit: TraceFit, reach_bytes: u64, largest_bytes: u64, area: &TargetArea) -> Result<Placing, String> {
         let align_bytes = area.align_bytes.max(1);
         let length_bytes = area.length_bytes / align_bytes * align_bytes;
-        let needed = if fit == Fit::Exact { reach_bytes } else { largest_bytes + align_bytes };
+        let needed = if fit == TraceFit::Exact { reach_bytes } else { largest_bytes + align_bytes };
         if needed > length_bytes {
             let (has, needs) = (plan::format_bytes(length_bytes), plan::format_bytes(needed));
-            let remedy = if fit == Fit::Exact {
+            let remedy = if fit == TraceFit::Exact {
                 "use --fit wrap or --fit scale, or a larger target"
             } else {
                 "use a larger one"
@@ -38,9 +38,9 @@ impl Placing {
     /// Offset from the start of the target, and size; both are what the target demands.
     pub fn of(&self, request: &Request) -> (u64, u64) {
         let offset = match self.fit {
-            Fit::Exact => request.offset_bytes,
-            Fit::Wrap => request.offset_bytes % self.length_bytes,
-            Fit::Scale => self.scaled(request.offset_bytes),
+            TraceFit::Exact => request.offset_bytes,
+            TraceFit::Wrap => request.offset_bytes % self.length_bytes,
+            TraceFit::Scale => self.scaled(request.offset_bytes),
         };
         let from = offset / self.align_bytes * self.align_bytes;
         let end = offset.saturating_add(request.bytes.max(1)).div_ceil(self.align_bytes) * self.align_bytes;
@@ -83,9 +83,9 @@ mod tests {
 
     #[test]
     fn places_are_within_the_target_and_aligned() {
-        for fit in [Fit::Exact, Fit::Wrap, Fit::Scale] {
+        for fit in [TraceFit::Exact, TraceFit::Wrap, TraceFit::Scale] {
             for length in [100 << 20, 3 << 30] {
-                let reach = if fit == Fit::Exact { 90 << 20 } else { 1 << 40 };
+                let reach = if fit == TraceFit::Exact { 90 << 20 } else { 1 << 40 };
                 let placing = Placing::new(fit, reach, 1 << 20, &area(length, 4096)).unwrap();
                 for k in 0..10_000u64 {
                     let request = at((k * 104_729 * 512) % (reach - (1 << 20)), 512 + k % 2000 * 512);
@@ -99,15 +99,15 @@ mod tests {
 
     #[test]
     fn what_fits_stays_where_it_is_and_what_does_not_is_refused() {
-        let placing = Placing::new(Fit::Exact, 1 << 30, 4096, &area(1 << 30, 512)).unwrap();
+        let placing = Placing::new(TraceFit::Exact, 1 << 30, 4096, &area(1 << 30, 512)).unwrap();
         assert_eq!(placing.of(&at(12_345 * 512, 1024)), ((1 << 20) + 12_345 * 512, 1024));
-        let refused = Placing::new(Fit::Exact, 2 << 30, 4096, &area(1 << 30, 512)).unwrap_err();
+        let refused = Placing::new(TraceFit::Exact, 2 << 30, 4096, &area(1 << 30, 512)).unwrap_err();
         assert!(refused.contains("--fit wrap"), "{refused}");
     }
 
     #[test]
     fn scaling_keeps_runs_together() {
-        let placing = Placing::new(Fit::Scale, 64 << 30, 1 << 20, &area(1 << 30, 512)).unwrap();
+        let placing = Placing::new(TraceFit::Scale, 64 << 30, 1 << 20, &area(1 << 30, 512)).unwrap();
         let offsets: Vec<u64> = (0..16).map(|k| placing.of(&at((5 << 30) + k * 65_536, 65_536)).0).collect();
         assert!(offsets.windows(2).all(|pair| pair[1] == pair[0] + 65_536));
     }

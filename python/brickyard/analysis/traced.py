@@ -10,7 +10,7 @@ from brickyard.store import Record
 
 
 @dataclass(frozen=True)
-class Done:
+class TraceDone:
     ended: dict[str, int]
     """Requests by operation, those that failed among them."""
     failed: int
@@ -20,17 +20,17 @@ class Done:
     late_max_ns: int | None
 
 
-def done_of(record: Record) -> Done:
+def done_of(record: Record) -> TraceDone:
     ended: Counter[str] = Counter()
     rows = totals(record)
     for row in rows:
         ended[row.operation] += row.requests + row.errors
-    late = [row.measures["lateness"] for row in rows if "lateness" in row.measures]
+    late = [item for row in rows for name, item in row.measures.items() if name == "lateness"]
 
     def largest(name: str) -> int | None:
         return max((n for item in late if (n := item.percentiles.get(name)) is not None), default=None)
 
-    return Done(
+    return TraceDone(
         dict(ended),
         sum(row.errors for row in rows),
         largest("p50"),

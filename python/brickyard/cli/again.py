@@ -19,12 +19,12 @@ from brickyard.cli.options import FILE, Count
 from brickyard.cli.output import print_line
 from brickyard.errors import BadInputError
 from brickyard.outputs import temporary_folder, whole_file
-from brickyard.store import Json, Record
+from brickyard.store import Record
 from brickyard.study.aim import Aim
 from brickyard.units import format_count, format_ns, format_percent
 
 if TYPE_CHECKING:
-    from brickyard.traces import Comparison, Replay
+    from brickyard.traces import Replay, TraceComparison
 
 GROUP = Group("A trace as the workload, and a trace of the run", sort_key=6)
 MARK = re.compile(rb"\ABYTRACE")
@@ -102,20 +102,21 @@ def refuse_taking(words: Again, name: str, why: str) -> None:
 
 
 @contextmanager
-def taking(aimed: Aim, words: Again, replay: Replay | None) -> Iterator[Aim]:
-    """With a file that gets the run's requests, where somebody wants them or they are compared with a trace."""
+def taking(aimed: Aim, words: Again, replay: Replay | None) -> Iterator[tuple[Aim, str | None]]:
+    """With a file for the run's requests, and its path, where somebody wants them or they are compared."""
     if words.save_trace is not None:
         with whole_file(words.save_trace, MARK) as file:
-            yield _with_take(aimed, f"/proc/self/fd/{file.fileno()}")
+            path = f"/proc/self/fd/{file.fileno()}"
+            yield _with_take(aimed, path), path
         return
     if replay is None or replay.contents.summary.requests > COMPARED_MOST:
-        yield aimed
+        yield aimed, None
         return
     with temporary_folder("brickyard-trace-") as folder:
         place = folder / f"run{ENDING}"
         with whole_file(place) as file:
             file.flush()
-        yield _with_take(aimed, str(place))
+        yield _with_take(aimed, str(place)), str(place)
 
 
 def _with_take(aimed: Aim, path: str) -> Aim:
@@ -123,7 +124,7 @@ def _with_take(aimed: Aim, path: str) -> Aim:
 
 
 @dataclass(frozen=True)
-class Answer:
+class AgainAnswer:
     """What a replay has done of its trace."""
 
     expected: dict[str, int]
@@ -131,7 +132,7 @@ class Answer:
     late_p50_ns: int | None
     late_p99_ns: int | None
     late_max_ns: int | None
-    comparison: Comparison | None
+    comparison: TraceComparison | None
     is_timed: bool
 
     @property
@@ -160,15 +161,15 @@ class Answer:
             found += [f"  {line}" for line in distance_lines(self.comparison)]
         return found
 
-    def document(self) -> Json:
-        found: Json = {"expected": self.expected, "ended": self.issued, "missing": self.missing}
+    def document(self) -> dict[str, object]:
+        found: dict[str, object] = {"expected": self.expected, "ended": self.issued, "missing": self.missing}
         found["late_ns"] = {"p50": self.late_p50_ns, "p99": self.late_p99_ns, "max": self.late_max_ns}
         if self.comparison is not None:
             found["comparison"] = comparison_document(self.comparison)
         return found
 
 
-def distance_lines(comparison: Comparison) -> list[str]:
+def distance_lines(comparison: TraceComparison) -> list[str]:
     lines = []
     for item in comparison.distances:
         if item.distance is None:
@@ -179,7 +180,7 @@ def distance_lines(comparison: Comparison) -> list[str]:
     return lines
 
 
-def comparison_document(comparison: Comparison) -> Json:
+def comparison_document(comparison: TraceComparison) -> dict[str, object]:
     return {
         "verdict": comparison.verdict,
         "reproduces": comparison.reproduces,
@@ -192,7 +193,7 @@ def comparison_document(comparison: Comparison) -> Json:
 OPERATIONS = {"read": "read", "write": "write", "flush": "flush", "trim": "discard"}
 
 
-def answer_of(record: Record, replay: Replay, taken: str | None) -> Answer:
+def answer_of(record: Record, replay: Replay, taken: str | None) -> AgainAnswer:
     """Of the last run; `taken` is the trace of what it did."""
     from brickyard.analysis.traced import done_of
     from brickyard.traces import compare, examine
@@ -207,9 +208,9 @@ def answer_of(record: Record, replay: Replay, taken: str | None) -> Answer:
         device = replay.device
         comparison = compare(examine(replay.place, device), examine(taken))
     late = (done.late_p50_ns, done.late_p99_ns, done.late_max_ns)
-    return Answer(expected, ended, *late, comparison, is_timed=replay.timing == "timed")
+    return AgainAnswer(expected, ended, *late, comparison, is_timed=replay.timing == "timed")
 
 
-def print_answer(console: Console, answer: Answer) -> None:
+def print_answer(console: Console, answer: AgainAnswer) -> None:
     for line in answer.lines():
         print_line(console, line)

@@ -17,7 +17,7 @@ from brickyard.cli.progress import Terminal
 from brickyard.cli.target import aim_at
 from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError, one_line
 from brickyard.reading import parsed_bytes
-from brickyard.store import Json, Record, Store
+from brickyard.store import Record, Store
 from brickyard.study.aim import Aim, aim_modelled
 from brickyard.study.interference import (
     Asked,
@@ -30,6 +30,7 @@ from brickyard.study.interference import (
     seconds_for,
 )
 from brickyard.study.interrupt import Interrupt
+from brickyard.study.load_curve import brick_of
 from brickyard.study.runner import Runner, RunSpec
 from brickyard.units import format_iops, format_ns
 
@@ -106,20 +107,18 @@ def _mapped(
     store: Store, runner: Runner, aimed: Aim, asked: Asked, limit_ns: float, model: str | None, budget_s: float
 ) -> InterferenceMap:
     each_s, most_s = (REAL_S, REAL_MOST_S) if model is None else (MODEL_S, MODEL_MOST_S)
-    brick: Json | None = None
-    if model is not None:
-        brick = bricks.resolve(model, list(aimed.options["overrides"]))["brick"]
+    brick = brick_of(aimed.targets, aimed.options, "normal")
     study: int | None = None
     began = time.monotonic()
 
     def noted() -> int:
         nonlocal study
         if study is None:
-            about: Json = {"targets": aimed.targets, "limit": f"{asked.figure}:{limit_ns}ns"}
+            about: dict[str, object] = {"targets": aimed.targets, "limit": f"{asked.figure}:{limit_ns}ns"}
             study = store.add_study(f"interference on {aimed.targets[0]}", about)
         return study
 
-    def record_of(reads: float | None, writes: float | None, labels: Json) -> Record:
+    def record_of(reads: float | None, writes: float | None, labels: dict[str, object]) -> Record:
         seconds = seconds_for(asked, reads, each_s, most_s) if reads else each_s
         text = profiles.ProfileText("interference", plan_of(asked, reads, writes, seconds), "")
         plan = profiles.validate(text, [])

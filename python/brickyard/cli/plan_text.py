@@ -9,7 +9,7 @@ import msgspec
 from brickyard.analysis.ramp import limit_text
 from brickyard.schema import Duration
 from brickyard.schema.operations import shares
-from brickyard.schema.plan import OpenPace, Phase, Plan, Ramp, Step, Stream, SyncMode, Think, Timing
+from brickyard.schema.plan import OpenPace, Phase, Plan, Ramp, Step, Stream, SyncMode, Think, TraceTiming
 from brickyard.units import format_ns, format_size
 
 
@@ -73,7 +73,9 @@ def _stream(stream: Stream, index: int) -> str:
     if trace := stream.trace:
         count = trace.reads + trace.writes + trace.flushes + trace.discards
         speed = (
-            f" at {trace.speed:g} times its speed" if trace.speed != 1 and trace.timing is not Timing.FIRE_HOSE else ""
+            f" at {trace.speed:g} times its speed"
+            if trace.speed != 1 and trace.timing is not TraceTiming.FIRE_HOSE
+            else ""
         )
         timing = str(trace.timing).replace("_", " ")
         return (

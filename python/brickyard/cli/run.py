@@ -151,8 +151,8 @@ def run(
         return _dry_run(text, plan, targets, placing, aimed, by_fio=engine == "fio", as_json=json)
     if modelled:
         aimed = _aim_models(targets, brick_changes, rebuild_rate, placing.size)
-        with Store(store) as kept, traces.taking(aimed, again, replay) as taken:
-            return _measure(kept, text.name, plan, taken, repeat, judge, replay=replay, as_json=json)
+        with Store(store) as kept, traces.taking(aimed, again, replay) as (aim, taken):
+            return _measure(kept, text.name, plan, aim, repeat, judge, replay=replay, taken=taken, as_json=json)
     _refuse_unnamed(text.name, plan, targets)
     with (
         Store(store) as kept,
@@ -160,8 +160,10 @@ def run(
     ):
         _announce(stderr(), plan, aimed)
         by = "fio" if engine == "fio" else "brickyard"
-        with traces.taking(aimed, again, replay) as taken:
-            return _measure(kept, text.name, plan, taken, repeat, judge, by, wish, replay=replay, as_json=json)
+        with traces.taking(aimed, again, replay) as (aim, taken):
+            return _measure(
+                kept, text.name, plan, aim, repeat, judge, by, wish, replay=replay, taken=taken, as_json=json
+            )
 
 
 def _check_times(times: int) -> None:
@@ -296,6 +298,7 @@ def _measure(
     wish: conditioning.Wish = conditioning.NONE,
     *,
     replay: Replay | None = None,
+    taken: str | None = None,
     as_json: bool,
 ) -> int:
     with Interrupt() as interrupt, Terminal() as terminal:
@@ -307,7 +310,7 @@ def _measure(
             store, terminal, interrupt, name, plan, aimed.targets, aimed.options, times, condition, by, holding
         )
     records = [store.record(result.run) for result in results]
-    answer = traces.answer_of(records[-1], replay, aimed.options.get("take")) if replay is not None else None
+    answer = traces.answer_of(records[-1], replay, taken) if replay is not None else None
     if as_json:
         documents = [{**run_document(record), **judge.document(record)} for record in records]
         if answer is not None:

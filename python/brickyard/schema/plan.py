@@ -55,7 +55,7 @@ class FillChoice(StrEnum):
     NEVER = "never"
 
 
-class Fit(StrEnum):
+class TraceFit(StrEnum):
     """How offsets of a trace come onto a target of another size."""
 
     EXACT = "exact"
@@ -158,7 +158,7 @@ class TimeKind(StrEnum):
     SERVICE = "service"
 
 
-class Timing(StrEnum):
+class TraceTiming(StrEnum):
     """When a request of a trace is due."""
 
     TIMED = "timed"
@@ -738,10 +738,10 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
 
     file: str
     """Path of the trace (`.byt`)."""
-    timing: Timing = Timing.TIMED
+    timing: TraceTiming = TraceTiming.TIMED
     speed: float = 1.0
     """So many times as fast as the trace; no meaning for `fire_hose`."""
-    fit: Fit = Fit.EXACT
+    fit: TraceFit = TraceFit.EXACT
     reads: int
     """Requests of the file that are issued."""
     writes: int

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from brickyard.analysis.latency import least_count
 from brickyard.analysis.totals import totals
 from brickyard.schema import PhaseEnd
-from brickyard.store import Json, Record
+from brickyard.store import Record
 
 COLUMNS = (0.0, 0.25, 0.5, 0.75, 0.9)  # of the most writes that the target takes alone
 MORE_COLUMNS = 2
@@ -77,7 +77,7 @@ class InterferenceMap:
         """For each rate of writes the reads that are left."""
         return [(writes, self.reads_beside(writes, limit_ns)) for writes in self.columns]
 
-    def document(self) -> Json:
+    def document(self) -> dict[str, object]:
         points = [
             {
                 "reads_per_s": p.reads_per_s,

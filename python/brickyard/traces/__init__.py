@@ -5,15 +5,15 @@ Reading and counting is done in `crates/trace`; here are its results as types.
 Refusal: nothing is run and nothing is printed.
 """
 
-from brickyard.traces.compared import Comparison, Distance, compare
+from brickyard.traces.compared import Distance, TraceComparison, compare
 from brickyard.traces.contents import (
     Contents,
     Examined,
-    Figures,
     ImportedTrace,
     OperationFigures,
     Samples,
     Summary,
+    TraceFigures,
     contents,
     examine,
     import_trace,
@@ -24,17 +24,17 @@ from brickyard.traces.replayed import Replay, replay_profile
 from brickyard.traces.words import figure_lines
 
 __all__ = [
-    "Comparison",
     "Contents",
     "Distance",
     "Examined",
-    "Figures",
     "ImportedTrace",
     "Made",
     "OperationFigures",
     "Replay",
     "Samples",
     "Summary",
+    "TraceComparison",
+    "TraceFigures",
     "compare",
     "contents",
     "examine",

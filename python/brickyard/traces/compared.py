@@ -49,7 +49,7 @@ class Distance:
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedBoth:
     """Requests and bytes of an operation in both traces."""
 
     operation: str
@@ -60,14 +60,14 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class TraceComparison:
     distances: list[Distance]
-    counts: list[Counted]
+    counts: list[CountedBoth]
     tolerance: float
 
     @property
     def failing(self) -> list[str]:
-        """Figures that are further apart than the tolerance."""
+        """TraceFigures that are further apart than the tolerance."""
         mixes = [f"number of {item.operation}s" for item in self.counts if not self._like(item.first, item.second)]
         return [d.figure for d in self.distances if d.distance is not None and d.distance > self.tolerance] + mixes
 
@@ -97,18 +97,18 @@ class Comparison:
         return abs(first - second) <= max(self.tolerance * first, 3 * math.sqrt(first + second))
 
 
-def compare(first: Examined, second: Examined, tolerance: float = TOLERANCE) -> Comparison:
+def compare(first: Examined, second: Examined, tolerance: float = TOLERANCE) -> TraceComparison:
     distances = [
         distance_of(figure, getattr(first.samples, name), getattr(second.samples, name))
         for figure, name in FIGURES.items()
     ]
     ours, theirs = first.figures.operations, second.figures.operations
     counts = [
-        Counted(name, ours[name].requests, theirs[name].requests, ours[name].bytes, theirs[name].bytes)
+        CountedBoth(name, ours[name].requests, theirs[name].requests, ours[name].bytes, theirs[name].bytes)
         for name in ours
         if ours[name].requests or theirs[name].requests
     ]
-    return Comparison(distances, counts, tolerance)
+    return TraceComparison(distances, counts, tolerance)
 
 
 def distance_of(figure: str, first: Doubles, second: Doubles) -> Distance:

@@ -99,7 +99,7 @@ class Locality(msgspec.Struct, frozen=True):
     sampled: float
 
 
-class Figures(msgspec.Struct, frozen=True):
+class TraceFigures(msgspec.Struct, frozen=True):
     read: OperationFigures
     write: OperationFigures
     flush: OperationFigures
@@ -123,7 +123,7 @@ class Figures(msgspec.Struct, frozen=True):
 
 class _Document(msgspec.Struct, frozen=True):
     contents: Contents
-    figures: Figures
+    figures: TraceFigures
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class Samples:
 @dataclass(frozen=True)
 class Examined:
     contents: Contents
-    figures: Figures
+    figures: TraceFigures
     samples: Samples
 
 
@@ -177,7 +177,7 @@ def contents(path: str, device: int | None = None) -> Contents:
 
 
 def examine(path: str, device: int | None = None) -> Examined:
-    """Figures and samples; the file is read twice."""
+    """TraceFigures and samples; the file is read twice."""
     try:
         text, raw = _core.trace_figures(path, device)
     except ValueError as error:

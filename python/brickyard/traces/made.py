@@ -16,7 +16,7 @@ import numpy as np
 
 from brickyard import _core
 from brickyard.errors import BadInputError
-from brickyard.traces.contents import Buckets, Examined, Figures, OperationFigures
+from brickyard.traces.contents import Buckets, Examined, OperationFigures, TraceFigures
 from brickyard.traces.toml import quoted
 from brickyard.units import format_percent
 
@@ -48,7 +48,7 @@ class _Making:
     notes: list[str] = field(default_factory=list)
 
     @property
-    def figures(self) -> Figures:
+    def figures(self) -> TraceFigures:
         return self.examined.figures
 
     @property
@@ -200,7 +200,7 @@ def _closed_depth(making: _Making) -> int | None:
     return found + 1
 
 
-def _mean_latency_ns(figures: Figures) -> float:
+def _mean_latency_ns(figures: TraceFigures) -> float:
     buckets: Buckets = [pair for item in figures.operations.values() for pair in item.service]
     total = sum(count for _, count in buckets)
     return sum(end * count for end, count in buckets) / max(total, 1)

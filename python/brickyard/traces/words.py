@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from brickyard.traces.contents import Buckets, Contents, Examined, Figures, OperationFigures
+from brickyard.traces.contents import Buckets, Contents, Examined, OperationFigures, TraceFigures
 from brickyard.units import format_count, format_ns, format_percent, format_seconds, format_size
 
 SECTOR = 512
@@ -50,7 +50,7 @@ def _origin(contents: Contents) -> str:
     return f"{format_count(summary.requests)} requests in {lasts} on {devices}{more}{source}"
 
 
-def _mix(figures: Figures) -> str:
+def _mix(figures: TraceFigures) -> str:
     total = sum(item.requests for item in figures.operations.values())
     parts = [
         f"{format_percent(item.requests / total)} {name}s" + (f" ({format_size(item.bytes)})" if item.bytes else "")
@@ -105,7 +105,7 @@ def _latencies(item: OperationFigures) -> str:
     return f"median {format_ns(median)}, p99 {format_ns(high)}, longest {format_ns(most)} (issue to end)"
 
 
-def _arrivals(contents: Contents, figures: Figures) -> str:
+def _arrivals(contents: Contents, figures: TraceFigures) -> str:
     seconds = contents.summary.duration_ns / 1e9
     rate = f"{contents.summary.requests / seconds:,.1f}/s, " if seconds > 0 else ""
     median = format_ns(percentile(figures.gaps, 0.5)) if figures.gaps else "unknown"
@@ -117,13 +117,13 @@ def _arrivals(contents: Contents, figures: Figures) -> str:
     return f"{rate}median gap {median}, {variation}{f'; {bursts}' if bursts else ''}"
 
 
-def _depth(contents: Contents, figures: Figures) -> str:
+def _depth(contents: Contents, figures: TraceFigures) -> str:
     if not contents.summary.completed:
         return "unknown: the trace does not say when requests ended"
     return f"{figures.depth_mean:.2f} others under way when a request arrives, {figures.depth_max} at the most"
 
 
-def _locality(figures: Figures) -> str:
+def _locality(figures: TraceFigures) -> str:
     found = figures.locality
     if not found.requests:
         return "no reads or writes"
