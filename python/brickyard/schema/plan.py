@@ -55,17 +55,6 @@ class FillChoice(StrEnum):
     NEVER = "never"
 
 
-class TraceFit(StrEnum):
-    """How offsets of a trace come onto a target of another size."""
-
-    EXACT = "exact"
-    """As they are; a smaller target is refused."""
-    WRAP = "wrap"
-    """Modulo the target's size."""
-    SCALE = "scale"
-    """Parts of 16 MiB keep their content and are spread over the whole target, or moved together."""
-
-
 class FlushCall(StrEnum):
     FDATASYNC = "fdatasync"
     FSYNC = "fsync"
@@ -156,6 +145,17 @@ class Table(StrEnum):
 class TimeKind(StrEnum):
     RESPONSE = "response"
     SERVICE = "service"
+
+
+class TraceFit(StrEnum):
+    """How offsets of a trace come onto a target of another size."""
+
+    EXACT = "exact"
+    """As they are; a smaller target is refused."""
+    WRAP = "wrap"
+    """Modulo the target's size."""
+    SCALE = "scale"
+    """Parts of 16 MiB keep their content and are spread over the whole target, or moved together."""
 
 
 class TraceTiming(StrEnum):
@@ -370,6 +370,8 @@ class OpenPace(msgspec.Struct, frozen=True, kw_only=True, tag_field="loop", tag=
 
     rate: float
     arrivals: Arrivals
+    burst: int = 0
+    """So many requests of a worker are due together each time; the rate stays the same."""
 
 
 class PgbenchAsked(msgspec.Struct, frozen=True, kw_only=True):
