@@ -448,7 +448,7 @@ impl StreamBuilder<'_> {
             Pace::Open { rate, arrivals, burst } => {
                 let seed = self.profile.seed ^ (self.phase_index as u64) << 48 ^ (self.index as u64) << 32;
                 // Lanes learn the start of the phase when they begin; until then the schedule starts at 0.
-                Pacer::Open(Schedule::new(rate, arrivals, lane, lanes, 0, seed).with_bursts(burst))
+                Pacer::Open(Schedule::new(rate, arrivals, lane, lanes, 0, seed).with_bursts(burst.unwrap_or(1)))
             }
         }
     }

@@ -587,13 +587,9 @@ pub enum Pace {
         rate: f64,
         arrivals: Arrivals,
         /// So many requests of a worker are due together each time; the rate stays the same.
-        #[serde(default = "one_u32", skip_serializing_if = "is_one")]
-        burst: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        burst: Option<u32>,
     },
-}
-
-fn is_one(burst: &u32) -> bool {
-    *burst == 1
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -612,8 +608,8 @@ enum PaceTable {
         rate: f64,
         #[serde(default)]
         arrivals: Arrivals,
-        #[serde(default = "one_u32")]
-        burst: u32,
+        #[serde(default)]
+        burst: Option<u32>,
     },
 }
 

@@ -488,7 +488,7 @@ impl Stream {
             return refuse(format!("{at}: depth is {}, must be 1 to {MAX_DEPTH}", self.depth));
         }
         if let Pace::Open { rate, burst, .. } = self.pace {
-            if burst == 0 || burst > MAX_BURST {
+            if let Some(burst) = burst.filter(|burst| !(1..=MAX_BURST).contains(burst)) {
                 return refuse(format!("{at}: burst is {burst}, must be 1 to {MAX_BURST}"));
             }
             if !(rate > 0.0 && rate <= 1e9) {

@@ -21,7 +21,7 @@ from brickyard.errors import BadInputError
 from brickyard.outputs import temporary_folder, whole_file
 from brickyard.store import Record
 from brickyard.study.aim import Aim
-from brickyard.units import format_count, format_ns, format_percent
+from brickyard.units import format_count, format_ns, format_percent, plural
 
 if TYPE_CHECKING:
     from brickyard.traces import Replay, TraceComparison
@@ -143,9 +143,9 @@ class AgainAnswer:
 
     def lines(self) -> list[str]:
         total, done = sum(self.expected.values()), sum(self.issued.values())
-        parts = ", ".join(f"{format_count(n)} {name}s" for name, n in self.issued.items() if n)
+        parts = ", ".join(f"{format_count(n)} {plural(name)}" for name, n in self.issued.items() if n)
         if self.missing:
-            lacking = ", ".join(f"{format_count(n)} {name}s" for name, n in self.missing.items())
+            lacking = ", ".join(f"{format_count(n)} {plural(name)}" for name, n in self.missing.items())
             found = [
                 f"Trace: {format_count(done)} of {format_count(total)} requests ended ({parts}); missing: {lacking}."
             ]

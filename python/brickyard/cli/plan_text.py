@@ -122,7 +122,7 @@ def _stream(stream: Stream, index: int) -> str:
 
 
 def _burst(pace: OpenPace) -> str:
-    return f" of {pace.burst} together" if pace.burst > 1 else ""
+    return f" of {pace.burst} together" if (pace.burst or 1) > 1 else ""
 
 
 def _program(stream: Stream, index: int, program: dict[str, Any]) -> str:

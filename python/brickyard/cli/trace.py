@@ -16,7 +16,7 @@ from brickyard.cli.again import MARK, comparison_document, distance_lines
 from brickyard.cli.output import emit, print_labelled, print_line, print_text, stderr, stdout
 from brickyard.errors import DONE, FAILED, BadInputError, one_line
 from brickyard.outputs import whole_file, write_whole
-from brickyard.units import format_count, format_seconds
+from brickyard.units import format_count, format_seconds, plural
 
 app = App(name="trace", help="Traces of requests: import, show, compare, and make profiles of them.")
 
@@ -121,7 +121,9 @@ def compare(
         for line in distance_lines(found):
             print_line(console, f"  {line}")
         for item in found.counts:
-            print_line(console, f"  {item.operation}s: {format_count(item.first)} and {format_count(item.second)}")
+            print_line(
+                console, f"  {plural(item.operation)}: {format_count(item.first)} and {format_count(item.second)}"
+            )
     return FAILED if found.reproduces is False else DONE
 
 

@@ -279,7 +279,7 @@ def _limits(phase: Phase, workers: int) -> list[str]:
 def _pace(stream: Stream, workers: int) -> list[str]:
     lines = []
     if isinstance(stream.pace, OpenPace):
-        if stream.pace.burst > 1:
+        if (stream.pace.burst or 1) > 1:
             raise _refuse("bursts")
         # A rate of fio's holds for each direction of each job.
         rates = [stream.pace.rate / workers * share / 100 for share in _directions(stream)]

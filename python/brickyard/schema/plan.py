@@ -370,7 +370,7 @@ class OpenPace(msgspec.Struct, frozen=True, kw_only=True, tag_field="loop", tag=
 
     rate: float
     arrivals: Arrivals
-    burst: int = 0
+    burst: int | None = None
     """So many requests of a worker are due together each time; the rate stays the same."""
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from scipy import stats
 
 from brickyard.traces.contents import Doubles, Examined
+from brickyard.units import plural
 
 TOLERANCE = 0.10
 LEAST = 100  # fewer values of a figure have no verdict
@@ -68,7 +69,9 @@ class TraceComparison:
     @property
     def failing(self) -> list[str]:
         """TraceFigures that are further apart than the tolerance."""
-        mixes = [f"number of {item.operation}s" for item in self.counts if not self._like(item.first, item.second)]
+        mixes = [
+            f"number of {plural(item.operation)}" for item in self.counts if not self._like(item.first, item.second)
+        ]
         return [d.figure for d in self.distances if d.distance is not None and d.distance > self.tolerance] + mixes
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from brickyard.traces.contents import Buckets, Contents, Examined, OperationFigures, TraceFigures
-from brickyard.units import format_count, format_ns, format_percent, format_seconds, format_size
+from brickyard.units import format_count, format_ns, format_percent, format_seconds, format_size, plural
 
 SECTOR = 512
 SIZES_SHOWN = 6
@@ -27,7 +27,7 @@ def figure_lines(examined: Examined) -> list[tuple[str, str]]:
         if item.requests and name != "flush":
             lines += [
                 (f"{name} sizes", _sizes(item)),
-                (f"{name}s aligned", _aligned(item)),
+                (f"{plural(name)} aligned", _aligned(item)),
                 (f"{name} order", _order(item)),
             ]
         marks = _marks(item)
