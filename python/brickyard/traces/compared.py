@@ -68,7 +68,7 @@ class TraceComparison:
 
     @property
     def failing(self) -> list[str]:
-        """TraceFigures that are further apart than the tolerance."""
+        """Figures that are further apart than the tolerance."""
         mixes = [
             f"number of {plural(item.operation)}" for item in self.counts if not self._like(item.first, item.second)
         ]

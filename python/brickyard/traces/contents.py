@@ -177,7 +177,7 @@ def contents(path: str, device: int | None = None) -> Contents:
 
 
 def examine(path: str, device: int | None = None) -> Examined:
-    """TraceFigures and samples; the file is read twice."""
+    """Figures and samples; the file is read twice."""
     try:
         text, raw = _core.trace_figures(path, device)
     except ValueError as error:
