@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import os
 import random
@@ -399,3 +400,22 @@ def test_formats_are_those_that_the_command_line_names() -> None:
     from brickyard.cli.trace import Format
 
     assert list(get_args(Format)) == _core.trace_formats()
+
+
+def test_reads_are_left_less_the_more_is_written(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """One drive: beside more writes fewer reads keep the limit, and each point that is said to hold it does."""
+    found = ran(capsys, "interference", MODEL, "--limit", "p99:60ms", "--picture", str(tmp_path / "map"))
+    held = [item["reads_per_s"] or 0.0 for item in found["frontier"]]
+    assert held[0] > 0
+    assert held[-1] < held[0] / 2
+    assert all(after <= before * 1.1 for before, after in itertools.pairwise(held))
+    for item in found["frontier"]:
+        points = [p for p in found["points"] if p["writes_per_s"] == item["writes_per_s"]]
+        assert len(points) <= 7
+        if item["reads_per_s"] is not None:
+            (best,) = [p for p in points if p["reads_per_s"] == item["reads_per_s"]]
+            assert best["kept_up"]
+            assert best["read_ns"] <= 60e6
+    assert found["answer"].startswith("At 60.0 ms p99 of reads you can have")
+    assert (tmp_path / "map/interference.svg").stat().st_size > 2_000
+    assert main(["interference", MODEL, "--limit", "10ms"]) == 2
