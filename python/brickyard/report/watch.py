@@ -125,7 +125,7 @@ def _rates(watched: Watched, name: str) -> Picture | None:
         alt.Chart(alt.InlineData(values=rows))
         .mark_line(strokeWidth=2, point={"size": 24})
         .encode(
-            x=alt.X("at:Q", title="time in s", scale=alt.Scale(nice=False, zero=True)),
+            x=alt.X("at:Q", title="time in s", scale=alt.Scale(nice=False, domain=[0, watched.totals.seconds])),
             y=alt.Y("mib_per_s:Q", title="MiB/s"),
             color=alt.Color(
                 "what:N", title=None, scale=alt.Scale(domain=["read", "written"], range=[theme.BLUE, theme.VERMILLION])
@@ -169,7 +169,7 @@ def _heat(watched: Watched, device: DeviceTotals) -> Picture | None:
         alt.Chart(alt.InlineData(values=rows))
         .mark_rect()
         .encode(
-            x=alt.X("from:Q", title="time in s", scale=alt.Scale(nice=False, zero=True)),
+            x=alt.X("from:Q", title="time in s", scale=alt.Scale(nice=False, domain=[0, watched.totals.seconds])),
             x2="to:Q",
             y=alt.Y(
                 "low:Q",
