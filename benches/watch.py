@@ -109,9 +109,7 @@ def main() -> None:
     finally:
         (CONTROL / "hot_remove").write_text(number)
     print(f"Medians (least to most) of {asked.rounds} rounds of {asked.seconds} s, {asked.jobs} jobs\n")
-    print(
-        "| | IOPS | of no watch, within rounds | host's CPU s | events lost | requests seen |\n|---|---|---|---|---|---|"
-    )
+    print("| | IOPS | of no watch, within rounds | host's CPU s | lost | requests seen |\n|---|---|---|---|---|---|")
     for name in WAYS:
         some = [one[name] for one in rounds]
         rates = [one.iops for one in some]

@@ -6,7 +6,7 @@
 
 #define MOST_DEVICES 64
 #define OPERATIONS 8
-enum operation { READ, WRITE, WRITE_DURABLE, DISCARD, FLUSH, FLUSH_COMMAND, OTHER };
+enum operation { READ, WRITE, WRITE_DURABLE, DISCARD, FLUSH, FLUSH_COMMAND, OTHER, ZEROES };
 
 /* Eight buckets an octave of ns up to 2^42 ns, which is more than an hour. */
 #define TIMES 320

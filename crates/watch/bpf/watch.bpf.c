@@ -262,8 +262,10 @@ INLINE u8 operation_of(u32 flags, u32 bytes)
 	}
 	if (operation == OP_FLUSH)
 		return FLUSH_COMMAND;
-	if (operation == OP_DISCARD || operation == OP_SECURE_ERASE || operation == OP_WRITE_ZEROES)
+	if (operation == OP_DISCARD || operation == OP_SECURE_ERASE)
 		return DISCARD;
+	if (operation == OP_WRITE_ZEROES)
+		return ZEROES;
 	return OTHER;
 }
 
@@ -283,7 +285,7 @@ INLINE void asked_by_current(struct entry *entry)
 
 INLINE void note_place(struct device *device, struct entry *entry)
 {
-	if (entry->bytes == 0 || entry->operation > DISCARD) {
+	if (entry->bytes == 0 || (entry->operation > DISCARD && entry->operation != ZEROES)) {
 		entry->seek = SEEKS - 1;
 		return;
 	}
@@ -703,7 +705,7 @@ int rq_issue(u64 *context)
 	entry->operation = operation_of(request->cmd_flags, entry->bytes);
 	if (entry->operation == WRITE && entry->flags & (IS_FUA | IS_PREFLUSH))
 		entry->operation = WRITE_DURABLE;
-	if (entry->operation >= FLUSH)
+	if (entry->operation == FLUSH || entry->operation == FLUSH_COMMAND)
 		entry->offset_bytes = 0;
 	begin(device, entry, now);
 	return 0;

@@ -208,7 +208,7 @@ impl Seen {
             };
             let requests = |operations: &[usize]| since(|account| &account.requests, operations);
             let bytes = |operations: &[usize]| since(|account| &account.bytes, operations);
-            if requests(&[0, 1, 2, 3, 4, 5, 6]) == 0 {
+            if requests(&[0, 1, 2, 3, 4, 5, 6, 7]) == 0 {
                 continue;
             }
             told.push(ToldOwner {
@@ -219,11 +219,11 @@ impl Seen {
                 cgroup: owner.cgroup,
                 reads: requests(&[0]),
                 read_bytes: bytes(&[0]),
-                writes: requests(&[1, 2]),
-                write_bytes: bytes(&[1, 2]),
+                writes: requests(&[1, 2, 7]),
+                write_bytes: bytes(&[1, 2, 7]),
                 flushes: requests(&[4]),
                 discards: requests(&[3]),
-                total_ns: since(|account| &account.total_ns, &[0, 1, 2, 3, 4]),
+                total_ns: since(|account| &account.total_ns, &[0, 1, 2, 3, 4, 7]),
             });
         }
         told.sort_by_key(|owner| std::cmp::Reverse(owner.total_ns));

@@ -108,7 +108,8 @@ impl Kernel {
     pub fn detach(&mut self) {
         let names: Vec<String> = self._programs.programs().map(|(name, _)| name.to_owned()).collect();
         for name in names {
-            let program = self._programs.program_mut(&name).and_then(|found| <&mut BtfTracePoint>::try_from(found).ok());
+            let program =
+                self._programs.program_mut(&name).and_then(|found| <&mut BtfTracePoint>::try_from(found).ok());
             if let Some(program) = program {
                 let _ = program.unload(); // what cannot be unloaded goes with this process
             }

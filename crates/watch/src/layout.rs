@@ -13,13 +13,15 @@ pub const STREAMS: usize = 16;
 pub const OWNERS: usize = 64;
 pub const COMM: usize = 16;
 
-pub const NAMES: [&str; 7] = ["read", "write", "durable_write", "discard", "flush", "flush_command", "other"];
+pub const NAMES: [&str; OPERATIONS] =
+    ["read", "write", "durable_write", "discard", "flush", "flush_command", "other", "write_zeroes"];
 pub const READ: u8 = 0;
 pub const WRITE_DURABLE: u8 = 2;
 pub const DISCARD: u8 = 3;
 pub const FLUSH: u8 = 4;
 pub const FLUSH_COMMAND: u8 = 5;
 pub const OTHER: u8 = 6;
+pub const ZEROES: u8 = 7;
 
 pub const IS_SYNC: u8 = 1;
 pub const IS_META: u8 = 2;

@@ -240,7 +240,8 @@ fn keep(trace: &mut Writer<BufWriter<File>>, told: &Told, origin_ns: u64) -> io:
     let operation = match told.operation {
         layout::READ => Operation::Read,
         layout::FLUSH => Operation::Flush,
-        layout::DISCARD => Operation::Discard,
+        // No data go with either.
+        layout::DISCARD | layout::ZEROES => Operation::Discard,
         layout::FLUSH_COMMAND | layout::OTHER => return Ok(()),
         _ => Operation::Write,
     };

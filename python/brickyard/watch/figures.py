@@ -42,6 +42,7 @@ WORDS = {
     "flush": "flush",
     "flush_command": "flush command",
     "other": "other",
+    "write_zeroes": "write zeroes",
 }
 PERCENTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 OWNERS_SHOWN, SLOW_SHOWN = 20, 20

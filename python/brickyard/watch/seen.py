@@ -6,7 +6,7 @@ import msgspec
 
 Pairs = list[tuple[int, int]]
 """Bucket and count, without empty buckets."""
-OPERATIONS = ("read", "write", "durable_write", "discard", "flush", "flush_command", "other")
+OPERATIONS = ("read", "write", "durable_write", "discard", "flush", "flush_command", "other", "write_zeroes")
 READS, WRITES = ("read",), ("write", "durable_write")
 NS = 1_000_000_000
 

@@ -172,11 +172,10 @@ def aligned_shares(cell: SeenCell) -> list[tuple[int, float]]:
 
 
 def aligned_share(cell: SeenCell, boundary_bytes: int) -> float | None:
-    """Of any power of two; None without requests or for other boundaries."""
-    if boundary_bytes < 512 or boundary_bytes & (boundary_bytes - 1) or not cell.alignments:
+    """Of a power of two up to 16 MiB; None without requests or for other boundaries."""
+    if not 512 <= boundary_bytes <= 512 << 15 or boundary_bytes & (boundary_bytes - 1) or not cell.alignments:
         return None
-    shares = dict(aligned_shares(cell))
-    return shares.get(boundary_bytes, 0.0 if boundary_bytes > 512 << 15 else shares.get(max(shares), 0.0))
+    return dict(aligned_shares(cell)).get(boundary_bytes, 0.0)
 
 
 def busiest(totals: Sequence[OwnerTotals], most: int) -> list[OwnerTotals]:

@@ -5,6 +5,7 @@ Refusal: nothing from fewer than 100 requests.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard.units import format_percent, format_size
@@ -16,6 +17,7 @@ ENOUGH = 100
 PAGE = 4096
 MUCH = 0.05
 AT_LIMIT = 0.9
+LEAST_AT_LIMIT = 2
 
 
 @dataclass(frozen=True)
@@ -132,14 +134,16 @@ def _failures(device: DeviceTotals) -> _Said:
     return [(f"{errors:,} requests failed; see the kernel's log", "errors", float(errors))] if errors else []
 
 
-def held_back(device: str, cgroup: str, limit: Throttle, per_s: float) -> Opinion | None:
-    """A cgroup that runs at its limit."""
-    share = per_s / limit.per_s if limit.per_s else 0.0
-    if share < AT_LIMIT:
+def held_back(device: str, cgroup: str, limit: Throttle, rates_per_s: Sequence[float]) -> Opinion | None:
+    """A cgroup that runs at its limit, by its rates in the intervals of a watch."""
+    at_limit = [rate for rate in rates_per_s if rate >= AT_LIMIT * limit.per_s]
+    if len(at_limit) < LEAST_AT_LIMIT:
         return None
+    share = len(at_limit) / len(rates_per_s)
     unit = "requests/s" if limit.kind.endswith("iops") else "bytes/s"
     text = (
-        f"cgroup {cgroup} runs at {format_percent(share)} of its limit of {limit.per_s:,} {unit} ({limit.kind}): it is"
-        " held back before its requests arrive here, so their latency does not show it"
+        f"cgroup {cgroup} ran at its limit of {limit.per_s:,} {unit} ({limit.kind}) in {len(at_limit):,} of"
+        f" {len(rates_per_s):,} intervals: it is held back before its requests arrive here, so their latency does not"
+        " show it"
     )
-    return Opinion(device, text, "cgroup_limit_share", share)
+    return Opinion(device, text, "cgroup_at_limit_share", share)

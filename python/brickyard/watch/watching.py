@@ -16,7 +16,7 @@ from brickyard.watch.counters import NOT_SEEN, Counters
 from brickyard.watch.devices import WatchedDevice
 from brickyard.watch.figures import Watched
 from brickyard.watch.program import Capture, NotHereError
-from brickyard.watch.seen import SeenDevice
+from brickyard.watch.seen import NS, SeenDevice, WatchInterval
 from brickyard.watch.totals import DeviceTotals, WatchTotals
 from brickyard.watch.verdicts import Opinion, held_back, opinions
 
@@ -103,15 +103,9 @@ class Watching:
         found = []
         for number, device in enumerate(self.devices):
             for cgroup, name in names.items():
-                mine = [o for o in self.totals.owners.values() if o.cgroup == cgroup and o.device == number]
-                rates = {
-                    "rbps": sum(o.read_bytes for o in mine),
-                    "wbps": sum(o.write_bytes for o in mine),
-                    "riops": sum(o.reads for o in mine),
-                    "wiops": sum(o.writes for o in mine),
-                }
                 for limit in throttles(name, device):
-                    said = held_back(device.name, name, limit, rates.get(limit.kind, 0) / self.totals.seconds)
+                    rates = [rate_of(limit.kind, one, number, cgroup) for one in self.totals.intervals]
+                    said = held_back(device.name, name, limit, rates)
                     found += [said] if said else []
         return found
 
@@ -123,3 +117,13 @@ class Watching:
             alone = WatchTotals()
             alone.add(self.totals.intervals[-1])
             return alone.devices, alone.seconds
+
+
+MOVED = {"rbps": "read_bytes", "wbps": "write_bytes", "riops": "reads", "wiops": "writes"}
+"""What a limit of this name is about."""
+
+
+def rate_of(kind: str, interval: WatchInterval, device: int, cgroup: int) -> float:
+    owners = [one for one in interval.owners if one.device == device and one.cgroup == cgroup]
+    seconds = max((interval.end_ns - interval.start_ns) / NS, 1e-9)
+    return sum(getattr(one, MOVED[kind]) for one in owners) / seconds if kind in MOVED else 0.0
