@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -551,6 +552,18 @@ def test_alignment_counts_larger_boundaries_for_smaller_ones() -> None:
     assert aligned_share(cell, 4096) == 1
     assert aligned_share(cell, 64 << 10) == 0.75
     assert aligned_share(cell, 128 << 10) == 0
+
+
+def test_intervals_of_a_long_watch_lengthen_and_lose_nothing() -> None:
+    totals = WatchTotals()
+    for number in range(4000):
+        cell = SeenCell("read", 2, 8192, total=[(100, 2)], total_ns=10)
+        totals.add(WatchInterval(number * SECOND, (number + 1) * SECOND, [SeenDevice("sda", [cell])]))
+    assert len(totals.intervals) < 3600
+    assert sum(one.devices[0].cells[0].requests for one in totals.intervals) == 8000
+    assert totals.devices["sda"].cells["read"].total == [(100, 8000)]
+    edges = [(one.start_ns, one.end_ns) for one in totals.intervals]
+    assert all(before[1] == after[0] for before, after in itertools.pairwise(edges))
 
 
 def test_few_requests_have_no_verdict() -> None:

@@ -57,6 +57,7 @@ WORDS = {
     "store salvage": ["--output", "new"],
     "terraserver load": ["--to", "postgresql://x@127.0.0.1:1/z"],
     "terraserver traffic": ["--size", "1MiB"],
+    "watch": ["none"],
 }
 """What a verb needs beside the option; a verb that is not here needs nothing."""
 

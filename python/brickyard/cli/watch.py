@@ -23,7 +23,7 @@ from brickyard.watch import figures
 from brickyard.watch.devices import found
 from brickyard.watch.figures import Watched
 from brickyard.watch.metrics import exposition
-from brickyard.watch.watching import AUTO, METHODS, Watching
+from brickyard.watch.watching import AUTO, METHODS, LiveWatch
 
 RIGHT, LEFT = "right", "left"
 TRACE_SUFFIX = ".byt"
@@ -76,7 +76,7 @@ def watch(
 
     with ExitStack() as ending:
         file = ending.enter_context(outputs.whole_file(save)) if save else None
-        watching = Watching(found(devices), every_s, method, stripe_bytes, file.fileno() if file else None, note)
+        watching = LiveWatch(found(devices), every_s, method, stripe_bytes, file.fileno() if file else None, note)
         if listen:
             ending.enter_context(_served(watching, listen, note))
         stopped = ending.enter_context(_stopped())
@@ -132,7 +132,7 @@ def _seconds(option: str, text: str) -> float:
     return seconds
 
 
-def _started(console: Console, watching: Watching, for_s: float | None) -> None:
+def _started(console: Console, watching: LiveWatch, for_s: float | None) -> None:
     names = ", ".join(device.name for device in watching.devices)
     until = f"for {for_s:g} s" if for_s else "until Ctrl-C"
     if not console.is_terminal:
@@ -151,7 +151,7 @@ def _stopped() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def _page(watching: Watching, console: Console) -> Iterator[Callable[[], None]]:
+def _page(watching: LiveWatch, console: Console) -> Iterator[Callable[[], None]]:
     """A live page in a terminal; elsewhere nothing until the end."""
     if not console.is_terminal:
         yield lambda: None
@@ -160,7 +160,7 @@ def _page(watching: Watching, console: Console) -> Iterator[Callable[[], None]]:
         yield lambda: live.update(_drawn(watching), refresh=True)
 
 
-def _drawn(watching: Watching) -> Group:
+def _drawn(watching: LiveWatch) -> Group:
     watched = watching.watched()
     latest, seconds = watching.latest()
     parts: list[object] = [
@@ -227,7 +227,7 @@ def _table(console: Console, title: str, names: tuple[str, ...], rows: figures.R
 
 
 @contextmanager
-def _served(watching: Watching, address: str, note: Callable[[str], None]) -> Iterator[None]:
+def _served(watching: LiveWatch, address: str, note: Callable[[str], None]) -> Iterator[None]:
     """Answers GET /metrics."""
     host, _, port = address.rpartition(":")
     if not port.isdigit() or int(port) > 65535 or not host:

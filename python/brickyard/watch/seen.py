@@ -102,7 +102,7 @@ class SlowRequest(msgspec.Struct):
     resync_per_s: int
 
 
-class Lost(msgspec.Struct):
+class WatchLosses(msgspec.Struct):
     """`ring`: slow or exact records that found no room; `entries`: requests that are in no figure; `owners`: requests
     of processes beyond the table; `unknown`: requests that began before the watch.
     """
@@ -120,7 +120,7 @@ class WatchInterval(msgspec.Struct):
     owners: list[SeenOwner] = []
     slow: list[SlowRequest] = []
     slow_count: int = 0
-    lost: Lost = msgspec.field(default_factory=Lost)
+    lost: WatchLosses = msgspec.field(default_factory=WatchLosses)
     cpu_ns: int = 0
     steal_share: float = 0.0
     resync_per_s: int = 0

@@ -9,18 +9,19 @@ from dataclasses import dataclass, field
 from brickyard.watch.seen import (
     NS,
     OPERATIONS,
-    Lost,
     Pairs,
     SeenCell,
     SeenDevice,
     SeenOwner,
     SlowRequest,
     WatchInterval,
+    WatchLosses,
     depth_of,
     time_ns,
 )
 
 SLOW_KEPT = 2000
+MOST_INTERVALS = 3600
 HISTOGRAMS = ("sizes", "alignments", "seeks", "gaps", "depths", "before", "queue", "device", "total")
 COUNTS = tuple(name for name in SeenCell.__struct_fields__ if name not in (*HISTOGRAMS, "operation", "total_max_ns"))
 BEYOND = 10
@@ -75,7 +76,7 @@ class WatchTotals:
     owners: dict[tuple[int, int, int, int], OwnerTotals] = field(default_factory=dict)
     slow: list[SlowRequest] = field(default_factory=list)
     slow_count: int = 0
-    lost: Lost = field(default_factory=Lost)
+    lost: WatchLosses = field(default_factory=WatchLosses)
     cpu_ns: int = 0
     start_ns: int = 0
     end_ns: int = 0
@@ -89,6 +90,10 @@ class WatchTotals:
         self.start_ns = self.start_ns or interval.start_ns
         self.end_ns = interval.end_ns
         self.intervals.append(interval)
+        if len(self.intervals) > MOST_INTERVALS:  # they lengthen, so that a watch of weeks stays small
+            pairs = zip(self.intervals[::2], self.intervals[1::2], strict=False)
+            left = self.intervals[-1:] if len(self.intervals) % 2 else []
+            self.intervals = [joined(first, second) for first, second in pairs] + left
         for seen in interval.devices:
             self._add_device(seen)
         for owner in interval.owners:
@@ -97,7 +102,7 @@ class WatchTotals:
         if len(self.slow) > 2 * SLOW_KEPT:
             self.slow = sorted(self.slow, key=lambda one: -one.total_ns)[:SLOW_KEPT]
         self.slow_count += interval.slow_count
-        for name in Lost.__struct_fields__:
+        for name in WatchLosses.__struct_fields__:
             setattr(self.lost, name, getattr(self.lost, name) + getattr(interval.lost, name))
         self.cpu_ns += interval.cpu_ns
 
@@ -119,6 +124,16 @@ class WatchTotals:
         owner.comm = seen.comm or owner.comm
         for name in ("reads", "read_bytes", "writes", "write_bytes", "flushes", "discards", "total_ns"):
             setattr(owner, name, getattr(owner, name) + getattr(seen, name))
+
+
+def joined(first: WatchInterval, second: WatchInterval) -> WatchInterval:
+    """Two neighbours as one; single slow requests are kept elsewhere."""
+    both = WatchTotals()
+    both.add(first)
+    both.add(second)
+    devices = [SeenDevice(one.name, list(one.cells.values()), in_flight=one.in_flight) for one in both.devices.values()]
+    owners = [SeenOwner(**vars(one)) for one in both.owners.values()]
+    return WatchInterval(first.start_ns, second.end_ns, devices, owners)
 
 
 def merged(cells: Iterable[SeenCell], operation: str) -> SeenCell:

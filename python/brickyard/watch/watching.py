@@ -25,7 +25,7 @@ METHODS = (AUTO, BPF, COUNTERS)
 
 
 @dataclass
-class Watching:
+class LiveWatch:
     """One watch. `note` hears what a user should know at once."""
 
     devices: list[WatchedDevice]
@@ -37,6 +37,8 @@ class Watching:
     totals: WatchTotals = field(default_factory=WatchTotals)
     traced: int = 0
     process: int | None = None
+    cgroups: dict[int, str] = field(default_factory=dict)
+    looked_up: set[int] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(
@@ -93,7 +95,11 @@ class Watching:
         """What was seen so far, with what follows from it."""
         with self.lock:
             totals = self.totals
-            names = cgroup_names({owner.cgroup for owner in totals.owners.values() if owner.cgroup})
+            unknown = {owner.cgroup for owner in totals.owners.values() if owner.cgroup} - self.looked_up
+            if unknown:
+                self.cgroups |= cgroup_names(unknown)
+                self.looked_up |= unknown
+            names = self.cgroups
             said = [one for device in totals.devices.values() for one in opinions(device, self.stripe_bytes)]
             said += self._held_back(names)
             not_seen = NOT_SEEN if self.method == COUNTERS else ""
