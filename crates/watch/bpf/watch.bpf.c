@@ -244,10 +244,31 @@ INLINE void given_back(void *table, void *more, u64 key)
 {
 	u32 place = place_of(key);
 	struct entry *entry = map_lookup(table, &place);
-	if (entry && entry->key == key)
+	if (entry && entry->key == key) {
+		entry->is_counted = 0;
 		entry->key = 0;
-	else
+	} else {
 		map_delete(more, &key);
+	}
+}
+
+/* An address is used again, and the end of what it was before is not known: the kernel runs no program while the same
+ * program is interrupted on that CPU. It is counted without its time. */
+INLINE void settle(struct entry *entry)
+{
+	struct device *device = device_of(entry->slot);
+	u32 index = entry->slot * OPERATIONS + (entry->operation & (OPERATIONS - 1));
+	struct cell *cell = map_lookup(&cells, &index);
+	struct losses *loss = losses();
+	entry->is_counted = 0;
+	if (!device || !cell || !loss)
+		return;
+	__sync_fetch_and_add(&device->in_flight, -1);
+	if (entry->operation == FLUSH_COMMAND)
+		__sync_fetch_and_add(&device->flushing, -1);
+	cell->requests++;
+	cell->bytes += entry->bytes;
+	loss->missed++;
 }
 
 INLINE u8 operation_of(u32 flags, u32 bytes)
@@ -522,6 +543,8 @@ int bio_queue(u64 *context)
 	struct entry *entry = claimed(&bios, &bios_more, key, now);
 	if (!entry)
 		return 0;
+	if (entry->is_counted)
+		settle(entry);
 	u32 flags = bio->bi_opf;
 	entry->arrived_ns = now;
 	entry->queued_ns = now;
@@ -641,6 +664,8 @@ INLINE struct entry *entry_of(struct request *request, u32 slot, u64 now)
 	struct entry *entry = claimed(&requests, &requests_more, key, now);
 	if (!entry)
 		return 0;
+	if (entry->is_counted)
+		settle(entry);
 	struct entry *first = bio ? found(&bios, &bios_more, bio) : 0;
 	u64 started = request->start_time_ns;
 	if (first) {
@@ -675,9 +700,10 @@ int rq_insert(u64 *context)
 	int slot = slot_of(request->q->disk);
 	if (slot < 0)
 		return 0;
-	if (found(&requests, &requests_more, (u64)request))
+	struct entry *entry = found(&requests, &requests_more, (u64)request);
+	if (entry && !entry->is_counted)
 		return 0; /* again, after it had been requeued */
-	struct entry *entry = entry_of(request, slot, ktime_get_ns());
+	entry = entry_of(request, slot, ktime_get_ns());
 	if (entry)
 		entry->flags |= IS_QUEUED;
 	return 0;
@@ -695,7 +721,7 @@ int rq_issue(u64 *context)
 		return 0;
 	u64 now = ktime_get_ns();
 	struct entry *entry = found(&requests, &requests_more, (u64)request);
-	if (!entry)
+	if (!entry || entry->is_counted)
 		entry = entry_of(request, slot, now);
 	if (!entry)
 		return 0;

@@ -110,6 +110,7 @@ pub struct ToldLosses {
     pub entries: u64,
     pub owners: u64,
     pub unknown: u64,
+    pub missed: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -239,6 +240,7 @@ impl Seen {
             entries: now.entries - before.entries,
             owners: now.owners - before.owners,
             unknown: now.unknown - before.unknown,
+            missed: now.missed - before.missed,
         })
     }
 }

@@ -137,6 +137,7 @@ impl Kernel {
             sum.entries += one.entries;
             sum.owners += one.owners;
             sum.unknown += one.unknown;
+            sum.missed += one.missed;
         }
         Ok(sum)
     }
@@ -146,7 +147,7 @@ impl Kernel {
         self.owners.iter().filter_map(Result::ok).map(|(owner, accounts)| (owner, accounts.to_vec())).collect()
     }
 
-    pub fn next(&mut self) -> Option<Told> {
+    pub fn next_told(&mut self) -> Option<Told> {
         self.ring.next().and_then(|item| Told::read(&item))
     }
 }

@@ -126,6 +126,7 @@ pub struct Losses {
     pub entries: u64,
     pub owners: u64,
     pub unknown: u64,
+    pub missed: u64,
 }
 
 #[repr(C)]

@@ -177,7 +177,7 @@ fn input_ends() -> bool {
 
 impl Watch {
     fn drain(&mut self) -> Result<(), String> {
-        while let Some(told) = self.kernel.next() {
+        while let Some(told) = self.kernel.next_told() {
             if let Some(trace) = &mut self.trace {
                 keep(trace, &told, self.origin_ns).map_err(|e| format!("the trace cannot be written: {e}"))?;
             }

@@ -269,7 +269,9 @@ def notes(watched: Watched) -> list[str]:
     if lost.owners:
         found.append(f"{lost.owners:,} requests belong to processes beyond the table's room.")
     if lost.unknown:
-        found.append(f"{lost.unknown:,} requests had begun before the watch and are in no figure.")
+        found.append(f"{lost.unknown:,} requests began before the watch or unseen, and are in no figure.")
+    if lost.missed:
+        found.append(f"{lost.missed:,} requests ended unseen; they are counted, and no latency includes them.")
     if totals.slow_count > len(totals.slow):
         found.append(f"Causes are of the {len(totals.slow):,} slowest of {totals.slow_count:,} slow requests.")
     if totals.cpu_ns:

@@ -104,13 +104,15 @@ class SlowRequest(msgspec.Struct):
 
 class WatchLosses(msgspec.Struct):
     """`ring`: slow or exact records that found no room; `entries`: requests that are in no figure; `owners`: requests
-    of processes beyond the table; `unknown`: requests that began before the watch.
+    of processes beyond the table; `unknown`: requests whose beginning was not seen;
+    `missed`: requests whose end was not, which are counted without their time.
     """
 
     ring: int = 0
     entries: int = 0
     owners: int = 0
     unknown: int = 0
+    missed: int = 0
 
 
 class WatchInterval(msgspec.Struct):
