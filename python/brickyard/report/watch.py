@@ -17,7 +17,7 @@ from brickyard.units import MIB, format_seconds
 from brickyard.watch import figures
 from brickyard.watch.causes import CAUSES, cause_shares
 from brickyard.watch.figures import Watched
-from brickyard.watch.seen import NS, WatchInterval, size_words, time_ns
+from brickyard.watch.seen import NS, WatchInterval, time_ns
 from brickyard.watch.totals import DeviceTotals
 
 WIDTH, HEIGHT = 640, 220
@@ -163,7 +163,8 @@ def _heat(watched: Watched, device: DeviceTotals) -> Picture | None:
         }
         for (start, end, bucket), count in counts.items()
     ]
-    low, high = min(row["low"] for row in rows), max(row["high"] for row in rows)
+    buckets = [bucket for _, _, bucket in counts]
+    low, high = max(time_ns(min(buckets)), 1), max(time_ns(max(buckets) + 2), 2)
     scale = alt.Scale(type="log", domain=[low, high], nice=False)
     chart = (
         alt.Chart(alt.InlineData(values=rows))
@@ -197,17 +198,16 @@ def _sizes(device: DeviceTotals) -> Picture | None:
     for what, cell in (("reads", device.cell("read")), ("writes", device.cell("write", "durable_write"))):
         whole = sum(count for _, count in cell.sizes)
         rows += [
-            {"size": figures.size_label(bucket), "order": bucket, "what": what, "share": count / whole}
-            for bucket, count in cell.sizes
+            {"size": figures.size_label(bucket), "what": what, "share": count / whole} for bucket, count in cell.sizes
         ]
     if not rows:
         return None
-    order = [row["size"] for row in sorted(rows, key=lambda row: (size_words(row["order"])[0], row["order"]))]
+    order = [figures.size_label(bucket) for bucket, _ in device.asked.sizes]
     chart = (
         alt.Chart(alt.InlineData(values=rows))
         .mark_bar()
         .encode(
-            x=alt.X("size:N", title="request size", sort=list(dict.fromkeys(order)), axis=alt.Axis(labelAngle=-35)),
+            x=alt.X("size:N", title="request size", sort=order, axis=alt.Axis(labelAngle=-35)),
             xOffset=alt.XOffset("what:N"),
             y=alt.Y("share:Q", title="share of requests", axis=alt.Axis(format="%")),
             color=alt.Color(
@@ -224,7 +224,7 @@ def _causes(watched: Watched) -> Picture | None:
     if not shares:
         return None
     rows = [{"cause": cause, "share": share, "row": "slow requests"} for cause, _, share in shares]
-    present = [cause for cause in CAUSES if any(row["cause"] == cause for row in rows)]
+    present = [cause for cause in CAUSES if any(cause == one for one, _, _ in shares)]
     colours = [CAUSE_COLOURS[CAUSES.index(cause)] for cause in present]
     chart = (
         alt.Chart(alt.InlineData(values=rows))
