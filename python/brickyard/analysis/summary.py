@@ -21,7 +21,7 @@ from brickyard.analysis.tools import tool_document
 from brickyard.analysis.totals import Totals, totals, whole_intervals
 from brickyard.analysis.workload import workload_words
 from brickyard.bricks import caches
-from brickyard.schema import DeviceSheet, HangEvent, HostSheet, PhaseEnd, RunWarning, Start, TargetSheet, VerifiedEvent
+from brickyard.schema import DeviceSheet, HangEvent, HostSheet, PhaseEnd, RunWarning, TargetSheet, VerifiedEvent
 from brickyard.schema import Steady as SteadyEvent
 from brickyard.schema.host_sheet import VirtualizationSheet
 from brickyard.schema.target_sheet import MdSheet, MountSheet, QueueSheet
@@ -332,12 +332,11 @@ def _reap(count: int | None) -> str:
 
 def _submitted(record: Record) -> str:
     """How many requests one call submits, and why; nothing where no ring submits."""
-    for start in record.of(Start):
-        if start.submit_reason:
-            most = "all waiting requests are" if start.submit is None else f"at most {start.submit} requests are"
-            most = "at most 1 request is" if start.submit == 1 else most
-            return _with_reason(f"{most} submitted in one call", start.submit_reason)
-    return ""
+    count, reason = (record.info.engine.get(key) for key in ("submit", "submit_reason"))
+    if not reason:
+        return ""
+    most = "all waiting requests are" if count is None else f"at most {count} requests are"
+    return _with_reason(f"{'at most 1 request is' if count == 1 else most} submitted in one call", reason)
 
 
 def _host_lines(host: HostSheet | None) -> list[tuple[str, str]]:
