@@ -1,4 +1,4 @@
-"""Duty: the runs that go on now, in this process or any other that writes to the same store: what each adds, as it does.
+"""Duty: the runs that go on now, of whatever process that writes to the same store: what each adds, as it does.
 
 Refusal: nothing is measured, stopped or kept; whoever asks again gets what came since.
 """

@@ -77,9 +77,7 @@ def rows() -> list[BrickRow]:
 def _row(place: str, found: Json) -> BrickRow:
     kind = "own" if place.startswith("files/") else place.split("/", 1)[0].removesuffix("s")
     brick = found["brick"]
-    return BrickRow(
-        brick["name"], kind, brick["title"], brick["level"], brick["members"], int(found["capacity_bytes"])
-    )
+    return BrickRow(brick["name"], kind, brick["title"], brick["level"], brick["members"], int(found["capacity_bytes"]))
 
 
 def _known(name: str) -> str:
@@ -182,7 +180,7 @@ def what_if(asked: WhatIf) -> Beside:
     half_s = BUDGET_S / 2
     before = _predicted(asked, plan, [], began + half_s)
     after = _predicted(asked, plan, asked.changes, began + BUDGET_S) if asked.changes else before
-    return Beside(before, after, asked.changes, *sides, took_s=time.monotonic() - began)
+    return Beside(before, after, asked.changes, sides[0], sides[1], time.monotonic() - began)
 
 
 def _capacity(asked: WhatIf, changes: list[str]) -> int:
@@ -210,16 +208,20 @@ def _predicted(asked: WhatIf, plan: Plan, changes: list[str], until_s: float) ->
     while len(found) < DRAWS and time.monotonic() < until_s:
         found.append(draw(length_s, len(found)))
     iops, means = sample([one[0] for one in found]), sample([one[2] for one in found])
+    moved = sample([one[1] for one in found])
+    if iops is None or means is None or moved is None:
+        raise BadInputError("no request was completed; choose another workload")
     tails = [one[3] for one in found if one[3] is not None]
+    tail = sample(tails) if len(tails) == len(found) else None
     return Prediction(
         iops=iops.centre,
         iops_low=iops.low,
         iops_high=iops.high,
-        mib_per_s=sample([one[1] for one in found]).centre / (1 << 20),
+        mib_per_s=moved.centre / (1 << 20),
         response_mean_ns=means.centre,
         response_low_ns=means.low,
         response_high_ns=means.high,
-        response_p99_ns=sample(tails).centre if len(tails) == len(found) else None,
+        response_p99_ns=tail.centre if tail else None,
         draws=len(found),
         virtual_s=length_s,
     )
@@ -287,7 +289,7 @@ def advise(asked: AdviceAsked) -> Advised:
         enough=4,
         most=ADVICE_MOST,
         cores=os.cpu_count() or 1,
-        progress=lambda done, total: None,
+        progress=lambda _done, _total: None,
     )
     picture = cost_against_rate(found, throughput=wanted.throughput, required=wanted.required_rate)
     svg = picture.svg if picture else ""

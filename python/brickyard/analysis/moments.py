@@ -57,9 +57,7 @@ def moments(intervals: Sequence[Interval], costs: Sequence[tuple[int, IntervalCo
     cells: dict[tuple[int, int, int], list[Interval]] = {}
     for item in intervals:
         cells.setdefault((item.phase, item.start_ns, item.end_ns), []).append(item)
-    return [
-        _moment(number, cost, cells.pop((cost.phase, cost.start_ns, cost.end_ns), [])) for number, cost in costs
-    ]
+    return [_moment(number, cost, cells.pop((cost.phase, cost.start_ns, cost.end_ns), [])) for number, cost in costs]
 
 
 def _moment(number: int, cost: IntervalCost, cells: list[Interval]) -> Moment:

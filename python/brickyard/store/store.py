@@ -367,7 +367,9 @@ class Store:
         )
         kept = InMemory({row[15]: row[16] for row in intervals})
         found = [Interval(*row[:6], bool(row[6]), *row[7:16], kept if row[16] else None) for row in intervals]
-        return News(found, [(row[0], _cost(*row[1:])) for row in costs], [json.loads(body) for _, body in events], until)
+        return News(
+            found, [(row[0], _cost(*row[1:])) for row in costs], [json.loads(body) for _, body in events], until
+        )
 
     def runs(self, ids: Iterable[int] | None = None) -> list[RunInfo]:
         """Runs in the order in which they began."""
