@@ -221,7 +221,7 @@ class Pictures:
 
     def __init__(self, place: Path | None) -> None:
         self.place = place
-        self._drawn: OrderedDict[tuple[int, ...], dict[str, str]] = OrderedDict()
+        self._drawn: OrderedDict[tuple[int, ...], dict[str, tuple[str, str, str]]] = OrderedDict()
         self._lock = Lock()
 
     def names(self, runs: Sequence[int]) -> list[tuple[str, str, str]]:
@@ -234,7 +234,7 @@ class Pictures:
             raise BadInputError("no such picture")
         return found[2]
 
-    def _of(self, runs: Sequence[int]) -> dict[str, Any]:
+    def _of(self, runs: Sequence[int]) -> dict[str, tuple[str, str, str]]:
         key = tuple(runs)
         with self._lock:  # one at a time: drawing takes a core, which the runs may need
             if key not in self._drawn:

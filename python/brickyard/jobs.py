@@ -172,8 +172,9 @@ def _read(place: Path) -> Job | None:
 def _carry_out(order: Order, say: Any) -> tuple[list[int], str]:
     """Run numbers, and what is to be said at the end."""
     from brickyard import api
+    from brickyard.store import Store
 
-    with api.Store(order.store) as store:
+    with Store(order.store) as store:
         if order.kind == "run":
             modelled = any(api.is_modelled(target) for target in order.targets)
             found = api.run(

@@ -366,7 +366,10 @@ class Store:
             event=max((row[0] for row in events), default=since.event),
         )
         kept = InMemory({row[15]: row[16] for row in intervals})
-        found = [Interval(*row[:6], bool(row[6]), *row[7:16], kept if row[16] else None) for row in intervals]
+        found = []
+        for row in intervals:
+            given = (*row[:6], bool(row[6]), *row[7:16], kept if row[16] else None)
+            found.append(Interval(*given))
         return News(
             found, [(row[0], _cost(*row[1:])) for row in costs], [json.loads(body) for _, body in events], until
         )
