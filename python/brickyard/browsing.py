@@ -23,7 +23,7 @@ from brickyard.analysis.answers import Answer, answer
 from brickyard.analysis.comparison import Change
 from brickyard.analysis.differing import differing_between, load_hash
 from brickyard.analysis.gate import Finding
-from brickyard.analysis.moments import Moment, moments
+from brickyard.analysis.moments import HEAT_EDGES_NS, Moment, moments
 from brickyard.analysis.workload import workload_words
 from brickyard.api import Compared, Measured, compare
 from brickyard.errors import BadInputError
@@ -32,6 +32,28 @@ from brickyard.report.matrix_tables import difference_text
 from brickyard.report.page import draw_figures, render
 from brickyard.report.tables import Table, failure_table, slowest_table, totals_tables
 from brickyard.store import Annotation, Cursor, Record, RunHead, Store
+
+__all__ = [
+    "HEAT_EDGES_NS",
+    "PAGE_RUNS_MAX",
+    "TYPES",
+    "Asked",
+    "BadInputError",
+    "Download",
+    "Listing",
+    "Moment",
+    "Page",
+    "Pictures",
+    "Row",
+    "Shown",
+    "Side",
+    "annotate",
+    "compared",
+    "course",
+    "downloaded",
+    "pin",
+    "shown",
+]
 
 RUNNING = "running"
 BASELINE = re.compile(r"[A-Za-z][\w.-]{0,60}")

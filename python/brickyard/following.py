@@ -18,6 +18,8 @@ from brickyard.schema import ConditionSample, Fill, HangEvent, PhaseStart, Stead
 from brickyard.store import Cursor, Json, Record, RunInfo, Store
 from brickyard.units import format_count, format_ns, format_percent, format_size
 
+__all__ = ["MOMENTS_MAX", "Change", "Followed", "Follower", "Moment"]
+
 KEPT_S = 60.0
 """How long a run that has ended stays among those that go on, so that nobody misses its end."""
 MOMENTS_MAX = 3600

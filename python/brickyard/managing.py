@@ -20,13 +20,41 @@ import msgspec
 
 from brickyard import arrays, conditions, outputs
 from brickyard.arrays import Array, Sheet, life, lock
-from brickyard.arrays.alarms import Alarm, AlarmBook
+from brickyard.arrays.alarms import LOOK_OLD_S, Alarm, AlarmBook
 from brickyard.arrays.health import Health, Sighting, mismatch_words, observed
 from brickyard.arrays.looking import Drive, FileSystem, Seen, look
 from brickyard.conditions import journal
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.reading import parsed_bytes_per_s
 from brickyard.units import format_seconds
+
+__all__ = [
+    "LOOK_OLD_S",
+    "Alarm",
+    "AlarmBook",
+    "Audit",
+    "Deed",
+    "Drive",
+    "Estate",
+    "FileSystem",
+    "Standing",
+    "add_spare",
+    "alarm_place",
+    "begin_scrub",
+    "create_md",
+    "destroy",
+    "devices",
+    "do",
+    "estate",
+    "findings",
+    "locked",
+    "remaining_words",
+    "remove",
+    "replace",
+    "set_rebuild_rate",
+    "state_home",
+    "take_out",
+]
 
 AUDIT_MARK = re.compile(rb'\A{"at_unix_ns":')
 ACTIONS = ("scrub", "stop-scrub", "rebuild-rate", "spare", "fail", "remove", "replace", "create", "destroy")
@@ -328,11 +356,6 @@ class Audit:
 
 
 AUDIT_LINE_MAX = 4096
-
-
-def alarms(place: Path | None = None) -> list[Alarm]:
-    """What the watch has raised, the worst first; empty where no watch has ever looked."""
-    return AlarmBook(place or alarm_place()).all()
 
 
 def alarm_place() -> Path:
