@@ -21,7 +21,7 @@ from brickyard.web import estate, now, planning, results
 from brickyard.web.context import (
     COOKIE,
     Body,
-    Problem,
+    ProblemError,
     Web,
     address_of,
     answer,
@@ -79,7 +79,7 @@ async def login(request: Request) -> Response:
         return _login_again(request, 429, "too many tries; wait a minute")
     try:
         body: Body = await body_of(request)
-    except Problem as problem:
+    except ProblemError as problem:
         return answer_problem(request, problem)
     made = web.sessions.login(str(body.get("token", ""))[:500].strip(), address)
     if made is None:
@@ -107,8 +107,8 @@ async def logout(request: Request) -> Response:
         body = await body_of(request)
         given = request.headers.get("x-csrf-token") or str(body.get("csrf", ""))
         if given != session.csrf:
-            raise Problem(403, "the page is too old; load it again")
-    except Problem as problem:
+            raise ProblemError(403, "the page is too old; load it again")
+    except ProblemError as problem:
         return answer_problem(request, problem)
     web.sessions.logout(request.cookies.get(COOKIE, ""))
     response = RedirectResponse("/login", 303)

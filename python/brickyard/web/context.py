@@ -36,7 +36,7 @@ SCRATCH = "scratch"
 JSON = "application/json"
 
 
-class Problem(Exception):
+class ProblemError(Exception):
     """An answer that is not what was asked for."""
 
     def __init__(self, status: int, text: str) -> None:
@@ -92,7 +92,9 @@ class Web:
     def target(self, word: str) -> Target:
         found = self.targets().get(word)
         if found is None:
-            raise Problem(404, "no such target; choose one of the list, or start the server with --allow-target PATH")
+            raise ProblemError(
+                404, "no such target; choose one of the list, or start the server with --allow-target PATH"
+            )
         return found
 
 
@@ -147,14 +149,14 @@ def _guarded(handler: Callable[..., Any], least: Role) -> Handler:
         request.state.session = session
         try:
             if least is Role.OPERATOR and session.role is not Role.OPERATOR:
-                raise Problem(403, "this session may only read; log in with the operator's token")
+                raise ProblemError(403, "this session may only read; log in with the operator's token")
             if request.method in UNSAFE:
                 _check_csrf(request, session)
                 body = await body_of(request)
                 made = await run_in_threadpool(_calm, handler, request, web, body, session)
             else:
                 made = await run_in_threadpool(_calm, handler, request, web)
-        except Problem as problem:
+        except ProblemError as problem:
             return answer_problem(request, problem)
         return made if isinstance(made, Response) else answer(made)
 
@@ -167,13 +169,15 @@ def _calm(handler: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return handler(*arguments)
     except BadInputError as error:
-        raise Problem(404 if "not in " in str(error) else 400, one_line(error)) from error
+        raise ProblemError(404 if "not in " in str(error) else 400, one_line(error)) from error
     except BrickyardError as error:
-        raise Problem(500, one_line(error)) from error
+        raise ProblemError(500, one_line(error)) from error
     except sqlite3.Error as error:
-        raise Problem(503, f"the store cannot be used now: {one_line(error)}; try again in a moment") from error
+        raise ProblemError(503, f"the store cannot be used now: {one_line(error)}; try again in a moment") from error
     except OSError as error:
-        raise Problem(503, f"{one_line(error.strerror or 'the system refused it')}; try again in a moment") from error
+        raise ProblemError(
+            503, f"{one_line(error.strerror or 'the system refused it')}; try again in a moment"
+        ) from error
 
 
 def _check_csrf(request: Request, session: Session) -> None:
@@ -182,7 +186,7 @@ def _check_csrf(request: Request, session: Session) -> None:
         return
     given = request.headers.get(CSRF_HEADER, "")
     if not session.csrf or not hmac.compare_digest(given.encode(), session.csrf.encode()):
-        raise Problem(403, "the page is too old; load it again")
+        raise ProblemError(403, "the page is too old; load it again")
 
 
 async def body_of(request: Request) -> Body:
@@ -190,7 +194,7 @@ async def body_of(request: Request) -> Body:
     try:
         raw = await request.body()
     except ClientDisconnect as error:
-        raise Problem(413, "the request is too large") from error
+        raise ProblemError(413, "the request is too large") from error
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     try:
         if kind == JSON:
@@ -200,11 +204,11 @@ async def body_of(request: Request) -> Body:
         elif not raw:
             found = {}
         else:
-            raise Problem(415, "send JSON")
+            raise ProblemError(415, "send JSON")
     except (ValueError, RecursionError) as error:
-        raise Problem(400, "the body is no JSON document") from error
+        raise ProblemError(400, "the body is no JSON document") from error
     if not isinstance(found, dict):
-        raise Problem(400, "the body must be a JSON object")
+        raise ProblemError(400, "the body must be a JSON object")
     return found
 
 
@@ -213,7 +217,7 @@ def typed(body: Body, kind: type[Any]) -> Any:
     try:
         return msgspec.convert(body, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise Problem(400, one_line(error)) from error
+        raise ProblemError(400, one_line(error)) from error
 
 
 def answer(document: Any, status: int = 200) -> Response:
@@ -239,7 +243,7 @@ def _must_log_in(request: Request) -> Response:
     return RedirectResponse("/login", 303)
 
 
-def answer_problem(request: Request, problem: Problem) -> Response:
+def answer_problem(request: Request, problem: ProblemError) -> Response:
     if wants_json(request) or request.method in UNSAFE:
         return answer({"error": problem.text}, problem.status)
     from brickyard.web.render import page

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from brickyard import managing
 from brickyard.errors import BadInputError
 from brickyard.managing import Deed, Estate, Standing
-from brickyard.web.context import Body, Problem, Web, operates, reads, typed
+from brickyard.web.context import Body, ProblemError, Web, operates, reads, typed
 from brickyard.web.render import page, standing
 from brickyard.web.sessions import Session
 
@@ -72,7 +72,7 @@ def document_of(one: Standing) -> dict[str, Any]:
 def _named(word: str) -> Standing:
     found = next((one for one in looks.now().standings if word_of(one) == word), None)
     if found is None:
-        raise Problem(404, "no such array; it may be gone")
+        raise ProblemError(404, "no such array; it may be gone")
     return found
 
 
@@ -143,7 +143,7 @@ class DeedBody(msgspec.Struct, frozen=True):
 def api_do(request: Request, web: Web, body: Body, session: Session) -> Any:
     asked = typed(body, DeedBody)
     if any(len(text) > 500 for text in (asked.array, asked.confirm, asked.device, asked.other, *asked.names)):
-        raise Problem(400, "a name is too long")
+        raise ProblemError(400, "a name is too long")
     key = asked.array if asked.action == "create" else _named(asked.array).sheet.key
     deed = Deed(
         asked.action[:40],
@@ -158,7 +158,7 @@ def api_do(request: Request, web: Web, body: Body, session: Session) -> Any:
     )
     if not web.manage:
         web.audit.note(session.who, "refused", {"action": deed.action, "array": key}, "without --manage")
-        raise Problem(403, "arrays are only changed where `brickyard web` was started with --manage")
+        raise ProblemError(403, "arrays are only changed where `brickyard web` was started with --manage")
     try:
         words = managing.do(deed, session.who, web.audit, manage=web.manage)
     finally:
@@ -197,4 +197,4 @@ def api_acknowledge(request: Request, web: Web, body: Body, session: Session) ->
     try:
         return web.alarms.acknowledge(typed(body, Acknowledged).key, session.who)
     except BadInputError as error:
-        raise Problem(409, str(error)) from error
+        raise ProblemError(409, str(error)) from error

@@ -14,7 +14,7 @@ from brickyard import api, forms
 from brickyard.errors import BadInputError
 from brickyard.following import Follower
 from brickyard.jobs import Job, Order
-from brickyard.web.context import SCRATCH, Body, Problem, Target, Web, operates, reads, typed
+from brickyard.web.context import SCRATCH, Body, ProblemError, Target, Web, operates, reads, typed
 from brickyard.web.hub import run_state
 from brickyard.web.render import page
 from brickyard.web.sessions import Session
@@ -111,7 +111,7 @@ def api_profiles(request: Request, web: Web) -> Any:
 
 def _shipped(name: str) -> str:
     if name not in {row.name for row in forms.profile_rows()}:
-        raise Problem(404, "no such profile; choose one of the list")
+        raise ProblemError(404, "no such profile; choose one of the list")
     return name
 
 
@@ -127,7 +127,7 @@ def api_check(request: Request, web: Web, body: Body, session: Session) -> Any:
         _order(web, typed(body, Asked), session)
     except BadInputError as error:
         return {"ok": False, "error": str(error)}
-    except Problem as problem:
+    except ProblemError as problem:
         return {"ok": False, "error": problem.text}
     return {"ok": True, "error": ""}
 
@@ -139,21 +139,21 @@ def api_start(request: Request, web: Web, body: Body, session: Session) -> Any:
         try:
             return job_row(web.jobs.start(order))
         except BadInputError as error:
-            raise Problem(409, str(error)) from error
+            raise ProblemError(409, str(error)) from error
 
 
 def _order(web: Web, asked: Asked, session: Session) -> Order:
     """Everything that can be refused now is."""
     if len(asked.changes) > CHANGES_MAX or any(len(one) > 1000 or "=" not in one for one in asked.changes):
-        raise Problem(400, f"at most {CHANGES_MAX} changes, each written as key=value")
+        raise ProblemError(400, f"at most {CHANGES_MAX} changes, each written as key=value")
     if not 1 <= asked.repetitions <= REPETITIONS_MAX:
-        raise Problem(400, f"repetitions: from 1 to {REPETITIONS_MAX}")
+        raise ProblemError(400, f"repetitions: from 1 to {REPETITIONS_MAX}")
     target = web.target(asked.target)
     overwrite = _overwritten(target, asked)
     targets = list(target.paths)
     if asked.kind == "study":
         if asked.name not in {row.name for row in forms.study_rows()}:
-            raise Problem(404, "no such study; choose one of the list")
+            raise ProblemError(404, "no such study; choose one of the list")
         targets = [] if target.kind == "scratch" else targets
     if asked.kind == "run":
         load = api.profile(_shipped(asked.name), *asked.changes)
@@ -179,7 +179,7 @@ def _overwritten(target: Target, asked: Asked) -> list[str]:
     if target.kind != "allowed" or not asked.confirm:
         return []
     if asked.confirm != target.word:
-        raise Problem(400, f"type {target.word} to confirm that it may be written over, or leave the field empty")
+        raise ProblemError(400, f"type {target.word} to confirm that it may be written over, or leave the field empty")
     return list(target.paths)
 
 
@@ -193,4 +193,4 @@ def api_stop(request: Request, web: Web, body: Body, session: Session) -> Any:
     try:
         return job_row(web.jobs.stop(request.path_params["name"]))
     except BadInputError as error:
-        raise Problem(409, str(error)) from error
+        raise ProblemError(409, str(error)) from error

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from brickyard import modelling
 from brickyard.modelling import AdviceAsked, WhatIf
-from brickyard.web.context import Body, Problem, Web, operates, reads, typed
+from brickyard.web.context import Body, ProblemError, Web, operates, reads, typed
 from brickyard.web.guard import PICTURE_POLICY
 from brickyard.web.render import page
 from brickyard.web.sessions import Session
@@ -94,7 +94,7 @@ def _count(value: str | int, what: str, most: int) -> int | None:
     if not text:
         return None
     if not text.isascii() or not text.isdecimal() or len(text) > 9 or int(text) > most:
-        raise Problem(400, f"{what}: a whole number up to {most}")
+        raise ProblemError(400, f"{what}: a whole number up to {most}")
     return int(text)
 
 
@@ -124,9 +124,9 @@ def api_advice(request: Request, web: Web, body: Body, session: Session) -> Any:
     try:
         budget = float(asked.budget) if str(asked.budget).strip() else None
     except ValueError as error:
-        raise Problem(400, "budget: a number of USD") from error
+        raise ProblemError(400, "budget: a number of USD") from error
     if len(asked.require) > 10 or any(len(word) > 100 for word in asked.require):
-        raise Problem(400, "at most 10 requirements")
+        raise ProblemError(400, "at most 10 requirements")
     with _modelling:
         found = modelling.advise(
             AdviceAsked(
@@ -169,5 +169,5 @@ def _kept(svg: str) -> str:
 def advice_picture(request: Request, web: Web) -> Response:
     svg = _drawn.get(request.path_params["name"])
     if svg is None:
-        raise Problem(404, "this picture is no longer kept; ask again")
+        raise ProblemError(404, "this picture is no longer kept; ask again")
     return Response(svg, media_type="image/svg+xml", headers={"Content-Security-Policy": PICTURE_POLICY})

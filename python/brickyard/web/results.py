@@ -16,7 +16,7 @@ from brickyard import browsing
 from brickyard.browsing import Asked as Wanted
 from brickyard.browsing import Download
 from brickyard.units import format_ns
-from brickyard.web.context import Body, Problem, Web, operates, reads, typed
+from brickyard.web.context import Body, ProblemError, Web, operates, reads, typed
 from brickyard.web.guard import PICTURE_POLICY
 from brickyard.web.render import page
 from brickyard.web.sessions import Session
@@ -29,7 +29,7 @@ NUMBER_MAX = (1 << 63) - 1
 
 def number_of(text: str, what: str, least: int = 0, most: int = NUMBER_MAX) -> int:
     if not text.isascii() or not text.isdecimal() or len(text) > 19 or not least <= int(text) <= most:
-        raise Problem(400, f"{what}: write a whole number from {least} to {most}")
+        raise ProblemError(400, f"{what}: write a whole number from {least} to {most}")
     return int(text)
 
 
@@ -43,11 +43,11 @@ def runs_of(text: str, what: str = "runs") -> list[int]:
         low = number_of(first, what, 1)
         high = number_of(last, what, low) if last else low
         if high - low >= RUNS_MAX:
-            raise Problem(400, f"{what}: at most {RUNS_MAX} runs at once")
+            raise ProblemError(400, f"{what}: at most {RUNS_MAX} runs at once")
         found += range(low, high + 1)
     unique = list(dict.fromkeys(found))
     if not unique or len(unique) > RUNS_MAX:
-        raise Problem(400, f"{what}: name from 1 to {RUNS_MAX} runs, such as 3,5-7")
+        raise ProblemError(400, f"{what}: name from 1 to {RUNS_MAX} runs, such as 3,5-7")
     return unique
 
 
@@ -55,7 +55,7 @@ def _wanted(request: Request) -> Wanted:
     asked = request.query_params
     outcome = asked.get("outcome", "")
     if outcome and outcome not in OUTCOMES:
-        raise Problem(400, f"outcome: there are {', '.join(OUTCOMES)}")
+        raise ProblemError(400, f"outcome: there are {', '.join(OUTCOMES)}")
     return Wanted(
         words=asked.get("q", "")[:200],
         profile=asked.get("profile", "")[:200],
@@ -182,7 +182,7 @@ def picture(request: Request, web: Web) -> Response:
 def download(request: Request, web: Web) -> Response:
     form = request.path_params["form"]
     if form not in get_args(Download):
-        raise Problem(404, f"there are {', '.join(get_args(Download))}")
+        raise ProblemError(404, f"there are {', '.join(get_args(Download))}")
     runs = runs_of(request.query_params.get("runs", ""))
     with web.opened() as store:
         content = browsing.downloaded(store, runs, form)
@@ -204,7 +204,7 @@ def compare_page(request: Request, web: Web) -> Response:
         try:
             with web.opened() as store:
                 values["side"] = browsing.compared(store, runs_of(before, "before"), runs_of(after, "after"))
-        except Problem as problem:
+        except ProblemError as problem:
             values["error"] = problem.text
         except browsing.BadInputError as error:
             values["error"] = str(error)
@@ -246,7 +246,7 @@ def api_annotate(request: Request, web: Web, body: Body, session: Session) -> An
         try:
             kept = browsing.annotate(store, number, asked.note, asked.labels, session.who, asked.seen)
         except browsing.BadInputError as error:
-            raise Problem(409 if "meanwhile" in str(error) else 400, str(error)) from error
+            raise ProblemError(409 if "meanwhile" in str(error) else 400, str(error)) from error
     return {"number": kept.number, "note": kept.note, "labels": kept.labels, "author": kept.author}
 
 
@@ -264,7 +264,7 @@ def api_baselines(request: Request, web: Web) -> Any:
 def api_pin(request: Request, web: Web, body: Body, session: Session) -> Any:
     asked = typed(body, Pinned)
     if not 1 <= len(asked.runs) <= RUNS_MAX:
-        raise Problem(400, f"runs: from 1 to {RUNS_MAX}")
+        raise ProblemError(400, f"runs: from 1 to {RUNS_MAX}")
     with web.opened() as store:
         browsing.pin(store, asked.name, asked.runs)
     return {"baselines": _baselines(web)}
