@@ -92,9 +92,7 @@ class Web:
     def target(self, word: str) -> Target:
         found = self.targets().get(word)
         if found is None:
-            raise ProblemError(
-                404, "no such target; choose one of the list, or start the server with --allow-target PATH"
-            )
+            raise ProblemError(404, "no such target; choose one of the list, or start the server with --allow-target")
         return found
 
 

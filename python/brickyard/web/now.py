@@ -123,8 +123,9 @@ def api_profile(request: Request, web: Web) -> Any:
 @operates
 def api_check(request: Request, web: Web, body: Body, session: Session) -> Any:
     """Whether a run would be taken; the words are the core's."""
+    asked = typed(body, Asked)
     try:
-        _order(web, typed(body, Asked), session)
+        _order(web, asked, session)
     except BadInputError as error:
         return {"ok": False, "error": str(error)}
     except ProblemError as problem:

@@ -5,7 +5,6 @@ log has an address that was asked for.
 from __future__ import annotations
 
 import ipaddress
-import logging
 import socket
 import ssl
 from collections.abc import Callable
@@ -81,9 +80,20 @@ def serve(web: Web, place: Place, say: Callable[[str], None], token: str) -> Non
     place.check()
     listening = bound(place)
     port = int(listening.getsockname()[1])
+    shown = place.names[0] if place.names else "localhost" if place.is_own else place.host
+    shown = f"[{shown}]" if ":" in shown else shown
+    # What stands behind # stays in the browser: it is in no request and no log.
+    say(f"brickyard web: {place.scheme}://{shown}:{port}/login#{token}")
+    try:
+        server(web, place, port).run(sockets=[listening])
+    finally:
+        listening.close()
+
+
+def server(web: Web, place: Place, port: int) -> uvicorn.Server:
+    """A server for a socket that is bound to this port."""
     own = ("127.0.0.1", "localhost", "::1") if place.is_own else (place.host,)
     origins = Origins.of([*own, *place.names], port, place.scheme)
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     config = uvicorn.Config(
         make_app(web, origins),
         access_log=False,
@@ -99,11 +109,4 @@ def serve(web: Web, place: Place, say: Callable[[str], None], token: str) -> Non
         ssl_certfile=place.certificate,
         ssl_keyfile=place.key,
     )
-    shown = place.names[0] if place.names else "localhost" if place.is_own else place.host
-    shown = f"[{shown}]" if ":" in shown else shown
-    # What stands behind # stays in the browser: it is in no request and no log.
-    say(f"brickyard web: {place.scheme}://{shown}:{port}/login#{token}")
-    try:
-        uvicorn.Server(config).run(sockets=[listening])
-    finally:
-        listening.close()
+    return uvicorn.Server(config)

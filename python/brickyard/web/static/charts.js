@@ -48,6 +48,13 @@ const Charts = (() => {
     };
   }
 
+  // Reads are a line of their own where there is something else; errors where there are any.
+  function sparing([x, all, reads, errors]) {
+    const empty = line => line.map(() => null);
+    const isMixed = reads.some((count, place) => count && count !== all[place]);
+    return [x, all, isMixed ? reads : empty(reads), errors.some(Boolean) ? errors : empty(errors)];
+  }
+
   const KINDS = {
     rate: [['all', '--line1'], ['reads', '--line2', [6, 3]], ['errors', '--line4', [2, 3]]],
     bytes: [['MiB/s', '--line1']],
@@ -105,8 +112,7 @@ const Charts = (() => {
       for (const kind of Object.keys(KINDS)) {
         const place = this.root.querySelector(`.chart.${kind}`);
         if (!place) continue;
-        const data = kind === 'rate' && !drawn.rate[3].some(Boolean)
-          ? [...drawn.rate.slice(0, 3), drawn.rate[3].map(() => null)] : drawn[kind];
+        const data = kind === 'rate' ? sparing(drawn.rate) : drawn[kind];
         const plot = this.plots.get(kind);
         if (plot) plot.setData(data, !plot.zoomed);
         else if (place.clientWidth) {

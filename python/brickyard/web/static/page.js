@@ -41,7 +41,7 @@ const Brickyard = (() => {
   const digits = value => {
     if (!isFinite(value)) return '–';
     const size = Math.abs(value);
-    if (size >= 100 || value === 0) return Math.round(value).toLocaleString('en');
+    if (size >= 100 || Number.isInteger(value)) return Math.round(value).toLocaleString('en');
     return value.toPrecision(3);
   };
 
