@@ -36,6 +36,7 @@ bench: $(VENV)/.built
 	$(BIN)/python benches/store.py
 	$(BIN)/python benches/bonnie.py /dev/shm --mib 1024
 	$(BIN)/python benches/pgbench.py
+	$(BIN)/python benches/web.py
 
 # Each bench once, too short for a figure: shows that it still starts.
 bench-smoke: $(VENV)/.built
@@ -46,6 +47,7 @@ bench-smoke: $(VENV)/.built
 	$(BIN)/python benches/store.py --smoke
 	$(BIN)/python benches/bonnie.py /dev/shm --smoke
 	$(BIN)/python benches/pgbench.py --smoke
+	$(BIN)/python benches/web.py --smoke
 
 # Python's types of events, out of those in crates/record.
 schema: $(VENV)/.locked
