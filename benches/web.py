@@ -1,8 +1,8 @@
-"""What the page costs: processor of the server with 100 browsers on one live run and with none, the measured rate beside
-it, lists of 10,000 runs, and the page of a run.
+"""What the page costs: processor of the server with 100 browsers on one live run and with none, the measured rate
+beside it, lists of 10,000 runs, and the page of a run.
 
-Both states of the server are interleaved in one run of the load (A/B/A/B), since a rate drifts with its host. The runs of
-the list are copies of one simulated run with ids of their own.
+Both states of the server are interleaved in one run of the load (A/B/A/B), since a rate drifts with its host. The runs
+of the list are copies of one simulated run with ids of their own.
 
     python benches/web.py [--browsers N] [--runs N] [--seconds S] [--smoke]
 """
@@ -136,7 +136,11 @@ def live(folder: Path, browsers: int, seconds: float, rounds: int) -> None:
                 if one.measure == "service"
                 and any(low <= start_ns + one.start_ns and start_ns + one.end_ns <= high for low, high in found)
             ]
-            rate = f"{statistics.median(rates):,.0f} IOPS in the median of {len(rates)} s" if rates else "no whole interval"
+            rate = (
+                f"{statistics.median(rates):,.0f} IOPS in the median of {len(rates)} s"
+                if rates
+                else "no whole interval"
+            )
             print(f"{count} browsers: {statistics.median(used[count]):.1%} of a core; {rate}")
 
 
@@ -160,7 +164,14 @@ def lists(folder: Path, runs: int, repeat: int) -> None:
     (folder / "many").mkdir()
     store.rename(folder / "many" / "runs.db")
     with server(folder / "many") as (_, port):
-        for path in ("/api/runs", "/results", "/api/runs?q=nothing", "/results?first=5000", "/results/1", "/api/runs/1"):
+        for path in (
+            "/api/runs",
+            "/results",
+            "/api/runs?q=nothing",
+            "/results?first=5000",
+            "/results/1",
+            "/api/runs/1",
+        ):
             times = [asked(port, path)[0] for _ in range(repeat + 1)]
             print(f"{path}: first {times[0] * 1e3:.0f} ms, then {statistics.median(times[1:]) * 1e3:.0f} ms")
 

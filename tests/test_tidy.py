@@ -35,7 +35,7 @@ LITERAL_KEYS: dict[str, int] = {
     "analysis": 302,
     "arrays": 186,
     "bricks": 47,
-    "brickyard": 1,
+    "brickyard": 31,
     "cli": 214,
     "conditions": 50,
     "databases": 33,
@@ -48,6 +48,7 @@ LITERAL_KEYS: dict[str, int] = {
     "schema": 8,
     "store": 18,
     "study": 187,
+    "web": 48,
 }
 """Reads by a literal key, by room. Foreign documents are among them: what fio, sysfs or a controller's tool says."""
 JSON_SIGNATURES: dict[str, int] = {
@@ -55,6 +56,7 @@ JSON_SIGNATURES: dict[str, int] = {
     "analysis": 69,
     "arrays": 36,
     "bricks": 17,
+    "brickyard": 2,
     "cli": 36,
     "conditions": 10,
     "databases": 5,

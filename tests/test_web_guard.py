@@ -18,7 +18,7 @@ from brickyard.errors import BadInputError
 from brickyard.store import Store
 from brickyard.web import tokens
 from brickyard.web.app import ROUTES, role_of
-from brickyard.web.serve import Place
+from brickyard.web.serve import Listening
 from brickyard.web.sessions import IDLE_S, LIFE_S, TRIES, Sessions
 from brickyard.web.tokens import Role
 from support import add_run, cell, interval
@@ -290,11 +290,11 @@ def test_tokens_that_others_can_read_or_guess_are_refused(tmp_path: Path) -> Non
 
 
 def test_other_hosts_reach_it_only_by_tls() -> None:
-    Place("127.0.0.5").check()
-    Place("::1").check()
+    Listening("127.0.0.5").check()
+    Listening("::1").check()
     for host in ("0.0.0.0", "192.0.2.1", "::", "example.org"):
         with pytest.raises(BadInputError, match="--tls-certificate"):
-            Place(host).check()
+            Listening(host).check()
 
 
 def test_what_is_too_large_or_no_document_is_refused(client: Client, served: Served) -> None:

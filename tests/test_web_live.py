@@ -20,7 +20,7 @@ import pytest
 from brickyard import Store, managing
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.following import Follower
-from brickyard.managing import Audit, Deed
+from brickyard.managing import AuditLog, Deed
 from brickyard.web import hub as hubs
 from brickyard.web.hub import EventStream, Hub
 from support import add_run, cell, interval
@@ -305,7 +305,7 @@ def test_a_run_of_another_process_is_seen_with_its_warnings(tmp_path: Path) -> N
 def test_arrays_are_changed_only_with_consent_and_a_typed_name_and_all_of_it_is_noted(
     tmp_path: Path, client: Client
 ) -> None:
-    audit = Audit(tmp_path / "audit.jsonl")
+    audit = AuditLog(tmp_path / "audit.jsonl")
     deed = Deed("scrub", "md 0123", confirmed="/dev/md0")
     with pytest.raises(BadInputError, match="--manage"):
         managing.do(deed, "operator x", audit, manage=False)
@@ -324,7 +324,7 @@ def test_arrays_are_changed_only_with_consent_and_a_typed_name_and_all_of_it_is_
     assert (tmp_path / "audit.jsonl").read_bytes().startswith(before)
     (tmp_path / "blocked").write_text("a file")
     with pytest.raises(BrickyardError, match=r"nothing was changed|cannot be"):
-        managing.do(deed, "x", Audit(tmp_path / "blocked" / "audit.jsonl"), manage=True)
+        managing.do(deed, "x", AuditLog(tmp_path / "blocked" / "audit.jsonl"), manage=True)
     asked = {"action": "create", "array": "/dev/md9", "confirm": "/dev/md9", "names": ["/dev/sdz"], "level": "raid1"}
     assert client.post("/api/arrays/do", asked).status == 403
     assert client.get("/api/audit").json["audit"][0]["words"] == "without --manage"

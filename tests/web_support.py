@@ -16,7 +16,7 @@ from urllib.parse import quote
 from brickyard import Store
 from brickyard.web import tokens
 from brickyard.web.context import COOKIE, Web
-from brickyard.web.serve import Place, bound, server
+from brickyard.web.serve import Listening, bound, server
 from brickyard.web.sessions import Sessions
 from brickyard.web.tokens import Role, Tokens
 
@@ -105,7 +105,7 @@ def serving(folder: Path, *, manage: bool = False, allowed: tuple[str, ...] = ()
     Store(folder / "runs.db").close()
     state = folder / "state"
     web = Web(folder / "runs.db", Sessions(TOKENS, None), state, manage=manage, allowed=allowed)
-    place = Place(port=0)
+    place = Listening(port=0)
     listening = bound(place)
     port = int(listening.getsockname()[1])
     made = server(web, place, port)

@@ -37,7 +37,6 @@ __all__ = [
     "HEAT_EDGES_NS",
     "PAGE_RUNS_MAX",
     "TYPES",
-    "Asked",
     "BadInputError",
     "Download",
     "Listing",
@@ -45,8 +44,9 @@ __all__ = [
     "Page",
     "Pictures",
     "Row",
-    "Shown",
-    "Side",
+    "RunQuery",
+    "ShownRun",
+    "TwoSides",
     "annotate",
     "compared",
     "course",
@@ -59,7 +59,7 @@ RUNNING = "running"
 BASELINE = re.compile(r"[A-Za-z][\w.-]{0,60}")
 NOTE_MAX, LABEL_MAX, LABELS_MAX = 10_000, 60, 20
 PICTURES_KEPT = 64
-"""Drawn pictures in memory; each is some 100 KB and took about a second to draw."""
+"""Drawn pictures in memory; each is some 100 kB and took about a second to draw."""
 PAGE_RUNS_MAX = 500
 """Runs of one page of the list."""
 
@@ -96,7 +96,7 @@ class Page(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Asked:
+class RunQuery:
     """Which runs are wanted; empty text and None mean any."""
 
     words: str = ""
@@ -116,7 +116,7 @@ class Listing:
         self._heads: dict[int, RunHead] = {}
         self._store_id: tuple[int, int] | None = None
 
-    def page(self, asked: Asked, first: int = 0, count: int = 50) -> Page:
+    def page(self, asked: RunQuery, first: int = 0, count: int = 50) -> Page:
         with self._lock, Store(self.place) as store:
             self._read_on(store)
             heads = list(self._heads.values())
@@ -150,7 +150,7 @@ class Listing:
         self._heads.update({head.id: head for head in store.heads(last + 1)})
 
 
-def _fits(head: RunHead, said: Annotation | None, asked: Asked, words: Sequence[str]) -> bool:
+def _fits(head: RunHead, said: Annotation | None, asked: RunQuery, words: Sequence[str]) -> bool:
     if asked.profile and head.profile != asked.profile:
         return False
     if asked.outcome and asked.outcome != ("invalid" if head.invalid else head.outcome):
@@ -182,7 +182,7 @@ def _row(head: RunHead, said: Annotation | None) -> Row:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownRun:
     """One run as a page has it."""
 
     record: Record
@@ -203,12 +203,12 @@ class Shown:
         return summaries.run_document(self.record)
 
 
-def shown(store: Store, run: int, listing: Listing) -> Shown:
+def shown(store: Store, run: int, listing: Listing) -> ShownRun:
     record = store.record(run)
     failures = failure_table([record])
     tables = [*totals_tables([record]), *([failures] if failures else []), slowest_table([record])]
     known = store.baselines()
-    return Shown(
+    return ShownRun(
         record=record,
         answer=answer([record], analysis.characterization([record])),
         when=summaries.when(record.info),
@@ -289,7 +289,7 @@ def downloaded(store: Store, runs: Sequence[int], form: Download) -> bytes:
 
 
 @dataclass(frozen=True)
-class Side:
+class TwoSides:
     """Two sides as a page shows them."""
 
     compared: Compared
@@ -298,7 +298,7 @@ class Side:
     """Each change with its difference in words and what the gate finds."""
 
 
-def compared(store: Store, before: Sequence[int], after: Sequence[int], tolerance: float = 0.05) -> Side:
+def compared(store: Store, before: Sequence[int], after: Sequence[int], tolerance: float = 0.05) -> TwoSides:
     """Raises BadInputError where there is nothing to compare."""
     sides = [[Measured(store.record(run)) for run in runs] for runs in (before, after)]
     good = [[one for one in side if one.outcome == "done" and not one.record.info.invalid] for side in sides]
@@ -312,7 +312,7 @@ def compared(store: Store, before: Sequence[int], after: Sequence[int], toleranc
     rows = [(item.change, difference_text(item.change.difference), item.finding) for item in found.judged.judged]
     if not rows:
         raise BadInputError("the two sides have no load in common that was measured on both")
-    return Side(found, differing, rows)
+    return TwoSides(found, differing, rows)
 
 
 def annotate(store: Store, run: int, note: str, labels: Sequence[str], author: str, seen: int) -> Annotation:

@@ -18,7 +18,7 @@ from brickyard.schema import ConditionSample, Fill, HangEvent, PhaseStart, Stead
 from brickyard.store import Cursor, Json, Record, RunInfo, Store
 from brickyard.units import format_count, format_ns, format_percent, format_size
 
-__all__ = ["MOMENTS_MAX", "Change", "Followed", "Follower", "Moment"]
+__all__ = ["MOMENTS_MAX", "Followed", "Follower", "Moment", "RunChange"]
 
 KEPT_S = 60.0
 """How long a run that has ended stays among those that go on, so that nobody misses its end."""
@@ -70,7 +70,7 @@ class Followed:
 
 
 @dataclass(frozen=True)
-class Change:
+class RunChange:
     """What one look found of a run."""
 
     run: Followed
@@ -95,7 +95,7 @@ class Follower:
             self._store.close()
             self._store = None
 
-    def look(self) -> list[Change]:
+    def look(self) -> list[RunChange]:
         """What came since the last look. Raises sqlite3.Error or BadInputError where the store cannot be read now;
         the next look then begins where the last good one ended."""
         if self._store is None:
@@ -105,15 +105,15 @@ class Follower:
         self._forget()
         return found
 
-    def _begun(self, store: Store) -> Iterator[Change]:
+    def _begun(self, store: Store) -> Iterator[RunChange]:
         for info in store.unended(self._highest):
             self._highest = max(self._highest, info.id)
             if info.outcome != "running":
                 continue  # killed before anybody looked
             followed = self.runs[info.id] = Followed(info, _planned(info))
-            yield Change(followed, [], [], is_new=True, has_ended=False)
+            yield RunChange(followed, [], [], is_new=True, has_ended=False)
 
-    def _grown(self, store: Store) -> Iterator[Change]:
+    def _grown(self, store: Store) -> Iterator[RunChange]:
         for followed in self.runs.values():
             if followed.is_over:
                 continue
@@ -134,7 +134,7 @@ class Follower:
                 followed.came_s = self._clock()
                 followed.moments = [*followed.moments, *fresh][-MOMENTS_MAX:]
             if fresh or notes or followed.is_over:
-                yield Change(followed, fresh, notes, is_new=False, has_ended=followed.is_over)
+                yield RunChange(followed, fresh, notes, is_new=False, has_ended=followed.is_over)
 
     def _forget(self) -> None:
         """Runs that ended a while ago."""

@@ -49,7 +49,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Who ordered it, in words."""
 
 
-class State(msgspec.Struct, kw_only=True):
+class JobState(msgspec.Struct, kw_only=True):
     """What became of a job, as its own process says."""
 
     job: str = "state"
@@ -62,12 +62,12 @@ class State(msgspec.Struct, kw_only=True):
     runs: list[int] = []
 
 
-class Job(msgspec.Struct, frozen=True):
+class StartedJob(msgspec.Struct, frozen=True):
     """An order with its state; None until its process has said anything."""
 
     name: str
     order: Order
-    state: State | None
+    state: JobState | None
 
     @property
     def is_running(self) -> bool:
@@ -82,7 +82,7 @@ class Job(msgspec.Struct, frozen=True):
         return "lost" if self.state.outcome == "running" and not self.is_running else self.state.outcome
 
 
-def _process(state: State) -> dict[str, Any]:
+def _process(state: JobState) -> dict[str, Any]:
     return {"pid": state.pid, "start_ticks": state.start_ticks, "boot_id": state.boot_id}
 
 
@@ -93,7 +93,7 @@ class Jobs:
         self.home = home
         self._children: list[subprocess.Popen[bytes]] = []
 
-    def start(self, order: Order) -> Job:
+    def start(self, order: Order) -> StartedJob:
         """Starts a job at once; refused where one is running on the same target."""
         for other in self.running():
             shared = set(other.order.targets) & set(order.targets)
@@ -114,9 +114,9 @@ class Jobs:
                 cwd="/",
             )
         )
-        return Job(name, order, None)
+        return StartedJob(name, order, None)
 
-    def all(self) -> list[Job]:
+    def all(self) -> list[StartedJob]:
         """Newest last."""
         self._reap()
         try:
@@ -126,19 +126,19 @@ class Jobs:
         found = [(place.stat().st_mtime_ns, job) for place in places if (job := _read(place)) is not None]
         return [job for _, job in sorted(found, key=lambda item: item[0])]
 
-    def running(self) -> Iterator[Job]:
+    def running(self) -> Iterator[StartedJob]:
         alive = [child for child in self._children if child.poll() is None]
         for job in self.all():
             if job.is_running or (job.state is None and alive):
                 yield job
 
-    def named(self, name: str) -> Job:
+    def named(self, name: str) -> StartedJob:
         found = next((job for job in self.all() if job.name == name), None)
         if found is None:
             raise BadInputError("no such job")
         return found
 
-    def stop(self, name: str) -> Job:
+    def stop(self, name: str) -> StartedJob:
         """As Ctrl-C would: nothing more is issued, and all that was measured is kept. A second time it waits for
         nothing that is in flight."""
         job = self.named(name)
@@ -160,11 +160,11 @@ class Jobs:
         self._children = [child for child in self._children if child.poll() is None]
 
 
-def _read(place: Path) -> Job | None:
+def _read(place: Path) -> StartedJob | None:
     try:
         order = msgspec.json.decode((place / ORDER).read_bytes(), type=Order)
         written = (place / STATE).read_bytes() if (place / STATE).exists() else None
-        return Job(place.name, order, msgspec.json.decode(written, type=State) if written else None)
+        return StartedJob(place.name, order, msgspec.json.decode(written, type=JobState) if written else None)
     except (OSError, msgspec.DecodeError):
         return None
 
@@ -209,7 +209,7 @@ def _carry_out(order: Order, say: Any) -> tuple[list[int], str]:
 def main(place: Path) -> int:
     """What a job's own process does."""
     order = msgspec.json.decode((place / ORDER).read_bytes(), type=Order)
-    state = State(**own_process())
+    state = JobState(**own_process())
 
     def keep() -> None:
         outputs.write_whole(place / STATE, msgspec.json.encode(state), MARK, mode=0o600)

@@ -32,7 +32,7 @@ __all__ = [
     "LOOK_OLD_S",
     "Alarm",
     "AlarmBook",
-    "Audit",
+    "AuditLog",
     "Deed",
     "Drive",
     "Estate",
@@ -236,7 +236,7 @@ class Deed:
     destroys_data: bool = False
 
 
-def do(deed: Deed, by: str, audit: Audit, *, manage: bool) -> str:
+def do(deed: Deed, by: str, audit: AuditLog, *, manage: bool) -> str:
     """Carries an action out and gives back what was done, in words; what was asked and what became of it is in the
     audit log, also where it was refused."""
     asked = {key: value for key, value in vars(deed).items() if value}
@@ -319,7 +319,7 @@ def _refuse_unconfirmed(deed: Deed, name: str) -> None:
         raise BadInputError(f"type the name of the array, {name}, to confirm")
 
 
-class Audit:
+class AuditLog:
     """A file that is only added to: one line of JSON for each thing that was asked, and one for what became of it."""
 
     def __init__(self, place: Path, clock: Callable[[], int] = time.time_ns) -> None:

@@ -153,7 +153,7 @@ class Prediction(msgspec.Struct, frozen=True):
     virtual_s: float
 
 
-class Beside(msgspec.Struct, frozen=True):
+class WhatIfAnswer(msgspec.Struct, frozen=True):
     """A brick as it is and as it would be, with the time that both predictions took."""
 
     before: Prediction
@@ -164,7 +164,7 @@ class Beside(msgspec.Struct, frozen=True):
     took_s: float
 
 
-def what_if(asked: WhatIf) -> Beside:
+def what_if(asked: WhatIf) -> WhatIfAnswer:
     """Raises BadInputError with the core's words where there is no such brick."""
     began = time.monotonic()
     _known(asked.name)
@@ -181,7 +181,7 @@ def what_if(asked: WhatIf) -> Beside:
     half_s = BUDGET_S / 2
     before = _predicted(asked, plan, [], began + half_s)
     after = _predicted(asked, plan, asked.changes, began + BUDGET_S) if asked.changes else before
-    return Beside(before, after, asked.changes, sides[0], sides[1], time.monotonic() - began)
+    return WhatIfAnswer(before, after, asked.changes, sides[0], sides[1], time.monotonic() - began)
 
 
 def _capacity(asked: WhatIf, changes: list[str]) -> int:

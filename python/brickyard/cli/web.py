@@ -55,13 +55,13 @@ def web(
         raise BadInputError(f"{error.name} is missing; install brickyard[web]") from error
     from brickyard.web import tokens
     from brickyard.web.context import Web
-    from brickyard.web.serve import Place, serve
+    from brickyard.web.serve import Listening, serve
     from brickyard.web.sessions import Sessions
 
     for path in allow_target:
         if not os.path.exists(path) or os.path.isdir(path):
             raise BadInputError(f"--allow-target {path}: no such file or device")
-    place = Place(listen, port, host, tls_certificate, tls_key)
+    place = Listening(listen, port, host, tls_certificate, tls_key)
     place.check()
     state = managing.state_home()
     known = tokens.read_or_make(token_file or state / "web-tokens")

@@ -75,7 +75,7 @@ class Web:
         self.listing = Listing(self.store)
         self.pictures = Pictures(self.store)
         self.jobs = Jobs(self.state / "jobs")
-        self.audit = managing.Audit(self.state / "audit.jsonl")
+        self.audit = managing.AuditLog(self.state / "audit.jsonl")
         self.alarms = managing.AlarmBook(self.state / "alarms.json")
 
     def opened(self) -> Store:

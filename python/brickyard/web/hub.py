@@ -20,7 +20,7 @@ import msgspec
 from starlette.types import Receive, Scope, Send
 
 from brickyard.errors import BrickyardError, one_line
-from brickyard.following import MOMENTS_MAX, Change, Followed, Follower, Moment
+from brickyard.following import MOMENTS_MAX, Followed, Follower, Moment, RunChange
 
 LOOK_EVERY_S = 0.5
 """An interval is in the store within 250 ms of its end; a picture of it is wanted within a second."""
@@ -195,7 +195,7 @@ class Gone(msgspec.Struct, frozen=True):
     run: int
 
 
-def _told(change: Change) -> RunNews:
+def _told(change: RunChange) -> RunNews:
     return RunNews(run_state(change.run), change.moments, change.is_new)
 
 

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from brickyard import api, forms
 from brickyard.errors import BadInputError
 from brickyard.following import Follower
-from brickyard.jobs import Job, Order
+from brickyard.jobs import Order, StartedJob
 from brickyard.web.context import SCRATCH, Body, ProblemError, Target, Web, operates, reads, typed
 from brickyard.web.hub import run_state
 from brickyard.web.render import page
@@ -53,7 +53,7 @@ class Asked(msgspec.Struct, frozen=True):
     """The name of a target that may be written over, typed by a person."""
 
 
-def job_row(job: Job) -> JobRow:
+def job_row(job: StartedJob) -> JobRow:
     state, order = job.state, job.order
     return JobRow(
         job.name,

@@ -13,8 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from brickyard import browsing
-from brickyard.browsing import Asked as Wanted
-from brickyard.browsing import Download
+from brickyard.browsing import Download, RunQuery
 from brickyard.units import format_ns
 from brickyard.web.context import Body, ProblemError, Web, operates, reads, typed
 from brickyard.web.guard import PICTURE_POLICY
@@ -51,12 +50,12 @@ def runs_of(text: str, what: str = "runs") -> list[int]:
     return unique
 
 
-def _wanted(request: Request) -> Wanted:
+def _wanted(request: Request) -> RunQuery:
     asked = request.query_params
     outcome = asked.get("outcome", "")
     if outcome and outcome not in OUTCOMES:
         raise ProblemError(400, f"outcome: there are {', '.join(OUTCOMES)}")
-    return Wanted(
+    return RunQuery(
         words=asked.get("q", "")[:200],
         profile=asked.get("profile", "")[:200],
         outcome=outcome,
@@ -120,7 +119,7 @@ def run_page(request: Request, web: Web) -> Response:
     return page(request, "run.html", values)
 
 
-def _against(store: Any, last: int, number: int) -> browsing.Side | None:
+def _against(store: Any, last: int, number: int) -> browsing.TwoSides | None:
     """The difference to the last run of an equal load; None where nothing can be compared."""
     try:
         return browsing.compared(store, [last], [number])

@@ -24,7 +24,7 @@ HEADERS_MAX = 32_768
 
 
 @dataclass(frozen=True)
-class Place:
+class Listening:
     """Where to listen. `names` are further names by which the server may be called."""
 
     host: str = "127.0.0.1"
@@ -62,7 +62,7 @@ class Place:
                 raise BadInputError(f"--tls-certificate: cannot be used: {one_line(error)}") from error
 
 
-def bound(place: Place) -> socket.socket:
+def bound(place: Listening) -> socket.socket:
     """A socket that is bound already, so that a port that is taken is said in one line."""
     family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
@@ -75,7 +75,7 @@ def bound(place: Place) -> socket.socket:
     return made
 
 
-def serve(web: Web, place: Place, say: Callable[[str], None], token: str) -> None:
+def serve(web: Web, place: Listening, say: Callable[[str], None], token: str) -> None:
     """Serves until SIGINT or SIGTERM. Runs that were started go on."""
     place.check()
     listening = bound(place)
@@ -90,7 +90,7 @@ def serve(web: Web, place: Place, say: Callable[[str], None], token: str) -> Non
         listening.close()
 
 
-def server(web: Web, place: Place, port: int) -> uvicorn.Server:
+def server(web: Web, place: Listening, port: int) -> uvicorn.Server:
     """A server for a socket that is bound to this port."""
     own = ("127.0.0.1", "localhost", "::1") if place.is_own else (place.host,)
     origins = Origins.of([*own, *place.names], port, place.scheme)
