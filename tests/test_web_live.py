@@ -246,7 +246,7 @@ def test_a_browser_that_does_not_read_is_let_go(tmp_path: Path, monkeypatch: pyt
 
         await asyncio.wait_for(EventStream(hub, "", lambda: True)({}, receive, send), 5)
         assert hub.browsers == 0
-        hub.follower.close()
+        await hub.end()
 
     asyncio.run(scenario())
 
@@ -269,7 +269,7 @@ def test_a_browser_that_was_away_gets_what_it_missed_or_the_whole_state(tmp_path
         for strange in ("other-1", f"{hub.instance}-999", f"{hub.instance}-x", "\x00", "-"):
             assert b"event: state" in await anext(hub.events(strange))
         looking.cancel()
-        hub.follower.close()
+        await hub.end()
 
     asyncio.run(scenario())
 

@@ -96,7 +96,7 @@ def test_pages_are_whole_and_can_be_read_by_everybody(scheme: Any, browser: Brow
             for node in one["nodes"][:3]
         ]
         assert tab.locator("main h1").count() == 1, path
-        assert "/dev/md7" in tab.locator("#standing").inner_text(), path
+        tab.wait_for_function("document.getElementById('standing').innerText.includes('/dev/md7')", timeout=10_000)
     context.close()
     assert faults == []
     assert [text for text in said if "404" not in text] == []
@@ -141,6 +141,7 @@ def test_a_run_is_started_watched_stopped_and_compared_by_the_keyboard(browser: 
     tab.keyboard.type("duration=60s")
     focus(tab, "#start-button")
     tab.keyboard.press("Enter")
+    assert tab.locator("#start-error").is_hidden(), tab.locator("#start-error").inner_text()
     tab.wait_for_selector("article.run .chart.rate canvas", timeout=30_000)
     tab.wait_for_function("document.querySelector('.bar .value').textContent !== '–'", timeout=30_000)
     run = tab.locator("article.run").first.get_attribute("data-run")

@@ -243,7 +243,7 @@ def make_app(web: Web, origins: Origins) -> Starlette:
             looking.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await looking
-            hub.follower.close()
+            await hub.end()
 
     app = Starlette(
         routes=ROUTES,

@@ -13,9 +13,9 @@ import sqlite3
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import anyio
 import msgspec
 from starlette.types import Receive, Scope, Send
 
@@ -93,12 +93,25 @@ class Hub:
         """Runs as the events up to the last number have them; the follower may be ahead."""
         self._number = 0
         self._news = asyncio.Event()
+        self._is_over = False
+        self._looking = ThreadPoolExecutor(1, thread_name_prefix="looking")
+        """One thread, since a connection of SQLite belongs to the thread that made it."""
+
+    def close(self) -> None:
+        """All streams end, so that the server need not wait for browsers."""
+        self._is_over = True
+        self._news.set()
+
+    async def end(self) -> None:
+        """After the last look."""
+        await asyncio.get_running_loop().run_in_executor(self._looking, self.follower.close)
+        self._looking.shutdown()
 
     async def run(self) -> None:
         """Until it is cancelled."""
         while True:
             began_s = time.monotonic()
-            events = await anyio.to_thread.run_sync(self._look)
+            events = await asyncio.get_running_loop().run_in_executor(self._looking, self._look)
             for kind, body in events:
                 self._number += 1
                 self._keep(body)
@@ -156,7 +169,7 @@ class Hub:
         if at is None:
             at = self._number
             yield self._event("state", self.state(), at)
-        while True:
+        while not self._is_over:
             news = self._news
             if self._log and self._log[0][0] > at + 1:  # it was too slow, and what it missed is gone
                 at = self._number

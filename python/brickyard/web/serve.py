@@ -17,9 +17,11 @@ from brickyard.errors import BadInputError, one_line
 from brickyard.web.app import make_app
 from brickyard.web.context import Web
 from brickyard.web.guard import Origins
+from brickyard.web.hub import Hub
 
 CONNECTIONS_MAX = 512
 GRACE_S = 3
+BACKLOG = 256
 HEADERS_MAX = 32_768
 
 
@@ -69,6 +71,7 @@ def bound(place: Listening) -> socket.socket:
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((place.host, place.port))
+        made.listen(BACKLOG)  # so that whoever reads the address can connect
     except OSError as error:
         made.close()
         raise BadInputError(f"{place.host}:{place.port}: {error.strerror}; choose another with --port") from error
@@ -94,8 +97,9 @@ def server(web: Web, place: Listening, port: int) -> uvicorn.Server:
     """A server for a socket that is bound to this port."""
     own = ("127.0.0.1", "localhost", "::1") if place.is_own else (place.host,)
     origins = Origins.of([*own, *place.names], port, place.scheme)
+    app = make_app(web, origins)
     config = uvicorn.Config(
-        make_app(web, origins),
+        app,
         access_log=False,
         log_level="error",
         proxy_headers=False,
@@ -109,4 +113,16 @@ def server(web: Web, place: Listening, port: int) -> uvicorn.Server:
         ssl_certfile=place.certificate,
         ssl_keyfile=place.key,
     )
-    return uvicorn.Server(config)
+    return _Server(config, app.state.hub)
+
+
+class _Server(uvicorn.Server):
+    """Ends the streams of events before it waits for its connections."""
+
+    def __init__(self, config: uvicorn.Config, hub: Hub) -> None:
+        super().__init__(config)
+        self._hub = hub
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._hub.close()
+        await super().shutdown(sockets)
