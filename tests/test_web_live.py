@@ -322,7 +322,7 @@ def test_arrays_are_changed_only_with_consent_and_a_typed_name_and_all_of_it_is_
     audit.note("operator y", "asked", {"action": "scrub"})
     assert (tmp_path / "audit.jsonl").read_bytes().startswith(before)
     (tmp_path / "blocked").write_text("a file")
-    with pytest.raises(BrickyardError, match=r"nothing was changed|cannot be"):
+    with pytest.raises(BrickyardError, match="is no directory"):
         managing.do(deed, "x", AuditLog(tmp_path / "blocked" / "audit.jsonl"), manage=True)
     asked = {"action": "create", "array": "/dev/md9", "confirm": "/dev/md9", "names": ["/dev/sdz"], "level": "raid1"}
     assert client.post("/api/arrays/do", asked).status == 403

@@ -82,7 +82,7 @@ def test_pages_are_whole_and_can_be_read_by_everybody(scheme: Any, browser: Brow
     faults = []
     for path in PAGES:
         tab.goto(served.origin + path, wait_until="domcontentloaded")
-        tab.wait_for_timeout(300)
+        tab.wait_for_timeout(150)
         for width in WIDTHS:
             tab.set_viewport_size({"width": width, "height": 900})
             faults += [f"{path} at {width} px: {fault}" for fault in whole(tab)]
