@@ -27,6 +27,7 @@ from pathlib import Path
 
 import brickyard
 from brickyard.jobs import Jobs, Order
+from brickyard.store.sums import register
 
 TOKEN = "0123456789abcdef0123456789abcdef-bench"
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -151,6 +152,7 @@ def lists(folder: Path, runs: int, repeat: int) -> None:
         load = brickyard.profile("sqlio-random-read-4", "duration=60s")
         brickyard.run(kept, load, ["sim:msr-2003-wd"])
     with contextlib.closing(sqlite3.connect(store)) as db:
+        register(db)
         for table in COPIED:
             columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
             key = "id" if table == "run" else "run"

@@ -45,7 +45,7 @@ def own(postgres: Server, tmp_path: Path) -> Iterator[tuple[str, Path]]:
     assert databases(postgres.dsn) == before
 
 
-def test_figures_agree_with_pgbench_s_own_summary(own: tuple[str, Path]) -> None:
+def test_figures_agree_with_pgbench_s_own_summary(own: tuple[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     dsn, place = own
     assert run(place, dsn, "--set", "scale=1", "--set", "clients=4", "--set", "duration=3s") == 0
     record = latest(place)
@@ -57,6 +57,10 @@ def test_figures_agree_with_pgbench_s_own_summary(own: tuple[str, Path]) -> None
     # pgbench takes its mean from the time and the clients; its log has each transaction without what lies between.
     assert row.measures["response"].mean_ns == pytest.approx(told.latency_mean_ns, rel=0.05)
     assert row.measures["response"].percentiles["p99"]
+    assert cli.main(["history", record.info.targets[0], "--store", str(place / "store.db")]) == 0
+    said = capsys.readouterr().out
+    assert "calls/s" in said
+    assert "IOPS" not in said
     settings = pgbench.settings_of(record)
     assert {"autovacuum", "data_checksums", "shared_buffers", "wal_sync_method"} <= set(settings)
     assert settings["fsync"] == "off"

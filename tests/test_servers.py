@@ -17,7 +17,9 @@ from brickyard import profiles
 from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.formats.recognize import import_profile, recognize
+from brickyard.schema import PhaseEnd
 from brickyard.schema.plan import Plan
+from brickyard.store import Store
 
 SMALL = [
     *("--set", "size=4MiB", "--set", "most=6MiB", "--set", "log_size=1MiB", "--set", "buffer_pool=2MiB"),
@@ -83,6 +85,20 @@ def test_jetstress_passes_by_its_limits_on_an_ssd_and_fails_on_a_disk(capsys: py
     out = " ".join(capsys.readouterr().out.split())
     assert "failed: mean database read" in out
     assert "limit 20 ms" in out
+
+
+def test_bulk_updates_post_as_many_writes_as_their_depth(capsys: pytest.CaptureFixture[str]) -> None:
+    """Eight users with one write each have at most eight in flight, and with sixteen each more than that."""
+    in_flight = []
+    for depth in (1, 16):
+        words = ["--set", "verify=false", "--set", "test.duration=5s", "--set", f"test.bulk-update.depth={depth}"]
+        assert main(["run", "sqliosim", "sim:demartek-2009-sas,level=raid1,members=2", *words]) == 0
+        capsys.readouterr()
+        with Store() as store:
+            end = store.record(max(run.id for run in store.runs())).of(PhaseEnd)[0]
+        data = next(file for file in end.server_files if not file.log)
+        in_flight.append(data.total_io_ns / end.end_ns)
+    assert in_flight[0] < 20 < in_flight[1], in_flight
 
 
 def begin(*arguments: str) -> subprocess.Popen[str]:

@@ -200,6 +200,7 @@ def test_a_store_with_other_columns_is_said_to_be_of_a_development_version(tmp_p
     place = tmp_path / "runs.db"
     Store(place).close()
     database = sqlite3.connect(place)
+    database.execute("DROP TRIGGER interval_cost_summed")
     database.execute("ALTER TABLE interval_cost DROP COLUMN drain")
     database.close()
     with pytest.raises(BadInputError) as refused:

@@ -437,7 +437,9 @@ impl Stream {
         if let Some((key, _)) = set.iter().find(|(_, is_set)| *is_set) {
             return refuse(format!("{at}: {key} does not go with the program {kind}; take it away"));
         }
-        if self.depth != 1 && !matches!(program, Program::Checkpoint(_) | Program::LazyWriter(_)) {
+        if self.depth != 1
+            && !matches!(program, Program::Checkpoint(_) | Program::LazyWriter(_) | Program::BulkUpdate(_))
+        {
             return refuse(format!("{at}: {kind} does one thing after another, so depth is 1; use more workers"));
         }
         Ok(())

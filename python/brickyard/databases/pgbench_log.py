@@ -29,12 +29,44 @@ NOT_DONE = (b"failed", b"skipped", b"serialization", b"deadlock")
 
 @dataclass
 class Tally:
-    """Transactions that ended within one interval; times in microseconds."""
+    """Transactions that ended within one interval, by what the log says of them: the time, and with a rate how late it
+    began. Counted as text, since pgbench would have to wait for who reads each number."""
+
+    lines: Counter[bytes | tuple[bytes, bytes]] = field(default_factory=Counter)
+
+    def add(self, times: list[bytes], lags: list[bytes] | None) -> None:
+        self.lines.update(times if lags is None else zip(times, lags, strict=True))
+
+    def counts(self) -> Counts:
+        made = Counts()
+        for line, number in self.lines.items():
+            time, lag = line if isinstance(line, tuple) else (line, b"0")
+            if time in NOT_DONE:
+                made.failed[time.decode()] += number
+                continue
+            took_us, late_us = int(time), max(int(lag), 0)
+            made.response_us[took_us] += number
+            made.service_us[max(took_us - late_us, 0)] += number
+            made.lateness_us[late_us] += number
+        return made
+
+
+@dataclass
+class Counts:
+    """The same as numbers; times in microseconds."""
 
     response_us: Counter[int] = field(default_factory=Counter)
     service_us: Counter[int] = field(default_factory=Counter)
     lateness_us: Counter[int] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
+
+
+def _instant_us(seconds: bytes, rest: bytes) -> int:
+    return int(seconds) * 1_000_000 + int(rest)
+
+
+def _took_us(time: bytes) -> int:
+    return 0 if time in NOT_DONE else int(time)
 
 
 class _Pipe:
@@ -87,20 +119,18 @@ class LogReader:
         if len(words) % columns:
             raise BrickyardError("pgbench's log has lines of another form; its version is not known")
         times, seconds, rests = words[2::columns], words[4::columns], words[5::columns]
-        lags = words[6::columns] if self._has_rate else [b"0"] * len(times)
-        for time, second, rest, lag in zip(times, seconds, rests, lags, strict=True):
-            end_us = int(second) * 1_000_000 + int(rest)
-            if time in NOT_DONE:
-                self._tally(end_us, 0).failed[time.decode()] += 1
-                continue
-            took_us, late_us = int(time), max(int(lag), 0)
-            tally = self._tally(end_us, took_us)
-            tally.response_us[took_us] += 1
-            if self._has_rate:
-                tally.service_us[max(took_us - late_us, 0)] += 1
-                tally.lateness_us[late_us] += 1
-        pipe.seen_us = max(pipe.seen_us, end_us)
-        self.last_us = max(self.last_us, end_us)
+        lags = words[6::columns] if self._has_rate else None
+        ends_us = _instant_us(seconds[0], rests[0]), _instant_us(seconds[-1], rests[-1])
+        # A thread writes its lines in the order of their ends, so the first and the last tell where all belong.
+        first, last = (self._tally(end_us, _took_us(times[0])) for end_us in ends_us)
+        if first is last:
+            first.add(times, lags)
+        else:
+            for number, (time, second, rest) in enumerate(zip(times, seconds, rests, strict=True)):
+                tally = self._tally(_instant_us(second, rest), 0)
+                tally.add([time], lags[number : number + 1] if lags is not None else None)
+        pipe.seen_us = max(pipe.seen_us, ends_us[1])
+        self.last_us = max(self.last_us, ends_us[1])
 
     def _tally(self, end_us: int, took_us: int) -> Tally:
         """Of its interval. The first line that is read tells when pgbench began: its clients all began with it."""
@@ -130,7 +160,7 @@ class LogReader:
             yield self._interval(max(span_us * 1000, self.told * INTERVAL_NS + 1))
 
     def _interval(self, end_ns: int) -> Interval:
-        tally = self._tallies.pop(self.told, Tally())
+        tally = self._tallies.pop(self.told, Tally()).counts()
         start_ns = self.told * INTERVAL_NS
         index, self.told = self.told, self.told + 1
         requests = sum(tally.response_us.values())
@@ -142,7 +172,7 @@ class LogReader:
             measures = CellEventMeasures(
                 response=response,
                 service=measure(tally.service_us) if self._has_rate else response,
-                lateness=measure(tally.lateness_us),
+                lateness=measure(tally.lateness_us) if self._has_rate else None,
             )
             cells.append(
                 CellEvent(

@@ -65,6 +65,7 @@ from brickyard.store.schema import (
     migrate_if_whole,
 )
 from brickyard.store.summaries import read_summaries, write_summaries
+from brickyard.store.sums import check_run, without
 
 LOCKED_WAIT_S = 0.02  # between two tries where SQLite does not wait by itself
 IN_MEMORY = ":memory:"
@@ -140,7 +141,7 @@ class Store:
             else:
                 _refuse_folders(self.place)
             if str(self.place) != IN_MEMORY and not outputs.check_database(self.place, APPLICATION_ID):
-                outputs.make_database(self.place, _blank())
+                outputs.make_database(self.place, _blank(sums=True))
             self._db = self._opened(must_exist=must_exist, may_be_cut=may_be_cut)
             if str(self.place) != IN_MEMORY:
                 check_columns(self._db, str(self.place))
@@ -439,6 +440,7 @@ class Store:
         if found[0].outcome == DAMAGED:
             raise DamagedRunError(run, self.place, found[0].message)
         try:
+            check_run(self._db, run)
             return self._read(found[0])
         except (sqlite3.DatabaseError, ValueError, TypeError) as error:
             if isinstance(error, sqlite3.DatabaseError) and not is_damage(error):
@@ -502,10 +504,12 @@ class Store:
 
 
 @cache
-def _blank() -> bytes:
+def _blank(*, sums: bool) -> bytes:
     """A store without runs: each simulation has one in memory, and making its tables would take half of its time."""
     with closing(outputs.in_memory()) as made:
         migrate(made, IN_MEMORY)
+        if not sums:
+            without(made)
         return made.serialize()
 
 
@@ -518,7 +522,7 @@ def _open_for_writing(place: Path) -> sqlite3.Connection:
             migrate_if_whole(db, str(place))
             _write_ahead(db)
         else:
-            db.deserialize(_blank())
+            db.deserialize(_blank(sums=False))
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute("PRAGMA foreign_keys = ON")
     except BaseException:

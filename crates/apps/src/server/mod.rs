@@ -118,7 +118,7 @@ impl Servers {
         let source: Box<dyn Source> = match program {
             Program::DatabaseFile(file) => Box::new(writers::Growth::new(user, file)),
             Program::RandomUser(keys) => Box::new(users::RandomUser::new(user, keys)),
-            Program::BulkUpdate(keys) => Box::new(users::BulkUpdate::new(user, keys)),
+            Program::BulkUpdate(keys) => Box::new(users::BulkUpdate::new(user, keys, depth)),
             Program::ReadAhead(keys) => Box::new(scans::ReadAhead::new(user, keys)),
             Program::Audit(keys) => Box::new(scans::Audit::new(user, keys)),
             Program::Checkpoint(keys) => Box::new(writers::PageWriter::checkpoint(user, keys, depth)),

@@ -5,7 +5,7 @@ use engine::source::{Next, Source};
 use plan::{BulkUpdate as BulkKeys, RandomUser as RandomKeys};
 
 use super::throttle::Wish;
-use super::{GATHERED_PAGES, Reading, User, later};
+use super::{GATHERED_PAGES, LOOK_NS, Reading, User, later};
 
 /// Where a random user is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,20 +143,40 @@ impl Source for RandomUser {
     }
 }
 
-/// SQLIOSim's bulk update: new content for many pages in a row.
+/// SQLIOSim's bulk update: new content for many pages in a row. It posts its writes without waiting for them, as many as
+/// it has slots and as throttling leaves it.
 pub struct BulkUpdate {
     user: User,
     keys: BulkKeys,
     at: u32,
     end: u32,
     cycles: u32,
+    /// It pauses until then.
+    pause_ns: u64,
+    /// The next write has waited for a request block.
     waited: bool,
-    writing: Option<(u32, u32)>,
+    /// What each slot writes.
+    slots: Vec<Option<(u32, u32)>>,
 }
 
 impl BulkUpdate {
-    pub fn new(user: User, keys: BulkKeys) -> BulkUpdate {
-        BulkUpdate { user, keys, at: 0, end: 0, cycles: 0, waited: false, writing: None }
+    pub fn new(user: User, keys: BulkKeys, depth: u32) -> BulkUpdate {
+        let slots = vec![None; depth as usize];
+        BulkUpdate { user, keys, at: 0, end: 0, cycles: 0, pause_ns: 0, waited: false, slots }
+    }
+
+    /// Chooses the next pages, or pauses.
+    fn choose(&mut self, now_ns: u64) {
+        self.cycles += 1;
+        let count = self.user.between(self.keys.pages_min, self.keys.pages_max);
+        let pages = self.user.server().pages;
+        let count = count.min(pages);
+        self.at = self.user.rng.below(u64::from(pages - count) + 1) as u32;
+        self.end = self.at + count;
+        if self.keys.delay_after > 0 && self.cycles > self.keys.delay_after {
+            self.cycles = 1;
+            self.pause_ns = now_ns + self.keys.delay.ns.max(1);
+        }
     }
 
     /// Begins the write of the next pages that nobody else is reading or writing.
@@ -186,33 +206,27 @@ impl BulkUpdate {
 }
 
 impl Source for BulkUpdate {
-    fn next(&mut self, _slot: u32, now_ns: u64, _last: Option<&Completion>) -> Next {
-        if self.at >= self.end {
-            self.cycles += 1;
-            let count = self.user.between(self.keys.pages_min, self.keys.pages_max);
-            let pages = self.user.server().pages;
-            let count = count.min(pages);
-            self.at = self.user.rng.below(u64::from(pages - count) + 1) as u32;
-            self.end = self.at + count;
-            if self.keys.delay_after > 0 && self.cycles > self.keys.delay_after {
-                self.cycles = 1;
-                return Next::Wait(now_ns + self.keys.delay.ns.max(1));
-            }
+    fn next(&mut self, slot: u32, now_ns: u64, _last: Option<&Completion>) -> Next {
+        if self.at >= self.end && now_ns >= self.pause_ns {
+            self.choose(now_ns);
         }
-        self.writing = self.begin();
-        match self.writing {
+        if now_ns < self.pause_ns {
+            return Next::Wait(self.pause_ns);
+        }
+        let run = self.begin();
+        self.slots[slot as usize] = run;
+        match run {
             Some(run) => self.user.pages(Operation::Write, run),
-            None => later(now_ns),
+            // The first slot looks again soon, the others less often: one of them gets the next request block.
+            None => Next::Wait(now_ns + LOOK_NS * u64::from(slot + 1)),
         }
     }
 
-    fn ended(&mut self, _slot: u32, completion: &Completion, _good: bool) {
+    fn ended(&mut self, slot: u32, completion: &Completion, _good: bool) {
         let mut server = self.user.server();
         server.data.end(completion);
-        if let Some((first, count)) = self.writing {
+        if let Some((first, count)) = self.slots[slot as usize].take() {
             server.cache.free(first, count);
         }
-        drop(server);
-        self.writing = None;
     }
 }
