@@ -298,6 +298,13 @@ def test_a_run_of_another_process_is_seen_with_its_warnings(tmp_path: Path) -> N
         assert (ended.has_ended, ended.run.info.outcome) == (True, "done")
         assert follower.look() == []
         assert killed not in follower.runs
+        quick = add_run(store, [interval(0, SECOND, cell([1000] * 7))], facts=facts)
+        changes = follower.look()
+        assert [change.run.info.id for change in changes] == [quick, quick], (
+            "also one that began and ended between looks"
+        )
+        assert sum(one.requests for change in changes for one in change.moments) == 7
+        assert follower.look() == []
     follower.close()
 
 

@@ -22,6 +22,7 @@ __all__ = ["MOMENTS_MAX", "Followed", "Follower", "Moment", "RunChange"]
 
 KEPT_S = 60.0
 """How long a run that has ended stays among those that go on, so that nobody misses its end."""
+ENDED_MAX = 3
 MOMENTS_MAX = 3600
 """The most intervals that a run of one phase has; of a longer one the newest are kept."""
 
@@ -106,16 +107,17 @@ class Follower:
         return found
 
     def _begun(self, store: Store) -> Iterator[RunChange]:
-        for info in store.unended(self._highest):
+        since_ns = time.time_ns() - int(KEPT_S * 1e9)
+        for info in store.unended(self._highest, since_ns):
             self._highest = max(self._highest, info.id)
-            if info.outcome != "running":
+            if info.outcome != "running" and info.ended_unix_ns is None:
                 continue  # killed before anybody looked
             followed = self.runs[info.id] = Followed(info, _planned(info))
             yield RunChange(followed, [], [], is_new=True, has_ended=False)
 
     def _grown(self, store: Store) -> Iterator[RunChange]:
         for followed in self.runs.values():
-            if followed.is_over:
+            if followed.ended_s is not None:
                 continue
             run = followed.info.id
             [info] = store.runs([run])  # read before its news, so that what an ended run added last is among them
@@ -137,10 +139,11 @@ class Follower:
                 yield RunChange(followed, fresh, notes, is_new=False, has_ended=followed.is_over)
 
     def _forget(self) -> None:
-        """Runs that ended a while ago."""
+        """Runs that ended a while ago; of many short ones, as the cells of a study are, all but the newest."""
         now = self._clock()
-        for run, followed in list(self.runs.items()):
-            if followed.ended_s is not None and now - followed.ended_s > KEPT_S:
+        ended = [run for run, followed in self.runs.items() if followed.ended_s is not None]
+        for place, run in enumerate(reversed(ended)):
+            if place >= ENDED_MAX or now - (self.runs[run].ended_s or now) > KEPT_S:
                 del self.runs[run]
 
 

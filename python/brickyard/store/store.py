@@ -332,11 +332,12 @@ class Store:
         )
         return {row[0]: Annotation(row[1], row[2], tuple(json.loads(row[3])), row[4]) for row in rows}
 
-    def unended(self, after: int = 0) -> list[RunInfo]:
-        """Runs later than `after` that have no end: they go on, or were killed."""
+    def unended(self, after: int = 0, since_unix_ns: int = LAST_ID) -> list[RunInfo]:
+        """Runs later than `after` that have no end, since they go on or were killed, or that ended `since` then."""
         rows = self._db.execute(
-            "SELECT id FROM run WHERE id > ? AND NOT EXISTS (SELECT 1 FROM run_end WHERE run_end.run = run.id)",
-            (after,),
+            "SELECT id FROM run LEFT JOIN run_end ON run_end.run = run.id"
+            " WHERE id > ? AND (run_end.run IS NULL OR ended_unix_ns > ?) ORDER BY id",
+            (after, since_unix_ns),
         )
         numbers = [int(number) for (number,) in rows]
         return self.runs(numbers) if numbers else []
