@@ -142,10 +142,11 @@ def test_a_run_is_started_watched_stopped_and_compared_by_the_keyboard(browser: 
     focus(tab, "#start-button")
     tab.keyboard.press("Enter")
     assert tab.locator("#start-error").is_hidden(), tab.locator("#start-error").inner_text()
-    tab.wait_for_selector("article.run .chart.rate canvas", timeout=30_000)
+    tab.wait_for_selector("article.run .outcome.running", timeout=30_000)
+    tab.wait_for_selector("article.run:first-child .chart.rate canvas", timeout=30_000)
     tab.wait_for_function("document.querySelector('.bar .value').textContent !== '–'", timeout=30_000)
     run = tab.locator("article.run").first.get_attribute("data-run")
-    assert tab.locator("article.run meter").count() == 7
+    assert tab.locator("article.run").first.locator("meter").count() == 7
     tab.locator("article.run details").first.evaluate("one => { one.open = true; }")
     tab.wait_for_selector("article.run table.intervals tbody tr")
     restart(tab)

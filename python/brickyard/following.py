@@ -41,6 +41,7 @@ class Followed:
     came_s: float = 0.0
     ended_s: float | None = None
     has_begun: bool = False
+    is_told: bool = False
     condition: str = ""
     """How the array below the targets stood at the last look, where it is looked at."""
 
@@ -102,18 +103,18 @@ class Follower:
         if self._store is None:
             self._store = Store(self.place)
         store = self._store
-        found = [*self._begun(store), *self._grown(store)]
+        self._begun(store)
+        found = list(self._grown(store))
         self._forget()
         return found
 
-    def _begun(self, store: Store) -> Iterator[RunChange]:
+    def _begun(self, store: Store) -> None:
         since_ns = time.time_ns() - int(KEPT_S * 1e9)
         for info in store.unended(self._highest, since_ns):
             self._highest = max(self._highest, info.id)
             if info.outcome != "running" and info.ended_unix_ns is None:
                 continue  # killed before anybody looked
-            followed = self.runs[info.id] = Followed(info, _planned(info))
-            yield RunChange(followed, [], [], is_new=True, has_ended=False)
+            self.runs[info.id] = Followed(info, _planned(info))
 
     def _grown(self, store: Store) -> Iterator[RunChange]:
         for followed in self.runs.values():
@@ -135,8 +136,9 @@ class Follower:
             if fresh:
                 followed.came_s = self._clock()
                 followed.moments = [*followed.moments, *fresh][-MOMENTS_MAX:]
-            if fresh or notes or followed.is_over:
-                yield RunChange(followed, fresh, notes, is_new=False, has_ended=followed.is_over)
+            is_new, followed.is_told = not followed.is_told, True
+            if fresh or notes or is_new or followed.is_over:
+                yield RunChange(followed, fresh, notes, is_new=is_new, has_ended=followed.is_over)
 
     def _forget(self) -> None:
         """Runs that ended a while ago; of many short ones, as the cells of a study are, all but the newest."""
