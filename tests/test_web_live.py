@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from brickyard import Store, managing
@@ -279,9 +280,10 @@ def test_a_run_of_another_process_is_seen_with_its_warnings(tmp_path: Path) -> N
 
     follower = Follower(tmp_path / "runs.db")
     with Store(tmp_path / "runs.db") as store:
-        facts = {"host": {}, "targets": [], "process": own_process()}
+        mark = msgspec.to_builtins(own_process())
+        facts = {"host": {}, "targets": [], "process": mark}
         run = add_run(store, [interval(0, SECOND, cell([1000] * 20))], outcome=None, facts=facts)
-        killed = add_run(store, [], outcome=None, facts={**facts, "process": {**own_process(), "start_ticks": 1}})
+        killed = add_run(store, [], outcome=None, facts={**facts, "process": {**mark, "start_ticks": 1}})
         changes = follower.look()
         assert [change.run.info.id for change in changes if change.is_new] == [run]
         assert sum(one.requests for change in changes for one in change.moments) == 20

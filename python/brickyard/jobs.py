@@ -22,6 +22,7 @@ import msgspec
 
 from brickyard import outputs
 from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.schema import ProcessMark
 from brickyard.store.process import is_alive, own_process
 
 Kind = Literal["run", "characterize", "study"]
@@ -82,8 +83,8 @@ class StartedJob(msgspec.Struct, frozen=True):
         return "lost" if self.state.outcome == "running" and not self.is_running else self.state.outcome
 
 
-def _process(state: JobState) -> dict[str, Any]:
-    return {"pid": state.pid, "start_ticks": state.start_ticks, "boot_id": state.boot_id}
+def _process(state: JobState) -> ProcessMark:
+    return ProcessMark(pid=state.pid, start_ticks=state.start_ticks, boot_id=state.boot_id)
 
 
 class Jobs:
@@ -209,7 +210,8 @@ def _carry_out(order: Order, say: Any) -> tuple[list[int], str]:
 def main(place: Path) -> int:
     """What a job's own process does."""
     order = msgspec.json.decode((place / ORDER).read_bytes(), type=Order)
-    state = JobState(**own_process())
+    own = own_process()
+    state = JobState(pid=own.pid, start_ticks=own.start_ticks, boot_id=own.boot_id)
 
     def keep() -> None:
         outputs.write_whole(place / STATE, msgspec.json.encode(state), MARK, mode=0o600)

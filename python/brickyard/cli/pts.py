@@ -23,6 +23,7 @@ from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_answer, print_circumstances, print_warnings
 from brickyard.cli.target import aim_at, split_overrides
 from brickyard.errors import DONE, BadInputError, BrickyardError, one_line
+from brickyard.schema import RunWarning
 from brickyard.store import Store
 from brickyard.study import pts_tests as tests
 from brickyard.study.aim import Aim, aim_modelled
@@ -294,7 +295,7 @@ def _print_points(console: Console, found: Found) -> None:
     heads = [(name, "left" if name == "point" else "right") for name in COLUMNS]
     console.print(table(TITLE, heads, point_rows(found.operating)))
     for text in troubles(found.operating, is_steady=found.is_steady):
-        print_line(console, warning_text({"text": text}))
+        print_line(console, warning_text(RunWarning(id="", severity="warning", text=text)))
 
 
 def _print_saturation(console: Console, points: list[Point]) -> None:

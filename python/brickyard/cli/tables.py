@@ -10,6 +10,7 @@ from rich.text import Text
 from brickyard import analysis
 from brickyard.analysis import cells, pgbench, summary
 from brickyard.analysis.answers import Answer
+from brickyard.analysis.caveats_run import DAMAGE_WORDS
 from brickyard.analysis.characterization import RankedCell
 from brickyard.analysis.conditions import condition_spans
 from brickyard.analysis.further import further_tables, further_words
@@ -19,7 +20,6 @@ from brickyard.analysis.tool_cells import tool_table
 from brickyard.analysis.totals import Totals
 from brickyard.analysis.workload import workload_words
 from brickyard.cli.output import print_labelled, print_line, table, warning_text
-from brickyard.facts.caveats_run import DAMAGE_WORDS
 from brickyard.schema import HangEvent
 from brickyard.store import CHAINS, METADATA, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, format_size

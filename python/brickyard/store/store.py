@@ -22,6 +22,8 @@ from types import TracebackType
 from typing import Any, Self
 from weakref import ref
 
+import msgspec
+
 from brickyard import outputs, schema
 from brickyard.errors import BadInputError, one_line
 from brickyard.schema.plan import OtherPlan, Plan
@@ -85,7 +87,7 @@ _RUN_COLUMNS = """
 
 def default_place() -> Path:
     """`$XDG_DATA_HOME/brickyard/runs.db`, after the XDG Base Directory Specification."""
-    data = os.environ.get("XDG_DATA_HOME", "")
+    data = os.getenv("XDG_DATA_HOME", "")
     base = Path(data) if os.path.isabs(data) else Path.home() / ".local" / "share"
     return base / "brickyard" / "runs.db"
 
@@ -225,7 +227,7 @@ class Store:
         targets: list[str],
         options: Json,
         software_version: str,
-        facts: Json,
+        facts: schema.RunFacts,
         study: int | None = None,
         labels: Json | None = None,
     ) -> int:
@@ -246,7 +248,7 @@ class Store:
                     _text(targets),
                     _text(options),
                     software_version,
-                    _text(facts),
+                    _text(schema.facts_document(facts)),
                 ),
             )
             run = _new_id(cursor)
@@ -263,7 +265,7 @@ class Store:
             for event in events:
                 _append(db, run, event)
 
-    def end_run(self, run: int, end: Json, watch: Json, warnings: list[Json]) -> None:
+    def end_run(self, run: int, end: Json, watch: schema.RunWatch | None, warnings: list[schema.RunWarning]) -> None:
         with self._transaction() as db:
             db.execute(
                 "INSERT INTO run_end VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -273,8 +275,8 @@ class Store:
                     int(end.get("end_ns", 0)),
                     end["outcome"],
                     end.get("message", ""),
-                    _text(watch),
-                    _text(warnings),
+                    _text(schema.watch_document(watch) if watch else {}),
+                    _text(schema.stored(warnings)),
                 ),
             )
 
@@ -663,7 +665,7 @@ def _run_info(row: tuple[Any, ...]) -> RunInfo:
         real_paths=known.real_paths,
         options=json.loads(row[8]),
         software_version=row[9],
-        facts=facts,
+        facts_document=facts,
         study=row[11],
         labels=json.loads(row[12] or "{}"),
         start_unix_ns=row[13],
@@ -672,10 +674,17 @@ def _run_info(row: tuple[Any, ...]) -> RunInfo:
         end_ns=row[16],
         outcome=outcome or "interrupted",
         message=message if message is not None else "ended without a word: killed, or running on another host",
-        watch=json.loads(row[19] or "{}"),
-        warnings=json.loads(row[20] or "[]"),
+        watch_document=json.loads(row[19] or "{}"),
+        warnings=_warnings(row[20] or "[]"),
         invalid=invalid_reason(row[21]),
     )
+
+
+def _warnings(text: str) -> list[schema.RunWarning]:
+    try:
+        return msgspec.json.decode(text, type=list[schema.RunWarning])
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"warnings: {error}") from error
 
 
 def _cost(  # the columns of its table

@@ -108,7 +108,7 @@ def api_arrays(request: Request, web: Web) -> Any:
     found = looks.now()
     return {
         "arrays": [document_of(one) for one in found.standings],
-        "drives": [{"name": drive.name, **drive.told} for drive in found.drives],
+        "drives": [{"name": drive.name, **msgspec.to_builtins(drive.told)} for drive in found.drives],
         "file_systems": [
             {"place": one.place, "kind": one.kind, "read_only": one.read_only, "used_share": one.used_share}
             for one in found.file_systems

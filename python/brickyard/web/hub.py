@@ -72,7 +72,7 @@ def run_state(followed: Followed) -> RunState:
         left_s=followed.left_s,
         virtual=followed.is_modelled,
         notes=followed.notes,
-        warnings=[str(warning.get("text", "")) for warning in info.warnings],
+        warnings=[warning.text for warning in info.warnings],
         array=followed.condition,
         created_unix_ns=info.created_unix_ns,
     )
