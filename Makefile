@@ -39,6 +39,7 @@ bench: $(VENV)/.built
 	$(BIN)/python benches/pgbench.py
 	$(BIN)/python benches/trace.py
 	$(BIN)/python benches/watch.py
+	$(BIN)/python benches/web.py
 
 # Each bench once, too short for a figure: shows that it still starts.
 bench-smoke: $(VENV)/.built
@@ -51,6 +52,7 @@ bench-smoke: $(VENV)/.built
 	$(BIN)/python benches/pgbench.py --smoke
 	$(BIN)/python benches/trace.py --smoke
 	$(BIN)/python benches/watch.py --smoke
+	$(BIN)/python benches/web.py --smoke
 
 # Python's types of events, out of those in crates/record.
 schema: $(VENV)/.locked
