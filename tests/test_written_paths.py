@@ -60,6 +60,7 @@ WORDS = {
     "trace profile": ["none"],
     "terraserver load": ["--to", "postgresql://x@127.0.0.1:1/z"],
     "terraserver traffic": ["--size", "1MiB"],
+    "watch": ["none"],
 }
 """What a verb needs beside the option; a verb that is not here needs nothing."""
 

@@ -77,7 +77,7 @@ class Measured:
     @property
     def warnings(self) -> list[str]:
         """What a reader must know before believing a figure of this run."""
-        return [str(warning["text"]) for warning in self.record.info.warnings]
+        return [warning.text for warning in self.record.info.warnings]
 
     @cached_property
     def figures(self) -> list[Totals]:

@@ -375,6 +375,8 @@ fn start_facts(profile: &Profile, targets: &[Target], storage: &Storage, clock: 
         }),
         clock: ClockFacts { source: clock.name().into(), read_cost_ns: clock.read_cost_ns },
         reap: Some(profile.reap),
+        submit: choice.submission.as_ref().and_then(|s| s.at_most),
+        submit_reason: choice.submission.as_ref().map_or_else(String::new, |s| s.reason.clone()),
         features: choice.features.clone(),
         targets: targets.iter().map(target_facts).collect(),
         phases: profile.phase.iter().map(phase_facts).collect(),

@@ -32,6 +32,9 @@ pub struct Profile {
     /// How many completions a reap waits for. Above 1, requests wait for others of their own batch.
     #[serde(default = "one_u32")]
     pub reap: u32,
+    /// At most so many requests are submitted in one call. Unless it is set, the queue below the target decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submit: Option<u32>,
     /// Length of an interval of the time series.
     #[serde(default = "one_second")]
     pub interval: Duration,

@@ -41,6 +41,9 @@ impl Profile {
         if self.reap == 0 || self.reap > MAX_DEPTH {
             return refuse(format!("reap: {} is not between 1 and {MAX_DEPTH}", self.reap));
         }
+        if let Some(submit) = self.submit.filter(|s| *s == 0 || *s > MAX_DEPTH) {
+            return refuse(format!("submit: {submit} is not between 1 and {MAX_DEPTH}"));
+        }
         if self.hang_after.ns == 0 {
             return refuse("hang_after: must be longer than 0".into());
         }

@@ -46,6 +46,7 @@ for _verb, _place, _help, _group in (
     ("honesty", "honesty:app", "Flushes and durable writes, compared with what the medium can do.", MEASURE),
     ("recorder", "recorder:recorder", "The witness of `honesty write`; it runs on another host.", MEASURE),
     ("lab", "lab:app", "Emulated disks under real software, and what a power cut leaves on them.", MEASURE),
+    ("watch", "watch:watch", "What block devices are asked to do, and why requests were slow.", LOOK),
     ("runs", "runs:runs", "List the runs in the store.", LOOK),
     ("show", "show:show", "Everything about a run: figures, errors, circumstances, warnings.", LOOK),
     (

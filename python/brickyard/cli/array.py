@@ -20,6 +20,7 @@ from brickyard.cli.conditioning import parse_rate
 from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError
 from brickyard.reading import parsed_bytes
+from brickyard.schema import stored
 from brickyard.store import Json
 from brickyard.units import format_mib_per_s, format_percent, format_seconds, format_size
 
@@ -166,12 +167,12 @@ def restore(
 ) -> int:
     console = stderr()
     told = conditions.restore(say=lambda text: console.print(text, markup=False, soft_wrap=True), forget=forget)
-    failed = [item for item in told if item["error"] and not forget]
+    failed = [item for item in told if item.error and not forget]
     if json:
-        emit({"restored": told})
+        emit({"restored": stored(told)})
     else:
         for item in failed:
-            console.print(f"error: {item['error']}", markup=False, soft_wrap=True)
+            console.print(f"error: {item.error}", markup=False, soft_wrap=True)
         if not told:
             stdout().print("nothing was left to be undone")
     return FAILED if failed else DONE

@@ -73,6 +73,7 @@ def _global(plan: Plan) -> list[str]:
         "randrepeat=1",
         "invalidate=1" if plan.cache is CacheState.COLD else "invalidate=0",
         *_batches(plan.reap, engine),
+        *_submitted(plan.submit, engine),
     ]
 
 
@@ -83,6 +84,15 @@ def _batches(reap: int, engine: str) -> list[str]:
     if engine == "psync":
         raise BadInputError(f"reap = {reap} has no effect on psync; remove it")
     return [f"iodepth_batch_complete_min={reap}", f"iodepth_batch_complete_max={reap}"]
+
+
+def _submitted(submit: int | None, engine: str) -> list[str]:
+    """How many requests fio submits at once; one unless it is told (fio(1), iodepth_batch_submit)."""
+    if submit is None:
+        return []
+    if engine == "psync":
+        raise BadInputError("submit has no effect on psync; remove it")
+    return [f"iodepth_batch_submit={submit}"]
 
 
 def _refuse_phase(phase: Phase) -> None:

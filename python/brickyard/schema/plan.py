@@ -793,6 +793,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     phase: list[Phase] = msgspec.field(default_factory=list)
     each: bool = False
     """Where several targets are named, every stream runs on each of them."""
+    submit: int | None = None
+    """At most so many requests are submitted in one call. Unless it is set, the queue below the target decides."""
     table: Table | None = None
     """The figures are shown in the order and the units of this tool as well."""
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from brickyard.errors import BadInputError
-from brickyard.schema import Start, plan_of, tag_of, typed
+from brickyard.schema import RunFacts, RunWarning, RunWatch, Start, facts_of, plan_of, tag_of, typed, watch_of
 from brickyard.schema.plan import OtherPlan, Plan
 
 Json = dict[str, Any]
@@ -101,13 +101,29 @@ class RunInfo(RunHead):
     condition: str
     options: Json
     software_version: str
-    facts: Json
+    facts_document: Json
     engine: Json
     ended_unix_ns: int | None
     end_ns: int | None
     message: str
-    watch: Json
-    warnings: list[Json]
+    watch_document: Json
+    warnings: list[RunWarning]
+
+    @cached_property
+    def facts(self) -> RunFacts:
+        """The circumstances when it began. Raises BadInputError where the record of them is damaged."""
+        try:
+            return facts_of(self.facts_document)
+        except msgspec.ValidationError as error:
+            raise BadInputError(f"run {self.id}: its facts are damaged: {error}") from error
+
+    @cached_property
+    def watch(self) -> RunWatch:
+        """What happened beside it. Raises BadInputError where the record of it is damaged."""
+        try:
+            return watch_of(self.watch_document)
+        except msgspec.ValidationError as error:
+            raise BadInputError(f"run {self.id}: what was watched is damaged: {error}") from error
 
     @cached_property
     def plan(self) -> Plan | OtherPlan:

@@ -13,6 +13,7 @@ from functools import cache
 from brickyard.errors import BadInputError
 from brickyard.outputs import in_memory
 from brickyard.store.damage import is_damage
+from brickyard.store.sums import register, table_of_sums
 
 APPLICATION_ID = 0x42524B59  # "BRKY", so that `file` and we ourselves know a store from another SQLite file
 
@@ -194,12 +195,14 @@ MIGRATIONS: tuple[str, ...] = (
     _TABLES + _append_only_triggers(FIRST_TABLES),
     _BASELINE + _append_only_triggers(("baseline",)),
     _SUMMARIES,
+    table_of_sums(_TABLES + _BASELINE),
 )
 """Script number n takes a store from version n to n + 1; the version stands in SQLite's `user_version`."""
 
 
 def migrate(connection: sqlite3.Connection, place: str, migrations: Sequence[str] = MIGRATIONS) -> None:
     """Brings a store to the current version, or says in one line why it cannot be used."""
+    register(connection)
     version = _refuse_newer(connection, place, migrations)
     while version < len(migrations):
         # The write lock comes first and the version is read again under it: another process may have been faster.

@@ -22,6 +22,8 @@ from types import TracebackType
 from typing import Any, Self
 from weakref import ref
 
+import msgspec
+
 from brickyard import outputs, schema
 from brickyard.errors import BadInputError, one_line
 from brickyard.schema.plan import OtherPlan, Plan
@@ -52,6 +54,7 @@ from brickyard.store.schema import (
     migrate_if_whole,
 )
 from brickyard.store.summaries import read_summaries, write_summaries
+from brickyard.store.sums import check_run, without
 
 LOCKED_WAIT_S = 0.02  # between two tries where SQLite does not wait by itself
 IN_MEMORY = ":memory:"
@@ -71,7 +74,7 @@ _RUN_COLUMNS = """
 
 def default_place() -> Path:
     """`$XDG_DATA_HOME/brickyard/runs.db`, after the XDG Base Directory Specification."""
-    data = os.environ.get("XDG_DATA_HOME", "")
+    data = os.getenv("XDG_DATA_HOME", "")
     base = Path(data) if os.path.isabs(data) else Path.home() / ".local" / "share"
     return base / "brickyard" / "runs.db"
 
@@ -127,7 +130,7 @@ class Store:
             else:
                 _refuse_folders(self.place)
             if str(self.place) != IN_MEMORY and not outputs.check_database(self.place, APPLICATION_ID):
-                outputs.make_database(self.place, _blank())
+                outputs.make_database(self.place, _blank(sums=True))
             self._db = self._opened(must_exist=must_exist, may_be_cut=may_be_cut)
             if str(self.place) != IN_MEMORY:
                 check_columns(self._db, str(self.place))
@@ -211,7 +214,7 @@ class Store:
         targets: list[str],
         options: Json,
         software_version: str,
-        facts: Json,
+        facts: schema.RunFacts,
         study: int | None = None,
         labels: Json | None = None,
     ) -> int:
@@ -232,7 +235,7 @@ class Store:
                     _text(targets),
                     _text(options),
                     software_version,
-                    _text(facts),
+                    _text(schema.facts_document(facts)),
                 ),
             )
             run = _new_id(cursor)
@@ -249,7 +252,7 @@ class Store:
             for event in events:
                 _append(db, run, event)
 
-    def end_run(self, run: int, end: Json, watch: Json, warnings: list[Json]) -> None:
+    def end_run(self, run: int, end: Json, watch: schema.RunWatch | None, warnings: list[schema.RunWarning]) -> None:
         with self._transaction() as db:
             db.execute(
                 "INSERT INTO run_end VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -259,8 +262,8 @@ class Store:
                     int(end.get("end_ns", 0)),
                     end["outcome"],
                     end.get("message", ""),
-                    _text(watch),
-                    _text(warnings),
+                    _text(schema.watch_document(watch) if watch else {}),
+                    _text(schema.stored(warnings)),
                 ),
             )
 
@@ -358,6 +361,7 @@ class Store:
         if found[0].outcome == DAMAGED:
             raise DamagedRunError(run, self.place, found[0].message)
         try:
+            check_run(self._db, run)
             return self._read(found[0])
         except (sqlite3.DatabaseError, ValueError, TypeError) as error:
             if isinstance(error, sqlite3.DatabaseError) and not is_damage(error):
@@ -421,10 +425,12 @@ class Store:
 
 
 @cache
-def _blank() -> bytes:
+def _blank(*, sums: bool) -> bytes:
     """A store without runs: each simulation has one in memory, and making its tables would take half of its time."""
     with closing(outputs.in_memory()) as made:
         migrate(made, IN_MEMORY)
+        if not sums:
+            without(made)
         return made.serialize()
 
 
@@ -437,7 +443,7 @@ def _open_for_writing(place: Path) -> sqlite3.Connection:
             migrate_if_whole(db, str(place))
             _write_ahead(db)
         else:
-            db.deserialize(_blank())
+            db.deserialize(_blank(sums=False))
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute("PRAGMA foreign_keys = ON")
     except BaseException:
@@ -577,7 +583,7 @@ def _run_info(row: tuple[Any, ...]) -> RunInfo:
         real_paths=known.real_paths,
         options=json.loads(row[8]),
         software_version=row[9],
-        facts=facts,
+        facts_document=facts,
         study=row[11],
         labels=json.loads(row[12] or "{}"),
         start_unix_ns=row[13],
@@ -586,10 +592,17 @@ def _run_info(row: tuple[Any, ...]) -> RunInfo:
         end_ns=row[16],
         outcome=outcome or "interrupted",
         message=message if message is not None else "ended without a word: killed, or running on another host",
-        watch=json.loads(row[19] or "{}"),
-        warnings=json.loads(row[20] or "[]"),
+        watch_document=json.loads(row[19] or "{}"),
+        warnings=_warnings(row[20] or "[]"),
         invalid=invalid_reason(row[21]),
     )
+
+
+def _warnings(text: str) -> list[schema.RunWarning]:
+    try:
+        return msgspec.json.decode(text, type=list[schema.RunWarning])
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"warnings: {error}") from error
 
 
 def _cost(  # the columns of its table

@@ -74,7 +74,7 @@ def forecast_lines(expected: Forecast, targets: list[str], *, made: bool = False
 
 
 def _endurance_lines(written_bytes: int, targets: list[str]) -> list[str]:
-    return [f"endurance of {target}: {facts.endurance(target, written_bytes)['text']}" for target in targets]
+    return [f"endurance of {target}: {facts.endurance(target, written_bytes).text}" for target in targets]
 
 
 def _may_end_earlier(phase: Phase) -> bool:
