@@ -366,8 +366,9 @@ mount -t tracefs none /sys/kernel/tracing || exit 77
 cd /sys/kernel/tracing
 [ "$(cat current_tracer)" = nop ] && grep -qw blk available_tracers || exit 77
 end() {
-    echo 0 >"$1/trace/enable"; echo nop >current_tracer; echo 0 >options/bin; echo 1 >options/context-info
-    kill "$reader"
+    echo 0 >"$1/trace/enable"
+    kill "$reader"; wait "$reader"  # the tracer cannot be changed while its pipe is open
+    echo nop >current_tracer; echo 0 >options/bin; echo 1 >options/context-info
 }
 echo 1 >options/bin; echo 0 >options/context-info; echo blk >current_tracer
 cat trace_pipe >"$2" & reader=$!

@@ -23,7 +23,7 @@ def interference_picture(found: InterferenceMap, target: str) -> Picture:
         {"writes": writes, "reads": reads or 0.0, "limit": name}
         for limit, name in zip(limits, names, strict=True)
         for writes, reads in found.frontier(limit)
-        if any(rate for _, rate in found.frontier(limit))
+        if _is_bounded(found, writes, reads or 0.0, limit)
     ]
     points = [
         {
@@ -47,6 +47,13 @@ def interference_picture(found: InterferenceMap, target: str) -> Picture:
 
 
 OVER = "more, or overloaded"
+
+
+def _is_bounded(found: InterferenceMap, writes: float, reads: float, limit_ns: float) -> bool:
+    """Whether a higher rate was tried and broke the limit: otherwise the contour lies somewhere above."""
+    return reads > 0 and any(
+        p.reads_per_s > reads and not p.holds(limit_ns) for p in found.points if p.writes_per_s == writes
+    )
 
 
 def _band(value_ns: float | None, limits: list[float], names: list[str]) -> str:
