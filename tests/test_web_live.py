@@ -295,7 +295,7 @@ def test_a_run_of_another_process_is_seen_with_its_warnings(tmp_path: Path) -> N
         (change,) = follower.look()
         assert [one.requests for one in change.moments] == [5]
         assert "has been outstanding for 16" in change.notes[0]
-        store.end_run(run, {"end_ns": 2 * SECOND, "outcome": "done", "message": ""}, {}, [])
+        store.end_run(run, {"end_ns": 2 * SECOND, "outcome": "done", "message": ""}, None, [])
         (ended,) = follower.look()
         assert (ended.has_ended, ended.run.info.outcome) == (True, "done")
         assert follower.look() == []
