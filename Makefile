@@ -1,11 +1,11 @@
 # Each target is one command and sets up what it needs: a virtual environment, the pinned lock, the extension and the
-# lab's program in release mode.
+# programs of lab and watch in release mode.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock pyproject.toml
+RUST_SOURCES := $(shell find crates -name '*.rs' -o -name '*.bpf.o' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock pyproject.toml
 
-.PHONY: run test test-arrays lint bench bench-smoke fuzz schema worker wheel clean
+.PHONY: run test test-arrays lint bench bench-smoke fuzz schema worker wheel bpf clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.built
@@ -14,6 +14,7 @@ run: $(VENV)/.built
 # Properties are checked with the same cases each time, as hypothesis does here; cargo test alone draws new ones.
 test: $(VENV)/.built worker
 	tests/install-programs
+	crates/watch/bpf/build --check
 	PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED:-1} cargo test --workspace --exclude brickyard-python
 	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
@@ -36,6 +37,9 @@ bench: $(VENV)/.built
 	$(BIN)/python benches/store.py
 	$(BIN)/python benches/bonnie.py /dev/shm --mib 1024
 	$(BIN)/python benches/pgbench.py
+	$(BIN)/python benches/trace.py
+	$(BIN)/python benches/watch.py
+	$(BIN)/python benches/web.py
 
 # Each bench once, too short for a figure: shows that it still starts.
 bench-smoke: $(VENV)/.built
@@ -46,12 +50,20 @@ bench-smoke: $(VENV)/.built
 	$(BIN)/python benches/store.py --smoke
 	$(BIN)/python benches/bonnie.py /dev/shm --smoke
 	$(BIN)/python benches/pgbench.py --smoke
+	$(BIN)/python benches/trace.py --smoke
+	$(BIN)/python benches/watch.py --smoke
+	$(BIN)/python benches/web.py --smoke
 
 # Python's types of events, out of those in crates/record.
 schema: $(VENV)/.locked
 	cargo run -q -p brickyard-record --example schema >target/events.schema.json
 	mv target/events.schema.json python/brickyard/schema/events.schema.json
 	$(BIN)/python tools/schema.py
+
+# The part of the watch that runs in the kernel, by Debian's clang. What it makes is committed, so that nobody else needs
+# clang; `make test` compares.
+bpf:
+	crates/watch/bpf/build
 
 # The static worker, for guests, containers and hosts without Python.
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
@@ -90,8 +102,9 @@ $(VENV)/.locked: requirements.lock $(VENV)/.created
 
 # Both in one build, so that what they share is compiled once, with the features of both.
 $(VENV)/.built: $(VENV)/.locked $(RUST_SOURCES)
-	cargo build --release --quiet -p brickyard-lab -p brickyard-python
+	cargo build --release --quiet -p brickyard-lab -p brickyard-watch -p brickyard-python
 	install -m 755 target/release/brickyard-lab python/brickyard/lab/brickyard-lab
+	install -m 755 target/release/brickyard-watch python/brickyard/watch/brickyard-watch
 	PIP_QUIET=1 VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet
 	@touch $@
 

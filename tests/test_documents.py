@@ -58,7 +58,11 @@ def test_every_command_of_the_manual_is_one(page: str, command: str, whole: bool
     if len(words) == 1 and not whole:
         return
     in_words_of_fio = words[0] == "run" and words[1] == "--rw"
-    if words[0] in ("run", "load-curve", "crosscheck") and not words[1].endswith(".toml") and not in_words_of_fio:
+    if (
+        words[0] in ("run", "load-curve", "crosscheck")
+        and not words[1].endswith((".toml", ".byt"))
+        and not in_words_of_fio
+    ):
         assert words[1] in (*profiles.names(), "pgbench"), f"{page}: {command}"
     if words[0] == "study" and len(words) > 1 and words[1] not in ("show", "reference", "mine.toml"):
         assert words[1] in names(), f"{page}: {command}"

@@ -35,6 +35,7 @@ LITERAL_KEYS: dict[str, int] = {
     "analysis": 226,
     "arrays": 131,
     "bricks": 47,
+    "brickyard": 31,
     "cli": 203,
     "databases": 33,
     "formats": 170,
@@ -45,6 +46,7 @@ LITERAL_KEYS: dict[str, int] = {
     "schema": 6,
     "store": 11,
     "study": 166,
+    "web": 48,
 }
 """Reads by a literal key, by room. Foreign documents are among them: what fio, sysfs or a controller's tool says."""
 JSON_SIGNATURES: dict[str, int] = {
@@ -52,6 +54,7 @@ JSON_SIGNATURES: dict[str, int] = {
     "analysis": 49,
     "arrays": 33,
     "bricks": 17,
+    "brickyard": 2,
     "cli": 33,
     "databases": 5,
     "formats": 48,

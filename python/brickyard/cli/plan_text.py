@@ -9,7 +9,7 @@ from brickyard.analysis.ramp import limit_text
 from brickyard.schema import Duration
 from brickyard.schema.codec import values_of
 from brickyard.schema.operations import shares
-from brickyard.schema.plan import OpenPace, Phase, Plan, Ramp, Step, Stream, SyncMode, Think
+from brickyard.schema.plan import OpenPace, Phase, Plan, Ramp, Step, Stream, SyncMode, Think, TraceTiming
 from brickyard.units import format_ns, format_size
 
 
@@ -71,6 +71,18 @@ def _step(step: Step) -> str:
 
 
 def _stream(stream: Stream, index: int) -> str:
+    if trace := stream.trace:
+        count = trace.reads + trace.writes + trace.flushes + trace.discards
+        speed = (
+            f" at {trace.speed:g} times its speed"
+            if trace.speed != 1 and trace.timing is not TraceTiming.FIRE_HOSE
+            else ""
+        )
+        timing = str(trace.timing).replace("_", " ")
+        return (
+            f"{stream.name or f'stream {index}'}: {count:,} requests of {trace.file}, {timing}{speed}, "
+            f"offsets {trace.fit}, at most {stream.depth} in flight, target {stream.target}"
+        )
     if stream.program:
         return _program(stream, index, values_of(stream.program))
     operations = " + ".join(
@@ -92,7 +104,9 @@ def _stream(stream: Stream, index: int) -> str:
     if stream.region not in ("0..100%", "0%..100%", "0B..100%", ".."):
         parts.append(f"region {stream.region}")
     if isinstance(stream.pace, OpenPace):
-        parts.append(f"open loop, {stream.pace.rate:,g} requests/s, {stream.pace.arrivals} arrivals")
+        parts.append(
+            f"open loop, {stream.pace.rate:,g} requests/s, {stream.pace.arrivals} arrivals" + _burst(stream.pace)
+        )
     if frames := stream.frames:
         asked = frames.format or f"{format_size(frames.bytes or 0)} at {frames.rate:g}/s"
         buffer = frames.buffer
@@ -119,6 +133,10 @@ def _value(key: str, value: object) -> object:
     if key in SIZE_KEYS and isinstance(value, int):
         return format_size(value)
     return format_ns(int(value.removesuffix("ns"))) if isinstance(value, str) and DURATION.fullmatch(value) else value
+
+
+def _burst(pace: OpenPace) -> str:
+    return f" of {pace.burst} together" if (pace.burst or 1) > 1 else ""
 
 
 def _program(stream: Stream, index: int, program: dict[str, Any]) -> str:

@@ -99,8 +99,9 @@ def _refuse_phase(phase: Phase) -> None:
     for key in ("stop", "ramp", "steady", "requests", "lockstep"):
         if getattr(phase, key):
             raise _refuse(key)
-    if any(stream.program for stream in phase.stream):
-        raise _refuse("program")
+    for key in ("program", "trace"):
+        if any(getattr(stream, key) for stream in phase.stream):
+            raise _refuse(key)
     if phase.bytes and len(phase.stream) > 1:
         raise _refuse("bytes of several streams together")
     if not (phase.duration or phase.bytes or phase.passes):
@@ -288,6 +289,8 @@ def _limits(phase: Phase, workers: int) -> list[str]:
 def _pace(stream: Stream, workers: int) -> list[str]:
     lines = []
     if isinstance(stream.pace, OpenPace):
+        if (stream.pace.burst or 1) > 1:
+            raise _refuse("bursts")
         # A rate of fio's holds for each direction of each job.
         rates = [stream.pace.rate / workers * share / 100 for share in _directions(stream)]
         if any(abs(rate - round(rate)) > 1e-6 for rate in rates):

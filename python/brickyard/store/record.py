@@ -166,6 +166,35 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
+class Annotation:
+    """What people say of a run. `number` grows with each change, 0 where nobody has said anything."""
+
+    number: int = 0
+    note: str = ""
+    labels: tuple[str, ...] = ()
+    author: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """How far a run has been read: the last row of each table."""
+
+    interval: int = 0
+    cost: int = 0
+    event: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What a run's writer has added since a cursor. Costs have the number of their row."""
+
+    intervals: list[Interval]
+    costs: list[tuple[int, IntervalCost]]
+    events: list[Json]
+    until: Cursor
+
+
+@dataclass(frozen=True, slots=True)
 class StudyInfo:
     id: int
     created_unix_ns: int

@@ -17,7 +17,7 @@ from brickyard import outputs
 from brickyard.errors import BadInputError, one_line
 from brickyard.schema import RunWarning, stored
 from brickyard.store.damage import cause_of, check_histogram, check_outcome, is_damage, run_ids
-from brickyard.store.schema import APPEND_ONLY, APPLICATION_ID, migrate
+from brickyard.store.schema import APPEND_ONLY, APPLICATION_ID, LATER, has_table, migrate
 from brickyard.store.sums import has_sums, register, trouble
 
 JSON_COLUMNS = frozenset(
@@ -52,7 +52,11 @@ def integrity(db: sqlite3.Connection) -> list[str]:
 
 def losses(db: sqlite3.Connection) -> list[Loss]:
     """Every row of every table that cannot be read as what it should be."""
-    return [found for table in APPEND_ONLY for _, found in _rows(db, table) if isinstance(found, Loss)]
+    return [found for table in _tables(db) for _, found in _rows(db, table) if isinstance(found, Loss)]
+
+
+def _tables(db: sqlite3.Connection) -> list[str]:
+    return [*APPEND_ONLY, *(name for name in LATER if has_table(db, name))]
 
 
 def salvage(db: sqlite3.Connection, place: Path) -> list[Loss]:
@@ -80,7 +84,7 @@ def _copy(db: sqlite3.Connection, place: Path) -> list[Loss]:
         new.execute("BEGIN IMMEDIATE")
         kept: dict[str, set[int]] = {"run": set(), "study": set()}
         # The end of a run last: what was lost of the run is said there.
-        for table in [*(name for name in APPEND_ONLY if name != "run_end"), "run_end"]:
+        for table in [*(name for name in _tables(db) if name != "run_end"), "run_end"]:
             for row, found in _rows(db, table):
                 if isinstance(found, Loss):
                     lost.append(found)

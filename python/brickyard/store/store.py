@@ -42,7 +42,19 @@ from brickyard.store.heads import facts_head, invalid_reason, read_heads
 from brickyard.store.histograms import InMemory, OnDisk
 from brickyard.store.lost import StoreFile, StoreLostError, rescue
 from brickyard.store.process import is_alive
-from brickyard.store.record import Histograms, Interval, IntervalCost, Json, Record, RunHead, RunInfo, StudyInfo
+from brickyard.store.record import (
+    Annotation,
+    Cursor,
+    Histograms,
+    Interval,
+    IntervalCost,
+    Json,
+    News,
+    Record,
+    RunHead,
+    RunInfo,
+    StudyInfo,
+)
 from brickyard.store.salvage import Loss, integrity, losses, salvage
 from brickyard.store.schema import (
     APPLICATION_ID,
@@ -50,6 +62,7 @@ from brickyard.store.schema import (
     check_readable,
     check_version,
     has_derived,
+    has_table,
     migrate,
     migrate_if_whole,
 )
@@ -295,6 +308,75 @@ class Store:
         """By name: when it was saved, and its runs."""
         rows = self._db.execute("SELECT name, created_unix_ns, runs FROM baseline ORDER BY id")
         return {name: (created, json.loads(runs)) for name, created, runs in rows}
+
+    def annotate(self, run: int, note: str, labels: Iterable[str], author: str, seen: int) -> Annotation:
+        """What people say of a run, in the place of the annotation `seen`; refused where there is a newer one."""
+        with self._transaction() as db:
+            if db.execute("SELECT 1 FROM run WHERE id = ?", (run,)).fetchone() is None:
+                raise BadInputError(f"run {run}: not in {self.place}")
+            newest = db.execute("SELECT coalesce(max(id), 0) FROM annotation WHERE run = ?", (run,)).fetchone()[0]
+            if newest != seen:
+                raise BadInputError(f"run {run}: somebody else changed its note meanwhile; read it again first")
+            kept = tuple(labels)
+            cursor = db.execute(
+                "INSERT INTO annotation (created_unix_ns, run, note, labels, author) VALUES (?, ?, ?, ?, ?)",
+                (time.time_ns(), run, note, _text(list(kept)), author),
+            )
+        return Annotation(_new_id(cursor), note, kept, author)
+
+    def annotations(self) -> dict[int, Annotation]:
+        """By run, of those that have one."""
+        if not has_table(self._db, "annotation"):
+            return {}
+        rows = self._db.execute(
+            "SELECT run, id, note, labels, author FROM annotation"
+            " WHERE id IN (SELECT max(id) FROM annotation GROUP BY run)"
+        )
+        return {row[0]: Annotation(row[1], row[2], tuple(json.loads(row[3])), row[4]) for row in rows}
+
+    def unended(self, after: int = 0, since_unix_ns: int = LAST_ID) -> list[RunInfo]:
+        """Runs later than `after` that have no end, since they go on or were killed, or that ended `since` then."""
+        rows = self._db.execute(
+            "SELECT id FROM run LEFT JOIN run_end ON run_end.run = run.id"
+            " WHERE id > ? AND (run_end.run IS NULL OR ended_unix_ns > ?) ORDER BY id",
+            (after, since_unix_ns),
+        )
+        numbers = [int(number) for (number,) in rows]
+        return self.runs(numbers) if numbers else []
+
+    def news(self, run: int, since: Cursor) -> News:
+        """What was added to a run since a cursor, as of one moment. Its histograms are in memory."""
+        self._db.execute("BEGIN")
+        try:
+            intervals = self._db.execute(
+                "SELECT phase, stream, operation, measure, start_ns, end_ns, warmup, requests, bytes, errors,"
+                " depth_max, mean_ns, p50_ns, p99_ns, max_ns, id, histogram FROM interval WHERE run = ? AND id > ?"
+                " ORDER BY id",
+                (run, since.interval),
+            ).fetchall()
+            costs = self._db.execute(
+                "SELECT id, phase, start_ns, end_ns, warmup, cpu_user_ns, cpu_system_ns, loop_busy_share, knob, drain"
+                " FROM interval_cost WHERE run = ? AND id > ? ORDER BY id",
+                (run, since.cost),
+            ).fetchall()
+            events = self._db.execute(
+                "SELECT id, body FROM event WHERE run = ? AND id > ? ORDER BY id", (run, since.event)
+            ).fetchall()
+        finally:
+            self._db.execute("COMMIT")
+        until = Cursor(
+            interval=max((row[15] for row in intervals), default=since.interval),
+            cost=max((row[0] for row in costs), default=since.cost),
+            event=max((row[0] for row in events), default=since.event),
+        )
+        kept = InMemory({row[15]: row[16] for row in intervals})
+        found = []
+        for row in intervals:
+            given = (*row[:6], bool(row[6]), *row[7:16], kept if row[16] else None)
+            found.append(Interval(*given))
+        return News(
+            found, [(row[0], _cost(*row[1:])) for row in costs], [json.loads(body) for _, body in events], until
+        )
 
     def runs(self, ids: Iterable[int] | None = None) -> list[RunInfo]:
         """Runs in the order in which they began."""

@@ -86,6 +86,8 @@ def _phase_seconds(phase: Phase) -> float | None:
 
 
 def _write_share(stream: Stream) -> float:
+    if stream.trace:
+        return 1.0 if stream.trace.writes else 0.0
     if stream.program:
         # How much it writes is decided by the storage's speed, and by the program.
         return 0.0 if isinstance(stream.program, (ReadAhead, Audit)) else 1.0
