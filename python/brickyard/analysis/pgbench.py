@@ -228,8 +228,10 @@ def pgbench_warnings(record: Record) -> list[RunWarning]:
 def _undurable(record: Record) -> Iterator[RunWarning]:
     """Settings with which a power cut loses what a client was told is committed, or damages the database."""
     own = settings_of(record)
-    lost = [f"{name}=off" for name in ("fsync", "synchronous_commit") if own.get(name) == "off"]
-    torn = ["full_page_writes=off"] if own.get("full_page_writes") == "off" else []
+    names = ("fsync", "synchronous_commit", "full_page_writes")
+    off = [f"{name}=off" for name in names if own.get(name) == "off"]
+    torn = [text for text in off if text.startswith("full_page_writes")]
+    lost = [text for text in off if text not in torn]
     if lost or torn:
         yield RunWarning(
             id="not_durable",

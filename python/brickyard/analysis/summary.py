@@ -450,8 +450,8 @@ def circumstances(records: list[Record]) -> list[tuple[str, str]]:
         "Generator": _generator_range(records),
     }
     if len({_submitted(record) for record in records}) > 1:
-        engine = dict(lines).get("Engine", "").removesuffix(_submitted(records[0])).rstrip(", ")
-        changed["Engine"] = engine + _submitted_range(records)
+        engine = next((text for label, text in lines if label == "Engine"), "")
+        changed["Engine"] = engine.removesuffix(_submitted(records[0])).rstrip(", ") + _submitted_range(records)
     return [(label, changed.get(label, text)) for label, text in lines]
 
 

@@ -20,8 +20,8 @@ from brickyard.reading import parsed_bytes
 from brickyard.store import Record, Store
 from brickyard.study.aim import Aim, aim_modelled
 from brickyard.study.interference import (
-    Asked,
     InterferenceMap,
+    MapAsked,
     MapPoint,
     explore,
     plan_of,
@@ -64,7 +64,7 @@ def interference(
         A modelled brick such as sim:terraserver-2003, or a file or device, which is written.
     """
     figure, limit_ns = _limit(limit)
-    asked = Asked(parsed_bytes(read_size, "--read-size"), parsed_bytes(write_size, "--write-size"), figure)
+    asked = MapAsked(parsed_bytes(read_size, "--read-size"), parsed_bytes(write_size, "--write-size"), figure)
     try:
         budget_s = _core.parse_duration_ns(budget) / 1e9
     except ValueError as error:
@@ -104,7 +104,7 @@ def _limit(text: str) -> tuple[str, float]:
 
 
 def _mapped(
-    store: Store, runner: Runner, aimed: Aim, asked: Asked, limit_ns: float, model: str | None, budget_s: float
+    store: Store, runner: Runner, aimed: Aim, asked: MapAsked, limit_ns: float, model: str | None, budget_s: float
 ) -> InterferenceMap:
     each_s, most_s = (REAL_S, REAL_MOST_S) if model is None else (MODEL_S, MODEL_MOST_S)
     brick = brick_of(aimed.targets, aimed.options, "normal")

@@ -67,8 +67,7 @@ def store_result(store: Store, document: Json, *, profile: str, plan: Plan | Non
         study=circumstances.get("study"),
         labels=circumstances.get("labels"),
     )
-    if "io" in circumstances:
-        events[0]["io"] = circumstances["io"]
+    events[0].update({name: value for name, value in circumstances.items() if name == "io"})
     store.add_events(run, events)
     failed = [job for job in document["jobs"] if job.get("error")]
     outcome = "interrupted" if circumstances.get("is_stopped") else "failed" if failed else "done"

@@ -29,8 +29,11 @@ CLOSED_DEPTH = 32
 SURE = 10  # times the reads that a percentile needs at the least
 
 
+RESPONSE = "response"
+
+
 @dataclass(frozen=True)
-class Asked:
+class MapAsked:
     """What is asked of the target in every run."""
 
     read_bytes: int
@@ -101,7 +104,7 @@ class InterferenceMap:
         }
 
 
-def plan_of(asked: Asked, reads_per_s: float | None, writes_per_s: float | None, seconds: float) -> str:
+def plan_of(asked: MapAsked, reads_per_s: float | None, writes_per_s: float | None, seconds: float) -> str:
     """A profile as text; a rate of None is as fast as it goes, and one of 0 nothing."""
     lines = [f"seed = {asked.seed}", "[[phase]]", f'duration = "{seconds:.3f}s"', f'warmup = "{seconds / 5:.3f}s"']
     streams = (
@@ -118,7 +121,7 @@ def plan_of(asked: Asked, reads_per_s: float | None, writes_per_s: float | None,
     return "\n".join(lines) + "\n"
 
 
-def seconds_for(asked: Asked, reads_per_s: float, each_s: float, most_s: float) -> float:
+def seconds_for(asked: MapAsked, reads_per_s: float, each_s: float, most_s: float) -> float:
     """Long enough for the figure."""
     needed = SURE * (least_count(float(asked.figure[1:])) if asked.figure.startswith("p") else 100)
     return min(max(each_s, needed / max(reads_per_s, 1e-9)), most_s)
@@ -128,14 +131,15 @@ def rate_of(record: Record, operation: str) -> float:
     return sum(row.iops for row in totals(record) if row.operation == operation)
 
 
-def point_of(record: Record, asked: Asked, reads_per_s: float, writes_per_s: float) -> MapPoint:
+def point_of(record: Record, asked: MapAsked, reads_per_s: float, writes_per_s: float) -> MapPoint:
     rows = totals(record)
 
     def value(operation: str) -> float | None:
-        found = [row.measures["response"] for row in rows if row.operation == operation and "response" in row.measures]
-        if not found:
+        told = (row.measures.get(RESPONSE) for row in rows if row.operation == operation)
+        found = next((one for one in told if one is not None), None)
+        if found is None:
             return None
-        return found[0].mean_ns if asked.figure == "mean" else found[0].percentiles.get(asked.figure)
+        return found.mean_ns if asked.figure == "mean" else found.percentiles.get(asked.figure)
 
     unsent = sum(end.unsent for end in record.of(PhaseEnd))
     sent = sum(row.requests for row in rows)

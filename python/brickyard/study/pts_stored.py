@@ -131,9 +131,10 @@ class _Said:
 
     def _recovery(self) -> str:
         stimuli = self.found.stimuli
-        if not stimuli.get("A") or not stimuli.get("C"):
+        before, after = (stimuli.get(name) for name in ("A", "C"))
+        if not before or not after:
             return ""
-        back = recovery(stimuli["A"], stimuli["C"], tests.WINDOW)
+        back = recovery(before, after, tests.WINDOW)
         when = "never comes back" if back is None else f"is back in round {back}"
         return f"after random writes, the rate of sequential ones {when}"
 

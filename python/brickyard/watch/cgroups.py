@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from brickyard.watch.devices import WatchedDevice
+from brickyard.watch.devices import BlockDevice
 
 ROOT = Path("/sys/fs/cgroup")
 MOST_FOLDERS = 20_000
@@ -43,7 +43,7 @@ def _limits_io(folder: Path) -> bool:
     return (folder / "io.max").exists() or (folder / "blkio.throttle.read_bps_device").exists()
 
 
-def throttles(name: str, device: WatchedDevice) -> list[Throttle]:
+def throttles(name: str, device: BlockDevice) -> list[Throttle]:
     """What `io.max`, or cgroups of version 1, allow a cgroup on a device."""
     folder, number = ROOT / name.lstrip("/"), f"{device.number >> 20}:{device.number & 0xFFFFF}"
     found = []

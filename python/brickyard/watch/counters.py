@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from brickyard.watch.devices import SECTOR, WatchedDevice
+from brickyard.watch.devices import SECTOR, BlockDevice
 from brickyard.watch.seen import SeenCell, SeenDevice, WatchInterval
 
 NOT_SEEN = (
@@ -24,7 +24,7 @@ FLUSHES = 15
 class Counters:
     """As `Capture`, without programs in the kernel."""
 
-    def __init__(self, devices: list[WatchedDevice], every_s: float) -> None:
+    def __init__(self, devices: list[BlockDevice], every_s: float) -> None:
         self._devices, self._every_s = devices, every_s
         self._stopped = False
         self._before = {device.name: _read(device) for device in devices}
@@ -44,7 +44,7 @@ class Counters:
             yield WatchInterval(begin, end, [self._seen(device) for device in self._devices])
             begin = end
 
-    def _seen(self, device: WatchedDevice) -> SeenDevice:
+    def _seen(self, device: BlockDevice) -> SeenDevice:
         now, before = _read(device), self._before[device.name]
         if not now or not before:  # it has vanished
             return SeenDevice(device.name, [])
@@ -60,7 +60,7 @@ class Counters:
         return SeenDevice(device.name, cells, in_flight=now[8], merged_bios=since[1] + since[5])
 
 
-def _read(device: WatchedDevice) -> list[int]:
+def _read(device: BlockDevice) -> list[int]:
     try:
         return [int(word) for word in device.statistics.read_text().split()]
     except (OSError, ValueError):

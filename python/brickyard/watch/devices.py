@@ -16,7 +16,7 @@ SECTOR = 512
 
 
 @dataclass(frozen=True)
-class WatchedDevice:
+class BlockDevice:
     name: str
     number: int
     capacity_bytes: int
@@ -27,7 +27,7 @@ class WatchedDevice:
         return BLOCK / self.name / "stat"
 
 
-def _disk(name: str) -> WatchedDevice:
+def _disk(name: str) -> BlockDevice:
     folder = BLOCK / name
     try:
         major, minor = (int(word) for word in (folder / "dev").read_text().split(":"))
@@ -35,10 +35,10 @@ def _disk(name: str) -> WatchedDevice:
         sector_bytes = int((folder / "queue/logical_block_size").read_text())
     except (OSError, ValueError) as error:
         raise BadInputError(f"{printable(name)}: is no block device any more; see lsblk") from error
-    return WatchedDevice(name, major << 20 | minor, sectors * SECTOR, sector_bytes)
+    return BlockDevice(name, major << 20 | minor, sectors * SECTOR, sector_bytes)
 
 
-def found(paths: tuple[str, ...]) -> list[WatchedDevice]:
+def found(paths: tuple[str, ...]) -> list[BlockDevice]:
     """Those that are named; a partition stands for its disk, whose requests are all counted. All disks unless named."""
     if not paths:
         every = [_disk(entry.name) for entry in sorted(BLOCK.iterdir()) if _has_size(entry)]
@@ -76,7 +76,7 @@ def _disk_name(path: str) -> str:
     return folder.parent.name if (folder / "partition").exists() else folder.name
 
 
-def md_arrays(devices: list[WatchedDevice]) -> list[str]:
+def md_arrays(devices: list[BlockDevice]) -> list[str]:
     """md devices that are watched, or that have a watched one as a member."""
     names = {device.name for device in devices}
     arrays = {name for name in names if (BLOCK / name / "md").is_dir()}

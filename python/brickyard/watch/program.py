@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from brickyard.errors import BadInputError, BrickyardError, one_line
-from brickyard.watch.devices import WatchedDevice, md_arrays
+from brickyard.watch.devices import BlockDevice, md_arrays
 from brickyard.watch.seen import WatchInterval
 
 NAME = "brickyard-watch"
@@ -65,7 +65,7 @@ class Capture:
 
     def __init__(
         self,
-        devices: list[WatchedDevice],
+        devices: list[BlockDevice],
         every_s: float,
         *,
         stripe_bytes: int = 0,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from brickyard.errors import BadInputError
 from brickyard.watch.cgroups import cgroup_names, throttles
 from brickyard.watch.counters import NOT_SEEN, Counters
-from brickyard.watch.devices import WatchedDevice
+from brickyard.watch.devices import BlockDevice
 from brickyard.watch.figures import Watched
 from brickyard.watch.program import Capture, NotHereError
 from brickyard.watch.seen import NS, SeenDevice, WatchInterval
@@ -28,7 +28,7 @@ METHODS = (AUTO, BPF, COUNTERS)
 class LiveWatch:
     """One watch. `note` hears what a user should know at once."""
 
-    devices: list[WatchedDevice]
+    devices: list[BlockDevice]
     every_s: float
     method: str = AUTO
     stripe_bytes: int = 0
