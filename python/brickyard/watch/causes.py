@@ -118,10 +118,14 @@ def _in_device(one: SlowRequest, device: DeviceTotals) -> tuple[str, str]:
 
 
 def _periodic(told: list[Explained]) -> list[Explained]:
-    """Slow times of the device that come at regular distances."""
+    """Slow times of the device that come at regular distances. Those of one kind are of one length: what took less than
+    half of the longest is something else."""
     changed = list(told)
     for number in {one.request.device for one in told}:
-        mine = [one for one in told if one.cause == DEVICE and one.request.device == number]
+        slow = [one for one in told if one.cause == DEVICE and one.request.device == number]
+        longest_ns = max((one.request.device_ns for one in slow), default=0)
+        mine = [one for one in slow if one.request.device_ns >= HALF * longest_ns]
+        kind = {id(one) for one in mine}
         starts: list[int] = []
         last = 0
         for one in sorted(mine, key=lambda one: one.request.arrived_ns):
@@ -136,9 +140,6 @@ def _periodic(told: list[Explained]) -> list[Explained]:
             continue
         words = f"; one of {len(starts)} at distances of {format_ns(mean)}"
         changed = [
-            Explained(one.request, PERIODIC, one.evidence + words)
-            if one.cause == DEVICE and one.request.device == number
-            else one
-            for one in changed
+            Explained(one.request, PERIODIC, one.evidence + words) if id(one) in kind else one for one in changed
         ]
     return changed
