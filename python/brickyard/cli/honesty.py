@@ -21,6 +21,7 @@ from brickyard.errors import BAD_INPUT, FAILED, BadInputError
 from brickyard.facts.write_cache import write_cache_facts
 from brickyard.honesty import SUSPICIOUS, Figures, Finding, figures, findings, verdict
 from brickyard.honesty.measure import measure
+from brickyard.schema.target_sheet import WriteCaches
 from brickyard.store import Json, Record, Store
 from brickyard.study.interrupt import Interrupt
 from brickyard.units import format_iops, format_mib_per_s, format_ns, format_size
@@ -82,13 +83,12 @@ def honesty(
     return FAILED if check and code == 0 and verdict(found) == SUSPICIOUS else code
 
 
-def cache_of(records: list[Record]) -> Json:
+def cache_of(records: list[Record]) -> WriteCaches:
     """What is known of the write caches below the one target of these runs."""
-    found: Json = msgspec.to_builtins(write_cache_facts(records[0].info.facts.targets[0]))
-    return found
+    return write_cache_facts(records[0].info.facts.targets[0])
 
 
-def _document(study: int, records: list[Record], measured: Figures, facts: Json, found: list[Finding]) -> Json:
+def _document(study: int, records: list[Record], measured: Figures, facts: WriteCaches, found: list[Finding]) -> Json:
     return {
         "study": study,
         "runs": [record.info.id for record in records],
@@ -97,7 +97,7 @@ def _document(study: int, records: list[Record], measured: Figures, facts: Json,
         "verdict": verdict(found),
         "findings": [{"id": item.id, "state": item.state, "text": item.text} for item in found],
         "figures": measured.document(),
-        "write_cache": facts,
+        "write_cache": msgspec.to_builtins(facts),
     }
 
 
