@@ -163,7 +163,10 @@ def test_a_flush_that_the_kernel_never_sends_is_suspicious() -> None:
     assert overruled["kernel_overruled"].state == SUSPICIOUS
     known = by_id(findings(ROTATING_HONEST, drive(write_cache="write through"), protected=True))
     assert known["kernel_overruled"].state == PLAUSIBLE
-    assert by_id(findings(ROTATING_HONEST, msgspec.structs.replace(drive(), no_barrier=True)))["no_barrier"].state == SUSPICIOUS
+    assert (
+        by_id(findings(ROTATING_HONEST, msgspec.structs.replace(drive(), no_barrier=True)))["no_barrier"].state
+        == SUSPICIOUS
+    )
 
 
 def test_several_disks_take_several_times_as_much() -> None:
