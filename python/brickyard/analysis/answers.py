@@ -190,9 +190,10 @@ def _limit(records: Sequence[Record]) -> str:
     bound = [r for r in records if any(end.generator_bound for end in r.of(PhaseEnd))]
     if not bound:
         found = {warning.id for record in records for warning in record.info.warnings}
-        if found.intersection(QUALIFYING) or _lateness(records):
+        paced = sum(map(_is_paced, records))
+        if found.intersection(QUALIFYING) or _lateness(records) or 0 < paced < len(records):
             return "The generator was not the limit."
-        if all(_is_paced(record) for record in records):
+        if paced:
             return "The load came at a given pace, so neither the storage nor the generator was at its limit."
         return "The storage, not the generator, was the limit."
     ends = [end for record in bound for end in record.of(PhaseEnd) if end.generator_bound]
