@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard.advise.buy import Found, Trial, Wanted
+from brickyard.advise.spread import Spread
 from brickyard.analysis.answers import SENTENCES_MAX, Answer
 from brickyard.analysis.samples import Sample
 from brickyard.units import format_iops, three_digits
@@ -88,6 +89,9 @@ class Sustained:
     condition: str
     rates: Sample | None
     unlimited_per_s: float
+    is_open: bool = False
+    """Whether the profile has rates of its own: the rate without a limit is then the one that it asks for."""
+    spread: Spread | None = None
 
 
 def prediction(question: str, found: Sequence[Sustained], doubts: Sequence[str], *, is_modelled: bool) -> Answer:
@@ -104,14 +108,19 @@ def prediction(question: str, found: Sequence[Sustained], doubts: Sequence[str],
 
 def _sustained(item: Sustained, *, named: bool) -> str:
     where = f"{item.condition.replace('_', ' ').capitalize()}: " if named else ""
-    unlimited = f"without a limit and in a closed loop it does {format_iops(item.unlimited_per_s)}/s"
+    how = "at the profile's own rate, an open loop," if item.is_open else "without a limit and in a closed loop"
+    unlimited = f"{how} it does {format_iops(item.unlimited_per_s)}/s"
     if item.rates is None:
         return f"{where}No rate keeps the limit; {unlimited}."
     rates = item.rates
+    off = ""
+    if item.spread is not None:
+        low, high = item.spread.ends(rates.centre)
+        off = f", and {format_iops(low)} to {format_iops(high)} with what models of {item.spread.kind} are off by"
     between = ""
     if rates.low is not None and rates.high is not None:
         between = f" (95 % interval {format_iops(rates.low)} to {format_iops(rates.high)})"
-    return f"{where}{format_iops(rates.centre)} requests/s{between}; {unlimited}."
+    return f"{where}{format_iops(rates.centre)} requests/s{between}{off}; {unlimited}."
 
 
 def fitted(target: str, sentence: str, spoken: str, doubts: Sequence[str]) -> Answer:
