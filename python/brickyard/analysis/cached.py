@@ -80,6 +80,10 @@ def _fell(record: Record, phase: int) -> float | None:
     return 1 - last / first if first else None
 
 
+def wrote(record: Record) -> bool:
+    return any(item.operation == "write" and item.bytes for item in record.intervals)
+
+
 def doubted(records: Iterable[Record]) -> dict[int, str]:
     """Runs whose rate may be that of a cache, with why."""
     return {record.info.id: text for record in records if (text := doubt(record)) is not None}

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from statistics import median
 
+from brickyard.analysis import cached
 from brickyard.analysis.answers import SENTENCES_MAX, Answer, belief
 from brickyard.analysis.conclusions import base_of, by_figure, cheapest, duel_of, is_seen, judged, rivals_of
 from brickyard.analysis.pivot import Axis, Entry, Pivot
@@ -37,7 +38,8 @@ def study_answer(
     chosen = [axes[name] for name in factors if name in axes] or [a for a in axes.values() if not a.changes_load]
     said = [words for axis in chosen if (words := _sentence(pivots, axis))]
     said += cheapest(pivots)
-    return Answer(question, tuple(said[:SENTENCES_MAX]), belief(records, *_limits(pivots, invalid)))
+    caches = cached.words(cached.doubted(records), sum(map(cached.wrote, records)), "")
+    return Answer(question, tuple(said[:SENTENCES_MAX]), belief(records, caches, *_limits(pivots, invalid)))
 
 
 def _limits(pivots: Sequence[Pivot], invalid: Sequence[Record]) -> list[str]:
