@@ -64,7 +64,11 @@ def _sentence(pivots: Sequence[Pivot], axis: Axis) -> str:
         rounds = [(pivot, rivals) for pivot, rivals in rivals_of(group, axis.name) if len(rivals) > 1]
         if not rounds:
             continue
-        words = _against_base(axis, figure, rounds) if has_base else _best_and_worst(axis, figure, rounds)
+        words = (
+            _against_base(axis, figure, rounds, _base(group, axis))
+            if has_base
+            else _best_and_worst(axis, figure, rounds)
+        )
         said += [words] if words else []
     return f"{'; '.join(said[:FIGURES_MAX])}." if said else ""
 
@@ -72,9 +76,14 @@ def _sentence(pivots: Sequence[Pivot], axis: Axis) -> str:
 Rounds = list[tuple[Pivot, dict[str, Entry]]]
 
 
-def _against_base(axis: Axis, figure: str, rounds: Rounds) -> str:
+def _base(group: Sequence[Pivot], axis: Axis) -> str:
+    """Of all tables of a figure, as not each that shows it has a baseline."""
+    bases = [base_of(pivot, axis) for pivot in group]
+    return next((level for level in bases if level in axis.labels), bases[0])
+
+
+def _against_base(axis: Axis, figure: str, rounds: Rounds, base: str) -> str:
     """`IOPS against Normal: Volume Rebuild -49 % (median of 16 cells, -62 % to +2 %)`."""
-    base = base_of(rounds[0][0], axis)
     duels = [
         duel_of(pivot, rivals, level, base)
         for pivot, rivals in rounds
