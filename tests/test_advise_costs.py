@@ -150,21 +150,6 @@ def test_sure_is_what_holds_at_the_worse_end_of_the_interval() -> None:
     assert not judged(made, 129).is_sure
 
 
-def test_intervals_hold_what_they_promise_on_tables_that_are_left_out() -> None:
-    """For each table the interval is made of all others of its kind."""
-    rows = spread.rows()
-    inside, among = 0, 0
-    for table in {row.table for row in rows}:
-        for row in (row for row in rows if row.table == table):
-            made = spread.spread(row.kind, [other for other in rows if other.table != table])
-            assert made is not None
-            low, high = made.ends(row.simulated)
-            inside += low <= row.published <= high
-            among += 1
-    assert among == len(rows) > 200
-    assert 0.85 <= inside / among <= 0.95
-
-
 def test_an_interval_is_of_the_kind_of_storage() -> None:
     rows = [Row("t", "disks", 100, 100 + n) for n in range(10)] + [Row("u", "flash", 100, 150)]
     disks, flash = spread.spread("disks", rows), spread.spread("flash", rows)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from brickyard.advise.buy import Found, Trial, Wanted
 from brickyard.advise.costs import GIB
 from brickyard.advise.parts import Part
+from brickyard.advise.spread import kind_of
 from brickyard.units import format_size
 
 SHOWN = 4  # of bricks that do not meet the rulers, the nearest
@@ -86,7 +87,8 @@ def _of_volumes(trials: list[Trial], wanted: Wanted) -> list[str]:
 def _interval(trial: Trial) -> str:
     spread = trial.spread
     if spread is None:
-        return "no interval for cloud volumes: no published measurement of one was compared with the models"
+        kind = kind_of(trial.candidate.resolved["brick"])
+        return f"no interval for {kind}: no published measurement was compared with models of them"
     return (
         f"models of {spread.kind}: nine of ten published figures that they were not fitted to lie within"
         f" {spread.words} of"
