@@ -172,8 +172,8 @@ def _levels_of(drive: Part, levels: Sequence[str], keeper: Part) -> list[str]:
 
 
 def _volumes(part: Part, capacity_bytes: int, plan: Plan | None, terms: Terms) -> list[Candidate]:
-    """One volume with ever higher rates, then stripes of several. Rates go with the load's mean request; a second row
-    has the most throughput for the least IOPS, as loads whose requests are merged need."""
+    """One volume with ever higher rates, then stripes of several where one does not do. Rates go with the load's mean
+    request; a second row has the most throughput for the least IOPS, as loads whose requests are merged need."""
     volume = part.volume
     if volume is None:
         return []
@@ -187,8 +187,10 @@ def _volumes(part: Part, capacity_bytes: int, plan: Plan | None, terms: Terms) -
         while iops <= volume.most_iops * STEP:
             rate = min(iops, volume.most_iops)
             moved = min(max(base, rate * mean), most)
-            for setting in (fitted(volume, whole / count, rate, moved), fitted(volume, whole / count, 0, moved)):
-                if setting is not None and (count == 1 or rate > volume.most_iops / 2 or moved > most / 2):
+            paced = fitted(volume, whole / count, rate, moved) if count == 1 or rate > volume.most_iops / 2 else None
+            merged = fitted(volume, whole / count, 0, moved) if count == 1 or moved > most / 2 else None
+            for setting in (paced, merged):
+                if setting is not None:
                     level = "jbod" if count == 1 else "raid0"
                     made = Candidate(part, SOFTWARE, level, count, 1, software=True, setting=setting, terms=terms)
                     found[count, setting] = made
