@@ -251,6 +251,8 @@ class Advised:
     throughput: bool
     unpriced: list[str]
     assumptions: list[str]
+    years: float
+    """The time over which costs are summed."""
 
 
 def advise(asked: AdviceAsked) -> Advised:
@@ -297,7 +299,7 @@ def advise(asked: AdviceAsked) -> Advised:
     svg = picture.svg if picture else ""
     told = advice(found, wanted, fastest=asked.fastest)
     assumed = assumptions(found, wanted)
-    return Advised(told, found, svg, tuple(wanted.conditions), wanted.throughput, unpriced, assumed)
+    return Advised(told, found, svg, tuple(wanted.conditions), wanted.throughput, unpriced, assumed, wanted.terms.years)
 
 
 def requirements() -> Sequence[str]:
