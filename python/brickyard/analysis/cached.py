@@ -38,11 +38,11 @@ def _of_phase(record: Record, number: int, asked: object) -> str | None:
     state = steady(record, number)
     if state is not None and state.state is State.HELD:
         return None
-    written = [i for i in record.intervals if i.phase == number and i.operation == "write" and i.measure == "service"]
-    if not any(item.bytes for item in written):
+    written = [i for i in record.intervals if i.phase <= number and i.operation == "write" and i.measure == "service"]
+    if not any(item.bytes for item in written if item.phase == number):
         return None
     held, is_modelled = held_bytes(record)
-    before = sum(item.bytes for item in written if item.warmup)
+    before = sum(item.bytes for item in written if item.warmup or item.phase < number)
     all_of_it = sum(item.bytes for item in written)
     if held and (before < held if is_modelled else all_of_it < CACHE_TIMES * held):
         done = before if is_modelled else all_of_it
