@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from brickyard.analysis.conditions import Span, condition_spans
 from brickyard.analysis.totals import asked_stream
 from brickyard.schema import PhaseEnd, SlowEvent
+from brickyard.schema.plan import Stream
 from brickyard.schema.watch_sheet import SlowAtDevice, SlowSheet
 from brickyard.store import Interval, IntervalCost, Json, Record
 from brickyard.units import format_count, format_ns, format_percent
@@ -155,15 +156,17 @@ def _late(event: SlowEvent, phase: int, around: _Around) -> tuple[str, str]:
     due_ns, sent_ns = event.at_ns - event.response_ns, event.at_ns - event.service_ns
     late = f"submitted {format_ns(sent_ns - due_ns)} after it was due"
     asked = asked_stream(around.record, phase, event.stream)
-    depth = getattr(asked, "depth", None)
     cells = around.intervals(phase, event.stream, due_ns, sent_ns)
-    if not depth or not cells:
+    if not isinstance(asked, Stream) or not cells:
         return UNKNOWN, late
+    places = asked.depth * asked.workers
     deepest = max(cell.depth_max for cell in cells)
     busy = max((cost.loop_busy_share for cost in around.costs(phase, due_ns, sent_ns)), default=0.0)
-    words = f"{late}; at most {deepest} of {depth} places were taken, the loops were busy for {format_percent(busy)}"
-    if deepest < depth:
+    words = f"{late}; at most {deepest} of {places} places were taken, the loops were busy for {format_percent(busy)}"
+    if deepest < asked.depth:
         return GENERATOR, words
+    if deepest < places:
+        return UNKNOWN, words  # one worker may have had all of its own taken
     return (UNKNOWN if busy >= BUSY and not around.is_modelled else PLACES), words
 
 
