@@ -47,6 +47,7 @@ class SlowCause:
     """One of the slowest requests, and why it was slow."""
 
     at_ns: int
+    stream: int
     operation: str
     offset_bytes: int
     request_bytes: int
@@ -146,8 +147,8 @@ def _caused(event: SlowEvent, phase: int, around: _Around) -> SlowCause:
     else:
         cause, evidence = _served(event, phase, around)
     return SlowCause(
-        event.at_ns, event.operation, event.offset_bytes, event.request_bytes, event.service_ns, event.response_ns,
-        cause, evidence,
+        event.at_ns, event.stream, event.operation, event.offset_bytes, event.request_bytes, event.service_ns,
+        event.response_ns, cause, evidence,
     )  # fmt: skip
 
 
