@@ -17,7 +17,7 @@ from brickyard.analysis.totals import asked_stream
 from brickyard.schema import PhaseEnd, SlowEvent
 from brickyard.schema.plan import Stream
 from brickyard.schema.watch_sheet import SlowAtDevice, SlowSheet
-from brickyard.store import Interval, IntervalCost, Json, Record
+from brickyard.store import Interval, IntervalCost, Record
 from brickyard.units import format_count, format_ns, format_percent
 
 GENERATOR, PLACES = "late generator", "own queue depth"
@@ -56,19 +56,13 @@ class SlowCause:
     cause: str
     evidence: str
 
-    def document(self) -> Json:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
-
 
 @dataclass(frozen=True)
 class CauseShare:
     cause: str
     requests: int
-    share: float
+    time_share: float
     """Of the response time of all."""
-
-    def document(self) -> Json:
-        return {"cause": self.cause, "requests": self.requests, "time_share": self.share}
 
 
 def slow_causes(record: Record) -> list[SlowCause]:

@@ -72,8 +72,8 @@ def run_document(record: Record) -> Json:
         "errors_by_kind": errors_by(record, "errors_by_kind"),
         "hangs": record.documents_of(HangEvent),
         "steady": record.documents_of(SteadyEvent),
-        "slowest": [one.document() for one in told],
-        "slow_causes": [one.document() for one in slow.cause_shares(told)],
+        "slowest": [asdict(one) for one in told],
+        "slow_causes": [asdict(one) for one in slow.cause_shares(told)],
     }
 
 

@@ -281,10 +281,12 @@ def _print_causes(console: Console, shares: Sequence[slow.CauseShare], requests:
     bar, legend = Text(), Text()
     for number, one in enumerate(shares):
         style = CAUSE_STYLES[number % len(CAUSE_STYLES)]
-        begin, end = (round(CAUSE_BAR * sum(item.share for item in shares[:upto])) for upto in (number, number + 1))
+        begin, end = (
+            round(CAUSE_BAR * sum(item.time_share for item in shares[:upto])) for upto in (number, number + 1)
+        )
         bar.append("█" * (end - begin), style)
         legend.append("  " if number else "").append("█ ", style)
-        legend.append(f"{one.cause} {format_percent(one.share)}")
+        legend.append(f"{one.cause} {format_percent(one.time_share)}")
     console.print(bar)
     console.print(legend, soft_wrap=True)
 

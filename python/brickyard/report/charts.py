@@ -261,7 +261,7 @@ LEGEND_COLUMNS = 130  # pixels a name of a cause takes
 def causes(told: dict[int, list[CauseShare]], *, width: int) -> Any:
     """One bar of shares for each run."""
     rows = [
-        {"run": f"run {run}", "cause": one.cause, "share": one.share, "order": number}
+        {"run": f"run {run}", "cause": one.cause, "share": one.time_share, "order": number}
         for run, shares in told.items()
         for number, one in enumerate(shares)
     ]

@@ -19,7 +19,7 @@ from brickyard.schema import HangEvent, HostSheet, PhaseEnd, PowerCut, RunFacts,
 from brickyard.schema.plan import OtherKind, OtherPlan, Plan
 from brickyard.schema.sheets import not_known
 from brickyard.store import READS, WRITES, Interval, Json, Record, Store
-from brickyard.watch.beside import Away, Beside, beside
+from brickyard.watch.beside import NoWatch, WatchBeside, beside
 
 # Of plans that go to a server, not to a file or device.
 DATABASE_KINDS = (OtherKind.REPLAY, OtherKind.LOAD, OtherKind.PGBENCH)
@@ -56,7 +56,7 @@ class Watching:
                 server.start()
             for watch in self._watches:
                 watch.__enter__()
-            if isinstance(self._slow, Beside):
+            if isinstance(self._slow, WatchBeside):
                 self._slow.begin()
             self._sampled_s = time.monotonic()
         elif self._sampled_s is not None and time.monotonic() - self._sampled_s >= SAMPLE_EVERY_S:
@@ -66,7 +66,7 @@ class Watching:
 
     def stop(self) -> None:
         """Ends the watch; what it saw can be asked for afterwards."""
-        if isinstance(self._slow, Beside):
+        if isinstance(self._slow, WatchBeside):
             self._slow.stop()
         for watch in self._watches:
             watch.stop()
@@ -81,7 +81,7 @@ class Watching:
         else:
             sheets = [watch.result(ours(record, target)) for target, watch in enumerate(self._watches)]
         for sheet in sheets:
-            if isinstance(self._slow, Beside):
+            if isinstance(self._slow, WatchBeside):
                 sheet.slow = self._slow.seen()
             else:
                 sheet.unknown["slow"] = not_known(self._slow.reason)
@@ -104,7 +104,7 @@ class Watching:
         )
 
 
-def _beside(known: RunFacts, plan: Plan | OtherPlan) -> Beside | Away:
+def _beside(known: RunFacts, plan: Plan | OtherPlan) -> WatchBeside | NoWatch:
     """One watch of all devices that the targets lie on."""
     numbers = dict.fromkeys(node.number for sheet in known.targets for node in facts.tops(sheet.stack))
     planned = planned_ns(plan)

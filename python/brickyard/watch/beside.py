@@ -28,13 +28,13 @@ OURS, ALL = "our own", "all processes"
 
 
 @dataclass(frozen=True)
-class Away:
+class NoWatch:
     """Why there is no watch."""
 
     reason: str
 
 
-class Beside:
+class WatchBeside:
     """From its making to `stop`; `begin` says that what is seen from now on counts."""
 
     def __init__(self, devices: Sequence[BlockDevice]) -> None:
@@ -105,13 +105,13 @@ def _at_device(one: Explained, to_unix_ns: int) -> SlowAtDevice:
     )
 
 
-def beside(numbers: Sequence[str], planned_s: float | None) -> Beside | Away:
+def beside(numbers: Sequence[str], planned_s: float | None) -> WatchBeside | NoWatch:
     """A watch of devices, by MAJOR:MINOR, beside a run of that length; None where it has no end of its own."""
     if planned_s is not None and planned_s < LEAST_RUN_S:
-        return Away(f"the run is planned for less than {LEAST_RUN_S:g} s")
+        return NoWatch(f"the run is planned for less than {LEAST_RUN_S:g} s")
     if not numbers:
-        return Away("no block device of this host is below the target")
+        return NoWatch("no block device of this host is below the target")
     try:
-        return Beside(found_by_number(numbers))
+        return WatchBeside(found_by_number(numbers))
     except BrickyardError as error:
-        return Away(one_line(error))
+        return NoWatch(one_line(error))
