@@ -1,8 +1,8 @@
 """How fast traces of other tools are read, and how punctually one is issued again.
 
 Every form is written here with as many requests, and imported in rounds; medians are taken. Then a trace of 1,000
-requests a second is issued on a file in rounds, and what it was late by is shown: from the instant that each request was
-due to its submission. The aim is a p99 of 100 us or less on an idle device. About four minutes.
+requests a second is issued on a file in rounds, and what it was late by is shown: from the instant that each request
+was due to its submission. The aim is a p99 of 100 us or less on an idle device. About four minutes.
 
     python benches/trace.py [--requests N] [--rounds N] [--seconds S] [--target FILE] [--smoke]
 """
@@ -118,10 +118,10 @@ def main() -> None:
         print(f"{'figures':10} {count / (time.perf_counter() - began) / 1e6:6.2f} M requests/s")
         target, seconds = given.target or folder / "target", SMOKE_SECONDS if given.smoke else given.seconds
         rounds = [lateness(folder, target, seconds) for _ in range(1 if given.smoke else LATE_ROUNDS)]
-        for name in ("p50", "p99", "max"):
-            values = sorted(late[name] / 1e3 for late in rounds)
+        for figure in ("p50", "p99", "max"):
+            values = sorted(late[figure] / 1e3 for late in rounds)
             print(
-                f"late at {RATE}/s, {name}: {statistics.median(values):.1f} us"
+                f"late at {RATE}/s, {figure}: {statistics.median(values):.1f} us"
                 f" ({values[0]:.1f} to {values[-1]:.1f} of {len(values)} rounds)"
             )
 
