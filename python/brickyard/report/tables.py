@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from brickyard import analysis
-from brickyard.analysis import RankedCell, Totals, background, cells, power
+from brickyard.analysis import RankedCell, Totals, background, cells, power, slow
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.cells import LATENCY_COLUMNS, latency_cells
 from brickyard.analysis.further import further_tables
@@ -240,21 +240,24 @@ def failure_table(records: list[Record]) -> Table | None:
 
 
 def slowest_table(records: list[Record]) -> Table:
-    found = [(item, record) for record in records for item in summaries.slowest(record)]
-    found.sort(key=lambda pair: -int(pair[0]["response_ns"]))
+    found = [(item, record) for record in records for item in slow.slow_causes(record)]
+    found.sort(key=lambda pair: -pair[0].response_ns)
     return Table(
         "Slowest requests",
-        ["run", "at", "operation", "offset", "size", "service", "response"],
+        ["run", "cause", "evidence", "at", "operation", "offset", "size", "service", "response"],
         [
             [
                 str(record.info.id),
-                f"{item['at_ns'] / 1e9:.3f} s",
-                str(item["operation"]),
-                format_count(item["offset_bytes"]),
-                format_size(item["request_bytes"]),
-                format_ns(item["service_ns"]),
-                format_ns(item["response_ns"]),
+                item.cause,
+                item.evidence,
+                f"{item.at_ns / 1e9:.3f} s",
+                item.operation,
+                format_count(item.offset_bytes),
+                format_size(item.request_bytes),
+                format_ns(item.service_ns),
+                format_ns(item.response_ns),
             ]
             for item, record in found[: summaries.SLOWEST_SHOWN]
         ],
+        text_columns=3,
     )
