@@ -17,16 +17,18 @@ from typing import Any, Literal
 
 import msgspec
 
-from brickyard import analysis
+from brickyard import analysis, outputs, rulers
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.answers import Answer, answer
 from brickyard.analysis.comparison import Change
 from brickyard.analysis.differing import differing_between, load_hash
 from brickyard.analysis.gate import Finding
 from brickyard.analysis.moments import HEAT_EDGES_NS, Moment, moments
+from brickyard.analysis.verdict import verdict
+from brickyard.analysis.verdict_words import VERDICT_COLUMNS, verdict_rows, verdict_title
 from brickyard.analysis.workload import workload_words
 from brickyard.api import Compared, Measured, compare
-from brickyard.errors import BadInputError
+from brickyard.errors import BadInputError, BrickyardError
 from brickyard.report.export import Form, write_export
 from brickyard.report.matrix_tables import difference_text
 from brickyard.report.page import draw_figures, render
@@ -46,12 +48,15 @@ __all__ = [
     "Row",
     "RunQuery",
     "ShownRun",
+    "Thresholds",
     "TwoSides",
     "annotate",
     "compared",
     "course",
     "downloaded",
+    "judged",
     "pin",
+    "requirement_names",
     "shown",
 ]
 
@@ -196,6 +201,8 @@ class ShownRun:
     baselines: list[str]
     last: int | None
     """The run of an equal load on the same targets that came before."""
+    alike_baseline: tuple[str, list[int]] | None
+    """The newest baseline of an equal load on the same targets that this run is no part of."""
 
     @property
     def document(self) -> Any:
@@ -219,7 +226,94 @@ def shown(store: Store, run: int, listing: Listing) -> ShownRun:
         said=store.annotations().get(run, Annotation()),
         baselines=[name for name, (_, runs) in known.items() if run in runs],
         last=_last_like(store, record, listing.alike(record)),
+        alike_baseline=_baseline_like(store, record, known),
     )
+
+
+def _baseline_like(
+    store: Store, record: Record, known: dict[str, tuple[int, list[int]]]
+) -> tuple[str, list[int]] | None:
+    wanted = load_hash(record)
+    for name, (_, runs) in sorted(known.items(), key=lambda item: -item[1][0]):
+        if not runs or record.info.id in runs:
+            continue
+        first = next(iter(store.runs(runs[:1])), None)
+        if first is not None and first.targets == record.info.targets and load_hash(Record(first)) == wanted:
+            return name, runs[:BASELINE_RUNS]
+    return None
+
+
+BASELINE_RUNS = 20
+"""Of a baseline, so many runs are compared with one on its page; `compare` takes all."""
+
+
+def requirement_names() -> list[str]:
+    """The requirements that ship with Brickyard."""
+    return rulers.names()
+
+
+def checked_requirements(words: Sequence[str]) -> list[rulers.Ruler]:
+    """Requirements by name or written out; a path is none, since whoever asks may not say what is opened."""
+    kept = [word.strip() for word in words if word.strip()]
+    if len(kept) > THRESHOLDS_MAX or any(len(word) > 100 for word in kept):
+        raise BadInputError(f"at most {THRESHOLDS_MAX} thresholds of at most 100 characters")
+    known = rulers.names()
+    for word in kept:
+        if "<" not in word and ">" not in word and word.partition(":")[0] not in known:
+            raise BadInputError(f"{word}: no such requirement; there are {', '.join(known)}, or write p99<=5ms")
+    return [rulers.read(word) for word in kept]
+
+
+THRESHOLDS_MAX = 10
+THRESHOLDS_MARK = re.compile(rb'\A{"thresholds":')
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One requirement with what became of it."""
+
+    title: str
+    word: str
+    """`pass`, `fail`, `not measured` or `not applicable`."""
+    columns: tuple[str, ...]
+    rows: list[list[str]]
+
+
+def judged(record: Record, words: Sequence[str]) -> list[Judgement]:
+    found = [verdict(record, ruler) for ruler in checked_requirements(words)]
+    return [Judgement(verdict_title(one), one.word, VERDICT_COLUMNS, verdict_rows(one)) for one in found]
+
+
+class _Kept(msgspec.Struct):
+    thresholds: int = 1
+    profiles: dict[str, list[str]] = {}
+
+
+class Thresholds:
+    """By profile, what its runs are judged by on their pages."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self._lock = Lock()
+
+    def all(self) -> dict[str, list[str]]:
+        try:
+            return msgspec.json.decode(self.place.read_bytes(), type=_Kept).profiles
+        except FileNotFoundError:
+            return {}
+        except (OSError, msgspec.DecodeError) as error:
+            raise BrickyardError(f"{self.place}: the thresholds cannot be read ({error}); move it away") from error
+
+    def keep(self, profile: str, words: Sequence[str]) -> list[str]:
+        """Those of one profile from now on; none where there are no words."""
+        checked_requirements(words)
+        kept = [word.strip() for word in words if word.strip()]
+        with self._lock:
+            profiles = {**self.all(), profile: kept}
+            found = _Kept(profiles={name: told for name, told in profiles.items() if told})
+            outputs.folder(self.place.parent)
+            outputs.write_whole(self.place, msgspec.json.encode(found), THRESHOLDS_MARK)
+        return kept
 
 
 def _last_like(store: Store, record: Record, alike: Sequence[int]) -> int | None:

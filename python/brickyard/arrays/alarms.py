@@ -68,10 +68,28 @@ class Alarm(msgspec.Struct):
         return (not self.is_open, SEVERITIES.index(self.severity), place, -self.changed_s)
 
 
+class ChannelTest(msgspec.Struct):
+    """A test message that a person asked for, and what became of it: a line for each way that the watch sends by."""
+
+    asked_s: float
+    by: str
+    done_s: float = 0.0
+    lines: list[str] = []
+
+    @property
+    def is_waiting(self) -> bool:
+        return not self.done_s
+
+
 class _Book(msgspec.Struct):
     book: str = "alarms"
     looked_s: float = 0.0
     alarms: list[Alarm] = []
+    manages: bool = False
+    """Whether the watch may scrub by schedule."""
+    ways: list[str] = []
+    """By what the watch sends: `mail`, `apprise`."""
+    test: ChannelTest | None = None
 
 
 class AlarmBook:
@@ -87,6 +105,44 @@ class AlarmBook:
     def looked_s(self) -> float:
         """When a watch looked last, 0 where none has."""
         return self._read().looked_s
+
+    @property
+    def ways(self) -> list[str]:
+        """By what the watch sends."""
+        return self._read().ways
+
+    @property
+    def manages(self) -> bool:
+        """Whether the watch may scrub by schedule."""
+        return self._read().manages
+
+    @property
+    def test(self) -> ChannelTest | None:
+        return self._read().test
+
+    def ask_test(self, by: str, now_s: float | None = None) -> ChannelTest:
+        """The watch sends it at its next look by all its ways, since it alone knows their addresses."""
+        with self._changed() as book:
+            now = time.time() if now_s is None else now_s
+            if not 0 <= now - book.looked_s < LOOK_OLD_S:
+                raise BadInputError("no watch is running that could send it; start `brickyard array watch`")
+            if not book.ways:
+                raise BadInputError("the watch sends nothing; start it with --apprise-file, --mail-to or --webhook")
+            if book.test is not None and book.test.is_waiting and 0 <= now - book.test.asked_s < LOOK_OLD_S:
+                raise BadInputError("a test is under way; wait for the next look of the watch")
+            book.test = ChannelTest(now, by)
+            return book.test
+
+    def begin(self, ways: list[str], *, manages: bool) -> ChannelTest | None:
+        """What the watch can do; gives back a test that waits for it."""
+        with self._changed() as book:
+            book.ways, book.manages = list(ways), manages
+            return book.test if book.test is not None and book.test.is_waiting else None
+
+    def tested(self, lines: list[str], now_s: float) -> None:
+        with self._changed() as book:
+            if book.test is not None:
+                book.test.done_s, book.test.lines = max(now_s, 1e-3), lines
 
     def take(self, notices: Iterable[Notice], silent: Mapping[str, str], now_s: float) -> list[Notice]:
         """What a look has told; gives back what is to be sent. `silent` says by the name of an array why its warnings
@@ -185,5 +241,5 @@ def _step(known: dict[str, Alarm], notice: Notice, silent: Mapping[str, str], no
 def _silence(key: str, severity: str, silent: Mapping[str, str]) -> str:
     """Why an alarm is our own doing; empty where it is not, and always for errors."""
     words = key.split(" ")
-    named = words[1] if len(words) > 1 and words[0] in ("array", "errors") else ""
+    named = words[1] if len(words) > 1 and words[0] in ("array", "errors", "slow") else ""
     return silent.get(named, "") if severity != "error" else ""

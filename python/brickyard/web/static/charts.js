@@ -79,6 +79,19 @@ const Charts = (() => {
     };
   }
 
+  // One line over the time of day.
+  function simple(width, label, name) {
+    const grid = { stroke: colour('--line'), width: 1 };
+    const axis = { stroke: colour('--pale'), grid, ticks: grid, font: '12px system-ui, sans-serif' };
+    return {
+      width, height: Math.max(150, Math.min(220, width * 0.42)), cursor: { drag: { x: true, y: false } },
+      scales: { y: { range: (plot, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
+      axes: [axis, { ...axis, size: 58, values: (plot, values) => values.map(v => v === null ? '' : Brickyard.digits(v)) }],
+      series: [{ label: 'time' }, { label, stroke: colour(name), width: 1.6, points: { show: false },
+        value: (plot, value) => value === null ? '–' : Brickyard.digits(value) }],
+    };
+  }
+
   class Board {
     constructor(root) {
       this.root = root;
@@ -211,5 +224,5 @@ const Charts = (() => {
   // The edges of the server's bins: below 1 µs, then four a decade.
   function edge(bin) { return bin === 0 ? 1 : Math.round(10 ** (3 + (bin - 1) / 4)); }
 
-  return { Board, merged, rated, mean, seconds };
+  return { Board, merged, rated, mean, seconds, simple };
 })();
