@@ -24,6 +24,7 @@ from brickyard.analysis.comparison import Change
 from brickyard.analysis.differing import differing_between, load_hash
 from brickyard.analysis.gate import Finding
 from brickyard.analysis.moments import HEAT_EDGES_NS, Moment, moments
+from brickyard.analysis.run_figures import PartFigures, RunFigures
 from brickyard.analysis.verdict import verdict
 from brickyard.analysis.verdict_words import VERDICT_COLUMNS, verdict_rows, verdict_title
 from brickyard.analysis.workload import workload_words
@@ -34,6 +35,7 @@ from brickyard.report.matrix_tables import difference_text
 from brickyard.report.page import draw_figures, render
 from brickyard.report.tables import Table, failure_table, slowest_table, totals_tables
 from brickyard.store import Annotation, Cursor, Record, RunHead, Store
+from brickyard.study.summaries import kept_figures
 
 __all__ = [
     "HEAT_EDGES_NS",
@@ -77,6 +79,16 @@ TYPES: dict[Download, str] = {
 }
 
 
+class RowFigures(msgspec.Struct, frozen=True):
+    """What one operation of a run came to."""
+
+    operation: str
+    iops: float | None
+    mib_per_s: float | None
+    response_p50_ns: float | None
+    response_p99_ns: float | None
+
+
 class Row(msgspec.Struct, frozen=True):
     """A run in a list."""
 
@@ -89,6 +101,10 @@ class Row(msgspec.Struct, frozen=True):
     invalid: str
     labels: list[str]
     note: str
+    name: list[str] = []
+    """The profile, or the levels of a study's cell."""
+    parts: list[RowFigures] = []
+    """Empty where the run has no summary yet; one is made when a list of figures is asked for."""
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -126,10 +142,11 @@ class Listing:
             self._read_on(store)
             heads = list(self._heads.values())
             said = store.annotations()
-        words = asked.words.casefold().split()
-        found = [head for head in reversed(heads) if _fits(head, said.get(head.id), asked, words)]
-        shown = found[first : first + min(count, PAGE_RUNS_MAX)]
-        return Page([_row(head, said.get(head.id)) for head in shown], len(found), len(heads), first)
+            words = asked.words.casefold().split()
+            found = [head for head in reversed(heads) if _fits(head, said.get(head.id), asked, words)]
+            shown = found[first : first + min(count, PAGE_RUNS_MAX)]
+            kept = kept_figures(store, [head.id for head in shown])
+        return Page([_row(head, said.get(head.id), kept.get(head.id)) for head in shown], len(found), len(heads), first)
 
     def alike(self, record: Record) -> list[int]:
         """Earlier runs of the same profile on the same targets that came to a good end, the newest first."""
@@ -172,7 +189,7 @@ def _fits(head: RunHead, said: Annotation | None, asked: RunQuery, words: Sequen
     return all(word in text for word in words)
 
 
-def _row(head: RunHead, said: Annotation | None) -> Row:
+def _row(head: RunHead, said: Annotation | None, figures: RunFigures | None) -> Row:
     return Row(
         run=head.id,
         study=head.study,
@@ -183,7 +200,14 @@ def _row(head: RunHead, said: Annotation | None) -> Row:
         invalid=head.invalid,
         labels=list(said.labels) if said else [],
         note=said.note if said else "",
+        name=list(figures.name) if figures else [],
+        parts=[_row_figures(part) for part in figures.parts] if figures else [],
     )
+
+
+def _row_figures(part: PartFigures) -> RowFigures:
+    of = part.values.get
+    return RowFigures(part.operation, of("iops"), of("mib_per_s"), of("response_p50"), of("response_p99"))
 
 
 @dataclass(frozen=True)

@@ -70,11 +70,12 @@ def _disk(host: Host, name: str, slots: dict[str, Slot]) -> Disk:
     base = host.roots.at_sys("class", "block", name)
     device = os.path.realpath(os.path.join(base, "device"))
     functions = pci_functions(host.roots, device)
+    words = ((text(device, "vendor") or "").strip(), (text(device, "model") or "").strip())  # virtio has a PCI number
     told = (text(device, "firmware_rev") or text(device, "rev") or "").strip()
     rotates = text(base, "queue", "rotational")
     return Disk(
         name,
-        model=" ".join(filter(None, ((text(device, "vendor") or "").strip(), (text(device, "model") or "").strip()))),
+        model=" ".join(word for word in words if word and not word.startswith("0x")),
         serial=(text(device, "serial") or text(base, "serial") or text(device, "wwid") or "").strip(),
         firmware=told,
         size_bytes=(number(base, "size") or 0) * 512,

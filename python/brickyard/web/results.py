@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from brickyard import browsing
 from brickyard.browsing import Download, RunQuery
-from brickyard.units import format_ns
+from brickyard.units import format_iops, format_ns, three_digits
 from brickyard.web.context import Body, ProblemError, Web, operates, reads, typed
 from brickyard.web.guard import PICTURE_POLICY
 from brickyard.web.render import page
@@ -84,6 +84,9 @@ def results_page(request: Request, web: Web) -> Response:
         "number": found.first // PER_PAGE + 1,
         "last_page": last_page,
         "baselines": _baselines(web),
+        "iops": format_iops,
+        "ns": format_ns,
+        "digits": three_digits,
     }
     return page(request, "results.html", values)
 

@@ -71,7 +71,7 @@ const Charts = (() => {
       width, height: Math.max(150, Math.min(260, width * 0.42)),
       legend: { live: true }, cursor: { drag: { x: true, y: false } },
       scales: { x: { time: false }, y: isLog ? { distr: 3 } : { range: (plot, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
-      axes: [{ ...axis, values: (plot, values) => values.map(v => `${v} s`) }, { ...axis, size: 58, values: labels }],
+      axes: [{ ...axis, size: 34, values: (plot, values) => values.map(v => `${v} s`) }, { ...axis, size: 58, values: labels }],
       series: [{ label: 's' }, ...KINDS[kind].map(([label, name, dash]) => ({
         label, stroke: colour(name), width: 1.6, dash, points: { show: false }, spanGaps: false,
         value: (plot, value) => value === null ? '–' : Brickyard.digits(value),
@@ -86,7 +86,7 @@ const Charts = (() => {
     return {
       width, height: Math.max(150, Math.min(220, width * 0.42)), cursor: { drag: { x: true, y: false } },
       scales: { y: { range: (plot, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
-      axes: [axis, { ...axis, size: 58, values: (plot, values) => values.map(v => v === null ? '' : Brickyard.digits(v)) }],
+      axes: [{ ...axis, size: 44 }, { ...axis, size: 58, values: (plot, values) => values.map(v => v === null ? '' : Brickyard.digits(v)) }],
       series: [{ label: 'time' }, { label, stroke: colour(name), width: 1.6, points: { show: false },
         value: (plot, value) => value === null ? '–' : Brickyard.digits(value) }],
     };
