@@ -83,6 +83,18 @@ def test_a_run_stands_beside_its_thresholds_the_baseline_and_the_run_before(clie
     assert client.get("/api/thresholds").json["thresholds"] == {}
 
 
+def test_a_comparison_names_the_condition_that_differs(client: Client, served: Served) -> None:
+    with brickyard.Store(served.web.store) as store:
+        load = brickyard.profile("sqlio-random-read-4", "duration=5s")
+        (found,) = brickyard.run(store, load, ["sim:terraserver-2003"], condition="degraded")
+    side = client.get(f"/api/compare?before=1&after={found.run}").json
+    (told,) = [one["words"] for one in side["differing"] if one["label"] == "Condition"]
+    assert "normal" in told
+    assert "degraded" in told
+    same = client.get("/api/compare?before=1&after=2").json["differing"]
+    assert "Condition" not in {one["label"] for one in same}
+
+
 def test_no_threshold_opens_a_file_and_a_reader_sets_none(client: Client, served: Served, tmp_path: Path) -> None:
     place = tmp_path / "mine.toml"
     place.write_text("x")

@@ -139,7 +139,10 @@ def _parts(item: Differing, one: Sequence[Record]) -> bool:
 def _differing(records: Iterable[Record], is_asked: Callable[[str], bool]) -> list[Differing]:
     values: dict[str, dict[str, list[int]]] = {}
     for record in records:
-        for label, text in circumstance_lines(record):
+        lines = circumstance_lines(record)
+        if all(label != "Condition" for label, _ in lines):  # a run at rest has no line of it
+            lines = [*lines, ("Condition", "normal")]
+        for label, text in lines:
             if is_asked(label):
                 values.setdefault(label, {}).setdefault(text, []).append(record.info.id)
     return [

@@ -225,7 +225,9 @@ class EventStream:
         self.hub.browsers += 1
         tasks = [asyncio.create_task(_disconnected(receive)), asyncio.create_task(self._pump(send))]
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
         finally:
             self.hub.browsers -= 1
             for task in tasks:
