@@ -92,6 +92,12 @@ const Charts = (() => {
     };
   }
 
+  // The next of 1, 2, 5, 10 …
+  function round(value) {
+    const power = 10 ** Math.floor(Math.log10(Math.max(value, 1e-9)));
+    return power * [1, 2, 5, 10].find(times => times * power >= value * 0.999);
+  }
+
   class Board {
     constructor(root) {
       this.root = root;
@@ -200,11 +206,9 @@ const Charts = (() => {
       for (let bin = low; bin <= high; bin += every)
         pen.fillText(Brickyard.time(edge(bin)), left - 6, height - bottom - (bin - low) * up - Math.min(8, up / 2));
       pen.textAlign = 'center';
-      const marks = Math.max(1, Math.floor((width - left) / 90));
-      for (let mark = 0; mark <= marks; mark += 1) {
-        const at = (last - first) / 1e9 * mark / marks;
-        pen.fillText(`${Brickyard.digits(at)} s`, Math.min(width - 20, left + (width - left) * mark / marks), height - 9);
-      }
+      const span = (last - first) / 1e9, step = round(span / Math.max(1, Math.floor((width - left) / 90)));
+      for (let at = 0; at <= span; at += step)
+        pen.fillText(`${Brickyard.digits(at)} s`, Math.min(width - 20, left + at * 1e9 * across), height - 9);
     }
 
     tabulate() {
