@@ -264,6 +264,7 @@ def array_page(request: Request, web: Web) -> Response:
         "alarms": [alarm for alarm in web.alarms.all() if one.sheet.name in alarm.text],
         "audit": [line for line in web.audit.newest(AUDIT_SHOWN) if one.sheet.key == line["asked"].get("array")],
         "now_s": time.time(),
+        "disks": {f"/dev/{disk.name}": disk.name for disk in looks.disks()},
         "plan": web.scrubs.all().get(one.sheet.key),
         "scrubs_work": web.alarms.manages and 0 <= time.time() - web.alarms.looked_s < managing.LOOK_OLD_S,
     }

@@ -86,8 +86,9 @@ const Charts = (() => {
     return {
       width, height: Math.max(150, Math.min(220, width * 0.42)), cursor: { drag: { x: true, y: false } },
       scales: { y: { range: (plot, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
-      axes: [{ ...axis, size: 44 }, { ...axis, size: 58, values: (plot, values) => values.map(v => v === null ? '' : Brickyard.digits(v)) }],
-      series: [{ label: 'time' }, { label, stroke: colour(name), width: 1.6, points: { show: false },
+      axes: [{ ...axis, size: 34, space: 80, values: (plot, values) => values.map(v => new Date(v * 1000).toLocaleTimeString('en-GB')) },
+        { ...axis, size: 58, values: (plot, values) => values.map(v => v === null ? '' : Brickyard.digits(v)) }],
+      series: [{ label: 'time', value: (plot, at) => at ? new Date(at * 1000).toLocaleTimeString('en-GB') : '–' }, { label, stroke: colour(name), width: 1.6, points: { show: false },
         value: (plot, value) => value === null ? '–' : Brickyard.digits(value) }],
     };
   }
