@@ -200,6 +200,11 @@ def test_the_theme_is_kept_and_pages_print(browser: Browser, served: Served) -> 
     tab.emulate_media(media="print")
     assert tab.locator("nav[aria-label=Pages]").is_hidden()
     assert tab.locator("table").first.is_visible()
+    # On paper each figure stands below its heading, and the theme of the screen is left behind.
+    heads = tab.locator("table.runs thead th:visible").count()
+    assert heads == tab.locator("table.runs tbody tr").first.locator("td:visible").count()
+    ground = "getComputedStyle(document.documentElement).getPropertyValue('--even').trim()"
+    assert tab.evaluate(ground) == "#fafbfc"
     context.close()
 
 

@@ -110,6 +110,7 @@ const Charts = (() => {
       document.addEventListener('theme', this.redress);
       const media = matchMedia('(prefers-color-scheme: dark)');
       media.addEventListener('change', this.redress);
+      matchMedia('print').addEventListener('change', this.redress);
       this.table = root.querySelector('table.intervals tbody');
       const details = this.table && this.table.closest('details');
       if (details) details.addEventListener('toggle', () => this.tabulate());
