@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
 import brickyard
+from brickyard import managing
 from brickyard.arrays.health import Notice
 from web_support import OPERATOR, Served, serving
 
@@ -80,7 +81,8 @@ def test_pages_are_whole_and_can_be_read_by_everybody(scheme: Any, browser: Brow
     tab.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
     tab.on("pageerror", lambda error: said.append(str(error)))
     faults = []
-    for path in PAGES:
+    disks = [f"/disks/{disk.name}" for disk in managing.disks(managing.Host())[:1]]
+    for path in (*PAGES, *disks):
         tab.goto(served.origin + path, wait_until="domcontentloaded")
         tab.wait_for_timeout(150)
         for width in WIDTHS:
