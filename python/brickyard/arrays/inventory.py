@@ -5,6 +5,7 @@ below /sys. Refusal: no disk is asked or woken; an LED is set only where the ker
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
 
 from brickyard.arrays.host import Host
@@ -63,6 +64,8 @@ def disks(host: Host) -> list[Disk]:
 
 def _is_disk(host: Host, name: str) -> bool:
     base = host.roots.at_sys("class", "block", name)
+    if re.fullmatch(r"(sr|fd)\d+", name) or not number(base, "size"):
+        return False
     return os.path.exists(os.path.join(base, "device")) and not os.path.exists(os.path.join(base, "partition"))
 
 

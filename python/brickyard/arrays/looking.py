@@ -14,7 +14,7 @@ from brickyard.arrays.array import Sheet
 from brickyard.arrays.find import every_array
 from brickyard.arrays.host import Host
 from brickyard.arrays.lock import Holder, current
-from brickyard.arrays.peers import Counted
+from brickyard.arrays.peers import MemberCounters
 from brickyard.errors import BrickyardError, one_line
 from brickyard.facts import mounts
 from brickyard.facts.counters import parse_stat
@@ -65,7 +65,7 @@ class Seen:
     """By the arrays' keys: the process of ours that has each in its hands."""
     left: dict[str, str] = field(default_factory=dict)
     """By the arrays' keys: what a killed run has left of each; whoever knows the journal fills it in."""
-    counted: dict[str, dict[str, Counted]] = field(default_factory=dict)
+    counted: dict[str, dict[str, MemberCounters]] = field(default_factory=dict)
     """By the arrays' keys: what the kernel has counted of each member, where it knows all of them as devices."""
     store: StoreSeen | None = None
 
@@ -90,9 +90,9 @@ def look(host: Host, *, drives: bool = True) -> Seen:
     return Seen(tuple(sheets), found, tuple(look_at_file_systems(host)), problems, unread, holders, counted=counted)
 
 
-def look_at_members(host: Host, sheet: Sheet) -> dict[str, Counted]:
+def look_at_members(host: Host, sheet: Sheet) -> dict[str, MemberCounters]:
     """Of the active members; nothing where one is unknown to the kernel, or where some rotate and others do not."""
-    found: dict[str, Counted] = {}
+    found: dict[str, MemberCounters] = {}
     kinds = set()
     for member in sheet.members:
         if member.state != "active":
@@ -103,7 +103,9 @@ def look_at_members(host: Host, sheet: Sheet) -> dict[str, Counted]:
             return {}
         whole = os.path.dirname(os.path.realpath(base)) if os.path.exists(os.path.join(base, "partition")) else base
         kinds.add(text(whole, "queue", "rotational"))
-        found[member.name] = Counted(told["read_requests"] + told["write_requests"], told["read_ms"] + told["write_ms"])
+        found[member.name] = MemberCounters(
+            told["read_requests"] + told["write_requests"], told["read_ms"] + told["write_ms"]
+        )
     return found if len(kinds) == 1 else {}
 
 

@@ -34,7 +34,7 @@ REQUESTS_MIN = 50
 """Of one window: below, a mean says little, and the kernel counts whole milliseconds."""
 
 
-class Counted(msgspec.Struct, frozen=True):
+class MemberCounters(msgspec.Struct, frozen=True):
     """What the kernel has counted of one member since it is there."""
 
     requests: int
@@ -53,12 +53,12 @@ class PeersMemory(msgspec.Struct):
     """Of one array; plain data, since it outlives the watch."""
 
     looked_s: float = 0.0
-    last: dict[str, Counted] = {}
+    last: dict[str, MemberCounters] = {}
     windows: dict[str, list[Window]] = {}
 
 
 @dataclass(frozen=True)
-class Pace:
+class MemberPace:
     """How a member does beside its peers."""
 
     member: str
@@ -68,7 +68,7 @@ class Pace:
     windows: int
 
 
-def take(memory: PeersMemory, counted: Mapping[str, Counted], now_s: float) -> None:
+def take(memory: PeersMemory, counted: Mapping[str, MemberCounters], now_s: float) -> None:
     """One look at an array that is whole; what was counted since the last becomes a window of each member."""
     span_s = now_s - memory.looked_s
     if memory.last.keys() == counted.keys() and 0 < span_s < 3600:
@@ -87,14 +87,14 @@ def pause(memory: PeersMemory) -> None:
     memory.last = {}
 
 
-def _window(before: Counted, after: Counted, span_s: float) -> Window | None:
+def _window(before: MemberCounters, after: MemberCounters, span_s: float) -> Window | None:
     requests, busy_ms = after.requests - before.requests, after.busy_ms - before.busy_ms
     if requests < REQUESTS_MIN or busy_ms <= 0:
         return None
     return Window(requests / span_s, busy_ms / requests)
 
 
-def paces(memory: PeersMemory) -> list[Pace]:
+def paces(memory: PeersMemory) -> list[MemberPace]:
     """Every member that can be judged."""
     found = []
     for name, own in memory.windows.items():
@@ -105,7 +105,7 @@ def paces(memory: PeersMemory) -> list[Pace]:
         line = _line([window for kept in others for window in kept])
         ratios = [window.service_ms / line.predicted(window.rate_per_s) for window in judged]
         slow = [ratio for ratio in ratios if ratio > max(TIMES, line.bound)]
-        found.append(Pace(name, median(ratios), len(slow) / len(judged), len(judged)))
+        found.append(MemberPace(name, median(ratios), len(slow) / len(judged), len(judged)))
     return found
 
 
