@@ -27,6 +27,7 @@ LOCK_MARK = re.compile(rb"\Abrickyard alarms\n")
 SEVERITIES = ("error", "warning", "note")
 CLEARED_KEPT = 200
 """Alarms that are over and still shown, the newest."""
+EVENTS_KEPT = 500
 LOOK_OLD_S = 900.0
 """A watch that has not looked for so long does not run any more; its drives are asked every ten minutes."""
 
@@ -68,6 +69,16 @@ class Alarm(msgspec.Struct):
         return (not self.is_open, SEVERITIES.index(self.severity), place, -self.changed_s)
 
 
+class ArrayEvent(msgspec.Struct, frozen=True):
+    """What the watch has told once, also where it was no alarm: a rebuild that began, an all-clear."""
+
+    at_s: float
+    key: str
+    kind: str
+    severity: str
+    text: str
+
+
 class ChannelTest(msgspec.Struct):
     """A test message that a person asked for, and what became of it: a line for each way that the watch sends by."""
 
@@ -90,6 +101,7 @@ class _Book(msgspec.Struct):
     ways: list[str] = []
     """By what the watch sends: `mail`, `apprise`."""
     test: ChannelTest | None = None
+    events: list[ArrayEvent] = []
 
 
 class AlarmBook:
@@ -105,6 +117,11 @@ class AlarmBook:
     def looked_s(self) -> float:
         """When a watch looked last, 0 where none has."""
         return self._read().looked_s
+
+    @property
+    def events(self) -> list[ArrayEvent]:
+        """What happened, the newest first."""
+        return self._read().events[::-1]
 
     @property
     def ways(self) -> list[str]:
@@ -150,6 +167,8 @@ class AlarmBook:
         told = list(notices)
         with self._changed() as book:
             book.looked_s = now_s
+            fresh = [ArrayEvent(now_s, one.key, one.kind, one.severity, one.text) for one in told]
+            book.events = [*book.events, *fresh][-EVENTS_KEPT:]
             known = {alarm.key: alarm for alarm in book.alarms}
             sent = [notice for notice in told if _step(known, notice, silent, now_s)]
             for alarm in known.values():

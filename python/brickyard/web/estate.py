@@ -34,6 +34,7 @@ LOOK_AGAIN_S = 2.0
 """A controller's tool takes up to a second to answer; several browsers share one look."""
 DRIVES_EVERY_S = 600.0
 AUDIT_SHOWN = 100
+EVENTS_SHOWN = 100
 
 
 class Looks:
@@ -262,6 +263,7 @@ def array_page(request: Request, web: Web) -> Response:
         "word": word_of(one),
         "devices": [device for device in managing.devices() if device not in names],
         "alarms": [alarm for alarm in web.alarms.all() if one.sheet.name in alarm.text],
+        "events": [event for event in web.alarms.events if one.sheet.name in event.text][:EVENTS_SHOWN],
         "audit": [line for line in web.audit.newest(AUDIT_SHOWN) if one.sheet.key == line["asked"].get("array")],
         "now_s": time.time(),
         "disks": {f"/dev/{disk.name}": disk.name for disk in looks.disks()},
@@ -360,6 +362,7 @@ def alarms_page(request: Request, web: Web) -> Response:
         "looked_s": web.alarms.looked_s,
         "ways": web.alarms.ways,
         "test": web.alarms.test,
+        "events": web.alarms.events[:EVENTS_SHOWN],
     }
     return page(request, "alarms.html", values)
 
@@ -372,6 +375,7 @@ def api_alarms(request: Request, web: Web) -> Any:
         "standing": standing(web),
         "ways": web.alarms.ways,
         "test": web.alarms.test,
+        "events": web.alarms.events[:EVENTS_SHOWN],
     }
 
 
