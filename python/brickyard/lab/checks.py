@@ -8,14 +8,18 @@ from typing import Protocol
 
 from brickyard.errors import BadInputError
 from brickyard.lab.ledger import Ledger
-from brickyard.lab.orders import Recording, Setup, State
+from brickyard.lab.orders import Missing, Recording, Setup, State
 
-SHIPPED = ("postgres", "sqlite", "files")
-COMMAND = "command"
+FILES, COMMAND = "files", "command"
+SHIPPED = ("postgres", "sqlite", FILES)
 
 
 class Lost(Exception):  # noqa: N818 - a finding, not an error of ours
-    """Something that was acknowledged is not there."""
+    """Something that was acknowledged is not there; `missing` says what, where the check knows."""
+
+    def __init__(self, why: str, missing: Missing | None = None) -> None:
+        super().__init__(why)
+        self.missing = missing
 
 
 class Corrupt(Exception):  # noqa: N818

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,7 +18,7 @@ import msgspec
 from brickyard import outputs
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.lab import kernel
-from brickyard.lab.checks import Check, Corrupt, Lost, NotJudged, Stage, check_of, workload_of
+from brickyard.lab.checks import FILES, Check, Corrupt, Lost, NotJudged, Stage, check_of, workload_of
 from brickyard.lab.ledger import ledger
 from brickyard.lab.orders import (
     CORRUPT,
@@ -107,7 +108,7 @@ def record(order: RecordOrder) -> Recording:
 
 
 def check_states(order: CheckOrder) -> None:
-    """A verdict for each seed that comes in."""
+    """A verdict for each line that comes in: a seed, and volatile writes that its state has besides."""
     recording = msgspec.json.decode(Path(order.recording).read_bytes(), type=Recording)
     check = check_of(order.check, recording, order.command)
     with ExitStack() as ending:
@@ -121,29 +122,64 @@ def check_states(order: CheckOrder) -> None:
             lab.tell(line.strip())
             state = lab.heard(State)
             loop.forget()
-            kind, why = judged(check, stage, recording, state)
-            _say(Verdict(state.seed, kind, why))
+            verdict = judged(check, stage, recording, state)
+            if verdict.kind == KEPT and order.check == FILES:
+                verdict = structure(verdict, recording.setup.file_system, loop.path)
+            _say(verdict)
 
 
-def judged(check: Check, stage: Stage, recording: Recording, state: State) -> tuple[str, str]:
+def structure(verdict: Verdict, kind: str, device: str) -> Verdict:
+    """Whether the file system is whole beneath its files."""
+    try:
+        found = kernel.damage(kind, device)
+    except BrickyardError as error:
+        return Verdict(verdict.seed, NOT_JUDGED, str(error))
+    return Verdict(verdict.seed, CORRUPT, found) if found else verdict
+
+
+def look(order: CheckOrder, wish: str, command: list[str]) -> int:
+    """Mounts one state for a command, in mounts that only this process and the command see; nothing is kept of it."""
+    recording = msgspec.json.decode(Path(order.recording).read_bytes(), type=Recording)
+    setup = recording.setup
+    kernel.enter_private_mounts()
+    with ExitStack() as ending:
+        _, fuse, mount = _stage(ending)
+        lab = ending.enter_context(Lab("show", Show(order.states, str(fuse))))
+        lab.heard(Ready)
+        loop = ending.enter_context(kernel.attached(fuse / "disk"))
+        lab.tell(wish.encode())
+        lab.heard(State)
+        loop.forget()
+        try:
+            ending.enter_context(kernel.mounted(loop.path, mount, setup.file_system, setup.mount_options))
+        except OSError as error:
+            raise BrickyardError(f"{setup.file_system} of this state cannot be mounted: {one_line(error)}") from error
+        environment = {**os.environ, "BRICKYARD_LAB_MOUNT": str(mount), "BRICKYARD_LAB_DEVICE": loop.path}
+        try:
+            return subprocess.run(command, cwd=mount, env=environment, check=False).returncode
+        except OSError as error:
+            raise BadInputError(f"{command[0]}: cannot be started: {error.strerror}") from error
+
+
+def judged(check: Check, stage: Stage, recording: Recording, state: State) -> Verdict:
     setup = recording.setup
     try:
         kernel.mount(stage.device, stage.mount, setup.file_system, setup.mount_options)
     except OSError as error:
-        return CORRUPT, f"{setup.file_system} cannot be mounted: {os.strerror(error.errno or 0)}"
+        return Verdict(state.seed, CORRUPT, f"{setup.file_system} cannot be mounted: {os.strerror(error.errno or 0)}")
     try:
         check(stage, recording, state)
     except Lost as found:
-        return LOST, str(found)
+        return Verdict(state.seed, LOST, str(found), found.missing)
     except Corrupt as found:
-        return CORRUPT, str(found)
+        return Verdict(state.seed, CORRUPT, str(found))
     except NotJudged as found:
-        return NOT_JUDGED, str(found)
+        return Verdict(state.seed, NOT_JUDGED, str(found))
     except OSError as error:
-        return CORRUPT, f"what is there cannot be read: {one_line(error)}"
+        return Verdict(state.seed, CORRUPT, f"what is there cannot be read: {one_line(error)}")
     finally:
         kernel.unmount(stage.mount)
-    return KEPT, ""
+    return Verdict(state.seed, KEPT)
 
 
 if __name__ == "__main__":
