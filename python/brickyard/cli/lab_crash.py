@@ -73,7 +73,9 @@ def _settings(given: tuple[str, ...]) -> dict[str, str]:
 
 @app.command
 def record(
-    workload: Annotated[str, Parameter(help="postgres, sqlite, files, or command with one after --.")] = "postgres",
+    workload: Annotated[
+        str, Parameter(help="postgres, sqlite, files, store, or command with one after --.")
+    ] = "postgres",
     /,
     *command: Command,
     log: NewLog,
@@ -123,7 +125,8 @@ def explore_(
     *command: Command,
     log: LogPlace,
     check: Annotated[
-        str | None, Parameter(help="postgres, sqlite, files, or command with one after --; else that of the workload.")
+        str | None,
+        Parameter(help="postgres, sqlite, files, store, or command with one after --; else that of the workload."),
     ] = None,
     states: Annotated[int, Parameter(help="How many are drawn.")] = 1000,
     seed: Seed = 1,
@@ -233,7 +236,7 @@ def _print_outcome(outcome: Outcome) -> None:
 
 
 def durability(
-    workload: Annotated[str, Parameter(help="postgres, sqlite or files.")] = "postgres",
+    workload: Annotated[str, Parameter(help="postgres, sqlite, files or store (of Brickyard's runs).")] = "postgres",
     /,
     *,
     states: Annotated[int, Parameter(help="Crash states of each configuration; controls get a fifth.")] = 1000,

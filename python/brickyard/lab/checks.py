@@ -11,7 +11,7 @@ from brickyard.lab.ledger import Ledger
 from brickyard.lab.orders import Missing, Recording, Setup, State
 
 FILES, COMMAND = "files", "command"
-SHIPPED = ("postgres", "sqlite", FILES)
+SHIPPED = ("postgres", "sqlite", FILES, "store")
 
 
 class Lost(Exception):  # noqa: N818 - a finding, not an error of ours
@@ -71,6 +71,10 @@ def workload_of(setup: Setup) -> Workload:
         from brickyard.lab.files import FilesLoad
 
         return FilesLoad()
+    if setup.workload == "store":
+        from brickyard.lab.store import StoreLoad
+
+        return StoreLoad()
     if setup.workload == COMMAND:
         from brickyard.lab.command import CommandLoad
 
@@ -91,6 +95,10 @@ def check_of(name: str, recording: Recording, command: list[str]) -> Check:
         from brickyard.lab.files import FilesCheck
 
         return FilesCheck(recording)
+    if name == "store":
+        from brickyard.lab.store import StoreCheck
+
+        return StoreCheck(recording)
     if name == COMMAND:
         from brickyard.lab.command import CommandCheck
 

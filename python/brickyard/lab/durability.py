@@ -80,7 +80,12 @@ FILES = (
 )
 EXT4_ONLY = ("nobarrier", "commit=", "noauto_da_alloc")
 """Mount options of configurations that other file systems do not have."""
-EXPERIMENTS = {"postgres": POSTGRES, "sqlite": SQLITE, "files": FILES}
+STORE = (
+    Configuration("honest cache", torn_bytes=512, must_fail=False, whole=True),
+    Configuration("no cache", cache="off", must_fail=False),
+    Configuration("lying cache", cache="lying:50"),
+)
+EXPERIMENTS = {"postgres": POSTGRES, "sqlite": SQLITE, "files": FILES, "store": STORE}
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from brickyard.units import format_size
 
 JUDGED_MOST = 48  # states that are judged to find the writes of one: some 20 s
 NAMED_MOST = 4
+EARLIER_MOST = 8
 
 
 @dataclass(frozen=True)
@@ -50,19 +51,20 @@ class Explained:
 
     def _needed(self) -> list[str]:
         gone = [write for write in self.around.writes if write.volatile and write.kept_bytes < write.bytes]
-        volatile = f"Of {self.state.volatile_writes:,} volatile writes, this state lacks {len(gone):,} or parts of them"
-        if not gone:
-            return ["No volatile write is missing: what was acknowledged had not been written to the disk at all."]
+        volatile = f"This state lacks {len(gone):,} of {self.state.volatile_writes:,} volatile writes, or parts of them"
+        if self.needed is None and self.promise is None:
+            return [f"{volatile}. The damage is there with all of them too."]
         if self.needed is None:
-            return [f"{volatile}. With all of them the check finds it too: it had not been written to the disk at all."]
+            return [f"{volatile}. None of them brings it back: it had not been written to the disk by then."]
         writes = {write.record: write for write in gone}
         named = [
             f"record {record:,} ({format_size(writes[record].bytes)} at {writes[record].offset_bytes:,})"
             for record in self.needed[:NAMED_MOST]
         ]
         more = f" and {len(self.needed) - NAMED_MOST:,} more" if len(self.needed) > NAMED_MOST else ""
-        most = "" if self.is_least else ", perhaps not all of which it needs"
-        return [f"{volatile}. The check passes with {', '.join(named)}{more}{most}."]
+        most = "" if self.is_least else "; fewer may do"
+        passes = "It is there with" if self.promise else "The check passes with"
+        return [f"{volatile}. {passes} {', '.join(named)}{more}{most}."]
 
     def _flush(self) -> list[str]:
         if self.verdict.kind != LOST or self.promise is None:
@@ -76,7 +78,7 @@ class Explained:
                 f"The flush of records {_span(covering[0])} began after them, ended before the acknowledgement, {did}."
             ]
         if last is None:
-            return ["The software acknowledged it without a write and a flush that the disk could keep."]
+            return []
         return [f"No flush began after record {last:,} and ended before the acknowledgement: it never came."]
 
 
@@ -94,11 +96,29 @@ def explain(wanted: Exploration, outcome: Outcome, tell: Callable[[int], None] =
     states = {state.seed: state for state in outcome.drawn}
     found = []
     for seed, near in zip(seeds, around, strict=True):
-        verdict = outcome.verdicts[seed]
-        needed, is_least = _needed(wanted, seed, near, tell)
-        promise = _promise(recording.promises, verdict)
+        with Trial(wanted, seed, tell) as trial:
+            verdict, promise = _earliest(trial, outcome.verdicts[seed], recording.promises)
+            gone = [write.record for write in near.writes if write.volatile and write.kept_bytes < write.bytes]
+            # What came after the acknowledgement cannot be what it rested on.
+            before = [record for record in gone if promise is None or record < promise.at]
+            needed, is_least = _needed(trial, before)
         found.append(Explained(states[seed], verdict, near, promise, needed, is_least))
     return found
+
+
+def _earliest(trial: Trial, verdict: Verdict, promises: Sequence[Promise]) -> tuple[Verdict, Promise | None]:
+    """The earliest acknowledgement that is missing; a check names any. From then on, only those up to it count."""
+    promise = _promise(promises, verdict)
+    for _ in range(EARLIER_MOST):
+        if promise is None:
+            break
+        trial.until = promise.at
+        again = trial.judged([])
+        earlier = _promise(promises, again) if again else None
+        if again is None or earlier is None or earlier.at >= promise.at:
+            break
+        verdict, promise = again, earlier
+    return verdict, promise
 
 
 def _promise(promises: Sequence[Promise], verdict: Verdict) -> Promise | None:
@@ -109,31 +129,27 @@ def _promise(promises: Sequence[Promise], verdict: Verdict) -> Promise | None:
     return min(later, key=lambda p: (p.number, p.at), default=None)
 
 
-def _needed(
-    wanted: Exploration, seed: str, near: Surroundings, tell: Callable[[int], None]
-) -> tuple[tuple[int, ...] | None, bool]:
+def _needed(trial: Trial, gone: list[int]) -> tuple[tuple[int, ...] | None, bool]:
     """First the shortest beginning of the missing writes with which all is well, then what of it can be left out."""
-    gone = [write.record for write in near.writes if write.volatile and write.kept_bytes < write.bytes]
-    with Trial(wanted, seed, tell) as trial:
-        if not gone or not trial.passes(gone):
-            return None, True
-        low, high = 0, len(gone)
-        while high - low > 1 and trial.left:
-            middle = (low + high) // 2
-            low, high = (low, middle) if trial.passes(gone[:middle]) else (middle, high)
-        needed, size = gone[:high], max(1, high // 2)
-        while trial.left:
-            at, before = 0, len(needed)
-            while at < len(needed) and trial.left and len(needed) > 1:
-                fewer = needed[:at] + needed[at + size :]
-                if fewer and trial.passes(fewer):
-                    needed = fewer
-                else:
-                    at += size
-            if size == 1 and (len(needed) == before or len(needed) == 1):
-                return tuple(needed), True
-            size = max(1, size // 2)
-        return tuple(needed), False
+    if not gone or not trial.passes(gone):
+        return None, True
+    low, high = 0, len(gone)
+    while high - low > 1 and trial.left:
+        middle = (low + high) // 2
+        low, high = (low, middle) if trial.passes(gone[:middle]) else (middle, high)
+    needed, size = gone[:high], max(1, high // 2)
+    while trial.left:
+        at, before = 0, len(needed)
+        while at < len(needed) and trial.left and len(needed) > 1:
+            fewer = needed[:at] + needed[at + size :]
+            if fewer and trial.passes(fewer):
+                needed = fewer
+            else:
+                at += size
+        if len(needed) == 1 or (size == 1 and len(needed) == before):
+            return tuple(needed), True
+        size = max(1, size // 2)
+    return tuple(needed), False
 
 
 class Trial:
@@ -142,6 +158,8 @@ class Trial:
     def __init__(self, wanted: Exploration, seed: str, tell: Callable[[int], None]) -> None:
         self._order = wanted.judging(read_recording(wanted.log))
         self._seed, self._tell, self.left = seed, tell, JUDGED_MOST
+        self.until: int | None = None
+        """Only what was acknowledged at this count of records is asked for."""
         self._worker: Worker | None = None
 
     def __enter__(self) -> Trial:
@@ -156,6 +174,11 @@ class Trial:
             self._worker = None
 
     def passes(self, more: Sequence[int]) -> bool:
+        verdict = self.judged(more)
+        return verdict is not None and verdict.kind == KEPT
+
+    def judged(self, more: Sequence[int]) -> Verdict | None:
+        """None where the check hung or died; the next gets a new worker."""
         if self._worker is None:
             self._worker = Worker(self._order)
             line = self._worker.line(self._order.timeout_s)
@@ -165,10 +188,11 @@ class Trial:
                 raise refusal(line) from None
         self.left -= 1
         self._tell(JUDGED_MOST - self.left)
-        self._worker.tell(" ".join([self._seed, *map(str, more)]).encode())
+        until = "" if self.until is None else f"@{self.until}"
+        self._worker.tell(" ".join([self._seed + until, *map(str, more)]).encode())
         line = self._worker.line(self._order.timeout_s)
         try:
-            return msgspec.json.decode(line, type=Verdict).kind == KEPT
-        except msgspec.MsgspecError:  # it hung or died: such a state did not pass, and the next trial gets a new worker
+            return msgspec.json.decode(line, type=Verdict)
+        except msgspec.MsgspecError:
             self._end()
-            return False
+            return None

@@ -108,7 +108,9 @@ def record(order: RecordOrder) -> Recording:
 
 
 def check_states(order: CheckOrder) -> None:
-    """A verdict for each line that comes in: a seed, and volatile writes that its state has besides."""
+    """A verdict for each line that comes in: a seed, `@RECORDS` behind it where only what was acknowledged by then counts,
+    and volatile writes that its state has besides.
+    """
     recording = msgspec.json.decode(Path(order.recording).read_bytes(), type=Recording)
     check = check_of(order.check, recording, order.command)
     with ExitStack() as ending:
@@ -119,8 +121,12 @@ def check_states(order: CheckOrder) -> None:
         stage = Stage(mount, room, loop.path)
         _say(Ready())
         for line in sys.stdin.buffer:
-            lab.tell(line.strip())
+            first, *more = line.split()
+            seed, _, told = first.partition(b"@")
+            lab.tell(b" ".join([seed, *more]))
             state = lab.heard(State)
+            if told:
+                state = msgspec.structs.replace(state, cut=min(state.cut, int(told)))
             loop.forget()
             verdict = judged(check, stage, recording, state)
             if verdict.kind == KEPT and order.check == FILES:

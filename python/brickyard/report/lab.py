@@ -26,9 +26,9 @@ VERDICT_COLOURS = {KEPT: theme.GREEN, LOST: theme.VERMILLION, CORRUPT: theme.PUR
 CUTS = {kind: f"cuts: {kind}" for kind in VERDICT_COLOURS}
 DURABLE, SURVIVED, TORN, GONE, NEEDED = "durable", "survived", "torn", "gone", "gone and needed"
 FATES = {DURABLE: theme.BLUE, SURVIVED: theme.SKY, TORN: theme.ORANGE, GONE: theme.VERMILLION, NEEDED: theme.BLACK}
-WORKED, IGNORED, UNDER_WAY = "made writes durable", "made nothing durable", "under way at the cut"
+WORKED, IGNORED, UNDER_WAY = "worked", "ignored by the disk", "under way"
 FLUSHES = {WORKED: theme.BLUE, IGNORED: theme.VERMILLION, UNDER_WAY: theme.ORANGE}
-TOLD, MISSING = "acknowledged", "acknowledged, and missing"
+TOLD, MISSING = "there", "missing"
 COLUMNS = ("states", "distinct", "kept", "lost", "corrupt", "not judged")
 
 
@@ -201,19 +201,19 @@ def _cut(name: str, found: Explained, recording: Recording) -> Picture:
 
     layers = [
         alt.Chart(alt.InlineData(values=flushes))
-        .mark_bar(size=9)
+        .mark_bar(size=9, opacity=1)
         .encode(
             x=alt.X("from:Q", title=axis, scale=x), x2="to:Q", y=y, color=colour("did", "flushes", FLUSHES, flushes)
         ),
         alt.Chart(alt.InlineData(values=writes))
-        .mark_tick(thickness=2.4, size=20)
+        .mark_tick(thickness=2.4, size=20, opacity=1)
         .encode(x=alt.X("record:Q", title=axis, scale=x), y=y, color=colour("fate", "writes", FATES, writes)),
         alt.Chart(alt.InlineData(values=told))
-        .mark_point(shape="triangle-down", filled=True, size=80)
+        .mark_point(shape="triangle-down", filled=True, size=80, opacity=1)
         .encode(
             x=alt.X("record:Q", title=axis, scale=x),
             y=y,
-            color=colour("what", "clients", {TOLD: "#8a8f98", MISSING: theme.VERMILLION}, told),
+            color=colour("what", "acknowledged", {TOLD: "#8a8f98", MISSING: theme.VERMILLION}, told),
         ),
         alt.Chart(alt.InlineData(values=[{"record": cut, "what": "power cut"}]))
         .mark_rule(color=theme.INK, strokeWidth=1.6, strokeDash=[5, 3])
