@@ -108,7 +108,7 @@ def record(order: RecordOrder) -> Recording:
 
 
 def check_states(order: CheckOrder) -> None:
-    """A verdict for each line that comes in: a seed, `@RECORDS` behind it where only what was acknowledged by then counts,
+    """A verdict for each line that comes in: a seed, with `@RECORDS` where only what was acknowledged by then counts,
     and volatile writes that its state has besides.
     """
     recording = msgspec.json.decode(Path(order.recording).read_bytes(), type=Recording)
