@@ -239,7 +239,7 @@ def durability(
     workload: Annotated[str, Parameter(help="postgres, sqlite, files or store (of Brickyard's runs).")] = "postgres",
     /,
     *,
-    states: Annotated[int, Parameter(help="Crash states of each configuration; controls get a fifth.")] = 1000,
+    states: Annotated[int, Parameter(help="Crash states of each configuration; controls get a tenth.")] = 1000,
     duration: Annotated[str, Parameter(help="How long each load lasts.")] = "10s",
     fs: Annotated[str, Parameter(name="--fs", help="ext4, xfs or btrfs.")] = "ext4",
     seed: Seed = 1,

@@ -15,9 +15,9 @@ import msgspec
 
 from brickyard.errors import BadInputError
 from brickyard.lab.explore import Exploration, Outcome, explore, record
-from brickyard.lab.orders import Setup
+from brickyard.lab.orders import CHECKSUMS, Setup
 
-CONTROL_SHARE = 5  # a control gets a fifth of the states: what it breaks is found within few
+CONTROL_SHARE = 10  # a control gets a tenth of the states: what it breaks is found within few
 LOSSY = "lossy:1/50"
 ACKNOWLEDGED = "acknowledgements"
 
@@ -35,8 +35,8 @@ class Configuration:
     must_fail: bool = True
     corrupt: bool | None = None
     """Where it matters for a control: whether damage is found, and not losses alone."""
-    whole: bool = False
-    """All states and not a share of them: what it breaks is rare, or must be rare enough."""
+    share: int = CONTROL_SHARE
+    """It gets this part of the states: more where what it breaks is rare, or must be rarer."""
 
     def log_key(self) -> str:
         """Configurations with the same one share a recording."""
@@ -44,17 +44,23 @@ class Configuration:
 
 
 POSTGRES = (
-    Configuration("honest cache", torn_bytes=512, must_fail=False, whole=True),
+    Configuration("honest cache", torn_bytes=512, must_fail=False, share=1),
     Configuration("no cache", cache="off", must_fail=False),
     Configuration("lying cache", cache="lying:50"),
-    Configuration(f"cache loses 1 flush in {LOSSY.rpartition('/')[2]}", cache=LOSSY, whole=True),
+    Configuration(f"cache loses 1 flush in {LOSSY.rpartition('/')[2]}", cache=LOSSY, share=2),
     Configuration("fsync=off", settings={"fsync": "off"}, aim=ACKNOWLEDGED),
     Configuration("synchronous_commit=off", settings={"synchronous_commit": "off"}, aim=ACKNOWLEDGED),
     Configuration("nobarrier", mount_options="nobarrier"),
     Configuration("full_page_writes=off, torn", settings={"full_page_writes": "off"}, aim="marks", torn_bytes=4096),
+    Configuration(
+        "the same without checksums",
+        settings={"full_page_writes": "off", CHECKSUMS: "off"},
+        aim="marks",
+        torn_bytes=4096,
+    ),
 )
 SQLITE = (
-    Configuration("honest cache", torn_bytes=512, must_fail=False, whole=True),
+    Configuration("honest cache", torn_bytes=512, must_fail=False, share=1),
     Configuration("no cache", cache="off", must_fail=False),
     Configuration("lying cache", cache="lying:50"),
     # https://www.sqlite.org/pragma.html#pragma_synchronous: EXTRA also syncs the folder of a journal that was removed.
@@ -63,7 +69,7 @@ SQLITE = (
     Configuration("nobarrier", mount_options="nobarrier"),
 )
 FILES = (
-    Configuration("honest cache", torn_bytes=512, must_fail=False, whole=True),
+    Configuration("honest cache", torn_bytes=512, must_fail=False, share=1),
     Configuration("no cache", cache="off", must_fail=False),
     Configuration("lying cache", cache="lying:50"),
     Configuration("without fsync", settings={"fsync": "off"}, aim=ACKNOWLEDGED),
@@ -81,7 +87,7 @@ FILES = (
 EXT4_ONLY = ("nobarrier", "commit=", "noauto_da_alloc")
 """Mount options of configurations that other file systems do not have."""
 STORE = (
-    Configuration("honest cache", torn_bytes=512, must_fail=False, whole=True),
+    Configuration("honest cache", torn_bytes=512, must_fail=False, share=1),
     Configuration("no cache", cache="off", must_fail=False),
     Configuration("lying cache", cache="lying:50"),
 )
@@ -141,7 +147,7 @@ def durability(
             configuration.cache,
             configuration.aim,
             configuration.torn_bytes,
-            states if configuration.whole else max(1, states // CONTROL_SHARE),
+            max(1, states // configuration.share),
             seed,
         )
         begun = time.monotonic()

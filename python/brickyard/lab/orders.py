@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+CHECKSUMS = "data_checksums"  # PostgreSQL has it as a setting that only shows what initdb was told
 KEPT, LOST, CORRUPT, NOT_JUDGED = "kept", "lost", "corrupt", "not judged"
 
 
