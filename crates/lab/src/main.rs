@@ -88,7 +88,8 @@ fn serve(orders: Serve) -> Result<(), String> {
     std::fs::remove_file(&orders.medium).and_then(|()| file.set_len(size_bytes)).map_err(refuse)?;
     let medium = Medium::new(file, orders.cache_bytes);
     let disk = Emulated::new(Parts { medium, size_bytes, cache, timing, log: orders.log })?;
-    let session = fuse::mount(disk.clone(), &orders.mount).map_err(|e| no_mount(&orders.mount, &e))?;
+    let session =
+        fuse::mount(disk.clone(), &orders.mount, orders.lives_with_input).map_err(|e| no_mount(&orders.mount, &e))?;
     let keeper = disk.clone();
     let clock = std::thread::spawn(move || keeper.keep_time());
     if let Some(place) = orders.socket {
@@ -203,7 +204,7 @@ fn show(orders: Show) -> Result<(), String> {
     let again = Log::open(&orders.states.log)?;
     let drawer = Drawer::new(&again, orders.states.story, parameters)?;
     let shown = Shown(Arc::new(Mutex::new(View::new(log))));
-    let session = fuse::mount(shown.clone(), &orders.mount).map_err(|e| no_mount(&orders.mount, &e))?;
+    let session = fuse::mount(shown.clone(), &orders.mount, true).map_err(|e| no_mount(&orders.mount, &e))?;
     say(&json!({"ready": true}));
     for line in io::stdin().lock().lines() {
         let Ok(line) = line else { break };

@@ -199,7 +199,8 @@ fn what_lies_around_a_cut_is_told_with_what_the_state_kept_and_what_each_flush_d
     let log = record(&place.0);
     let drawer =
         Drawer::new(&log, story(5), Parameters { cache: Cache::Lying { back: 4 }, ..PARAMETERS }).expect("fits");
-    let state = drawer.seeds(400, 1).into_iter().map(|seed| drawer.state(seed)).find(|s| s.cut == 6 && s.kept.is_empty());
+    let state =
+        drawer.seeds(400, 1).into_iter().map(|seed| drawer.state(seed)).find(|s| s.cut == 6 && s.kept.is_empty());
     let state = state.expect("a state without its volatile writes");
     assert_eq!((state.cut, state.durable), (6, 2));
     let around = drawer.surroundings(&state, 10);

@@ -127,7 +127,9 @@ def refusal(line: bytes) -> BrickyardError:
     try:
         return BadInputError(msgspec.json.decode(line, type=Refused).error)
     except msgspec.MsgspecError:
-        return BrickyardError(f"a worker of the lab ended without an answer: {one_line(line[:200]) or 'killed'}")
+        return BrickyardError(
+            f"a worker of the lab ended without an answer: {one_line(line[:200].decode(errors='replace')) or 'killed'}"
+        )
 
 
 def record(setup: Setup, log: Path) -> Recording:
@@ -260,6 +262,9 @@ def _ask(
         try:
             told.put(msgspec.json.decode(line, type=Verdict))
         except msgspec.MsgspecError:
-            why = one_line(line[:200]) or f"the check did not end within {order.timeout_s:.0f} s, or was killed"
+            why = (
+                one_line(line[:200].decode(errors="replace"))
+                or f"the check did not end within {order.timeout_s:.0f} s, or was killed"
+            )
             told.put(Verdict(state.seed, NOT_JUDGED, why))
             return

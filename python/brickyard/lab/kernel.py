@@ -59,6 +59,15 @@ def mount(device: str, at: Path, kind: str, options: str = "") -> None:
     _call(_libc.mount(device.encode(), os.fsencode(at), kind.encode(), 0, options.encode()), str(at))
 
 
+def sync_file_system(at: Path) -> None:
+    """This one alone: `sync` waits for every file system of the host, and for whoever mounts or unmounts one."""
+    handle = os.open(at, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _call(_libc.syncfs(handle), str(at))
+    finally:
+        os.close(handle)
+
+
 def unmount(at: Path) -> None:
     """Waits for those that are about to leave it."""
     for left in reversed(range(TRIES)):

@@ -80,7 +80,7 @@ def _refusal(line: bytes) -> BrickyardError:
     try:
         return BadInputError(one_line(msgspec.json.decode(line, type=Refused).error))
     except msgspec.MsgspecError:
-        return BrickyardError(f"brickyard-lab said what is not known: {one_line(line[:200])}")
+        return BrickyardError(f"brickyard-lab said what is not known: {one_line(line[:200].decode(errors='replace'))}")
 
 
 def serving(orders: Serve) -> Lab:

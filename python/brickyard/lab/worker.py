@@ -7,10 +7,12 @@ Refusal: it decides nothing about which states there are.
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -39,6 +41,7 @@ from brickyard.lab.orders import (
 from brickyard.lab.program import Lab, serving
 
 STORY = "story.json"
+ROOM_BYTES = 4 << 20  # more than the largest request takes, which is what did not fit
 PREFIX = "brickyard-lab-"
 THROUGH = stat.S_IRWXU | stat.S_IXGRP | stat.S_IXOTH  # the account that runs a server passes through
 
@@ -50,7 +53,8 @@ def main() -> int:
             raise BadInputError("the lab mounts disks, which only root may; run it as root")
         kernel.enter_private_mounts()
         if isinstance(order, RecordOrder):
-            _say(record(order))
+            with told_of_space(Path(order.log)):
+                _say(record(order))
         else:
             check_states(order)
     except BrickyardError as error:
@@ -60,6 +64,17 @@ def main() -> int:
         _say(Refused(f"{one_line(error)}; the lab needs /dev/fuse, loop devices and root"))
         return 1
     return 0
+
+
+@contextmanager
+def told_of_space(log: Path) -> Iterator[None]:
+    """Where the log has no room, a request to the disk fails, and whatever made it knows nothing of logs."""
+    try:
+        yield
+    except (BrickyardError, OSError) as error:
+        if shutil.disk_usage(log).free >= ROOM_BYTES:
+            raise
+        raise BrickyardError(f"{log}: no space left for the log; name a folder with more room") from error
 
 
 def _say(what: msgspec.Struct) -> None:
@@ -95,7 +110,7 @@ def record(order: RecordOrder) -> Recording:
             mount.chmod(0o755)
 
             def began() -> None:
-                os.sync()
+                kernel.sync_file_system(mount)
                 os.fsync(loop.handle)  # a flush, also where the file system sends none
                 story.begin = told.records()
 
