@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,11 @@ def test_a_check_that_hangs_is_ended_and_counts_as_not_judged(sqlite: Path, monk
     outcome = found(sqlite, "command", states=2, command=(sys.executable, "-c", "import time; time.sleep(600)"))
     assert (outcome.not_judged, outcome.states) == (2, 2)
     assert "did not end within 3 s" in outcome.first["not judged"][1]
+    # The killed worker's file system goes with it; a loop device on a detached disk would keep it, and every `sync`.
+    deadline = time.monotonic() + 60
+    while any(p.read_text() == "/disk\n" for p in Path("/sys/block").glob("loop*/loop/backing_file")):
+        assert time.monotonic() < deadline, "a killed worker's disk waits for itself"
+        time.sleep(0.1)
 
 
 def test_a_log_that_was_cut_short_is_said_to_be(
