@@ -12,7 +12,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -89,7 +89,14 @@ def _stage(ending: ExitStack) -> tuple[Path, Path, Path]:
     places = (outputs.folder(room / "run"), outputs.folder(room / "fuse"), outputs.folder(room / "mount"))
     for place in places:
         place.chmod(0o755)
+    # The disk's program has left our mounts, so that its own end unmounts it there alone.
+    ending.callback(_unmounted, places[1])
     return places
+
+
+def _unmounted(place: Path) -> None:
+    with suppress(OSError):  # nothing was mounted there
+        kernel.unmount(place)
 
 
 def record(order: RecordOrder) -> Recording:
