@@ -78,7 +78,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _modelled(records: Sequence[Record]) -> list[str]:
-    modelled = sum((r.info.engine.get("clock") or {}).get("source") == VIRTUAL for r in records)
+    modelled = sum((start := r.info.start) is not None and start.clock.source == VIRTUAL for r in records)
     if not modelled:
         return []
     if modelled == len(records):

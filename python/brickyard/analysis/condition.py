@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from brickyard.schema import Condition, ConditionSample
 from brickyard.store import Json, Record
 
@@ -18,17 +20,27 @@ def condition_check(record: Record) -> Json | None:
     return {**judged, "samples": judged.get("samples", told)}
 
 
+def condition_judged(record: Record) -> Condition | None:
+    """None where no array was watched, or the run was killed."""
+    return next(iter(record.of(Condition)), None)
+
+
+def condition_samples(record: Record) -> list[ConditionSample]:
+    """Each look at the array. Early versions had them in the judgement."""
+    return msgspec.convert((condition_check(record) or {}).get("samples", []), list[ConditionSample])
+
+
 def condition_words(record: Record) -> str:
     """`rebuilding, from 12 % to 47 %`; empty where nobody asked for a condition and the array was at rest."""
     name = record.info.condition.replace("_", " ")
-    check = condition_check(record)
-    if check is None:
+    judged, samples = condition_judged(record), condition_samples(record)
+    if judged is None and not samples:
         return "" if name == "normal" else name
-    if check["valid"] is False:
-        return f"NOT {name}: {check['reason']}"
+    if judged is not None and not judged.valid:
+        return f"NOT {name}: {judged.reason}"
     if name == "normal":
         return ""
-    shares = [share for sample in check["samples"] if (share := sample["progress_share"]) is not None]
+    shares = [share for sample in samples if (share := sample.progress_share) is not None]
     course = f", from {shares[0]:.0%} to {shares[-1]:.0%}".replace("%", " %") if shares else " throughout"
-    array = check.get("array") or {}
+    array = (judged.array if judged else None) or {}
     return f"{name}{course}" + (f" ({array['level']} of {array['members_wanted']})" if array.get("level") else "")

@@ -6,8 +6,10 @@ Refusal: no drawing, and no figure of the server that its own counters do not gi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
+
+import msgspec
 
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.replay_disks import disk_cells, disk_total
@@ -15,7 +17,7 @@ from brickyard.analysis.totals import Totals, totals
 from brickyard.errors import BadInputError
 from brickyard.schema import PgbenchEnd, PhaseEnd, RunWarning, ServerSample
 from brickyard.schema.plan import OtherKind, OtherPlan, PgbenchAsked
-from brickyard.store import Json, Record
+from brickyard.store import Record
 from brickyard.units import (
     format_count,
     format_iops,
@@ -101,8 +103,7 @@ def own_summary(record: Record) -> PgbenchEnd | None:
 
 
 def settings_of(record: Record) -> dict[str, str]:
-    targets = record.info.engine.get("targets") or [{}]
-    return dict(targets[0].get("settings") or [])
+    return dict(opened[0].settings or []) if (opened := record.info.opened) else {}
 
 
 def call_totals(record: Record) -> Totals | None:
@@ -201,16 +202,17 @@ def words(record: Record) -> list[str]:
     return said
 
 
-def document(record: Record) -> Json | None:
+class PgbenchDocument(msgspec.Struct, frozen=True, kw_only=True):
+    own_summary: PgbenchEnd | None
+    server: list[ServerSpan]
+    settings: dict[str, str]
+
+
+def document(record: Record) -> PgbenchDocument | None:
     """For `--json`: the course of the server and pgbench's own figures."""
     if not is_pgbench(record):
         return None
-    own = own_summary(record)
-    return {
-        "own_summary": None if own is None else {name: getattr(own, name) for name in own.__struct_fields__},
-        "server": [asdict(span) for span in server_course(record)],
-        "settings": settings_of(record),
-    }
+    return PgbenchDocument(own_summary=own_summary(record), server=server_course(record), settings=settings_of(record))
 
 
 def disagreement(record: Record) -> float | None:
@@ -244,10 +246,10 @@ def _undurable(record: Record) -> Iterator[RunWarning]:
 
 
 def _fitting(record: Record) -> Iterator[RunWarning]:
-    target = (record.info.engine.get("targets") or [{}])[0]
-    size = int(target.get("size_bytes") or 0)
+    target = next(iter(record.info.opened), None)
+    size = target.size_bytes if target and target.is_local else 0
     memory = (record.info.facts.host.memory_bytes if record.info.facts.host else None) or 0
-    if not size or not memory or size >= memory or not target.get("is_local"):
+    if not size or not memory or size >= memory:
         return
     try:
         buffers = postgresql_bytes(settings_of(record).get("shared_buffers", ""))

@@ -200,7 +200,8 @@ def _totals(
     starts = {span.start_ns for span in spans}
     rated = [item for item in once if item.start_ns in starts]
     found = {measure: latency_of(item for item in items if item.measure == measure) for measure in MEASURES}
-    printed = imported_figures(record, phase, stream, operation) if record.info.engine.get("engine") == "fio" else None
+    start = record.info.start
+    printed = imported_figures(record, phase, stream, operation) if start and start.engine == "fio" else None
     if printed is not None and (service := found["service"]) is not None:
         found["service"] = as_imported(service, printed)
     return Totals(

@@ -19,6 +19,7 @@ from brickyard.analysis.load_curve import Limit
 from brickyard.analysis.replay_answer import replay_answer
 from brickyard.cli.output import print_line, table
 from brickyard.cli.tables import print_answer
+from brickyard.schema.logs import log_counts_of
 from brickyard.schema.plan import Outlier
 from brickyard.store import Json, Record
 from brickyard.units import format_count, format_iops, format_seconds
@@ -228,8 +229,8 @@ def _course_rows(told: Json, most: int = 24) -> list[list[str]]:
 
 
 def _print_left_out(console: Console, told: Json) -> None:
-    if told["unmatched_paths"]:
-        rows = [[replay_runs.unmapped_words(item), format_count(item["requests"])] for item in told["unmatched_paths"]]
+    if unmatched := log_counts_of(told).unmatched_paths:
+        rows = [[replay_runs.unmapped_words(item), format_count(item.requests)] for item in unmatched]
         least = ", at least" if told["unmatched_paths_are_lower_bounds"] else ""
         console.print()
         console.print(table("Not mapped, the most frequent", _columns(["request", f"requests{least}"]), rows))

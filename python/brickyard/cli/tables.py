@@ -260,12 +260,12 @@ def print_slowest(console: Console, record: Record) -> None:
             ],
             [
                 [
-                    f"{item['at_ns'] / 1e9:.3f} s",
-                    str(item["operation"]),
-                    format_count(item["offset_bytes"]),
-                    format_size(item["request_bytes"]),
-                    format_ns(item["service_ns"]),
-                    format_ns(item["response_ns"]),
+                    f"{item.at_ns / 1e9:.3f} s",
+                    str(item.operation),
+                    format_count(item.offset_bytes),
+                    format_size(item.request_bytes),
+                    format_ns(item.service_ns),
+                    format_ns(item.response_ns),
                 ]
                 for item in found
             ],

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.answers import counted_words
 from brickyard.analysis.conclusions import conclusions
@@ -38,7 +40,7 @@ def write_study_report(view: StudyView, place: Path) -> Path:
     """Writes `report.html`, `pictures/`, `cells.csv`, `study.json`; a place that ends in .html is the page itself."""
     where = report_place(place)
     figures = _figures(view)
-    text = json.dumps(study_document(view), ensure_ascii=False, allow_nan=False, indent=1)
+    text = json.dumps(study_document(view), ensure_ascii=False, allow_nan=False, indent=1, default=msgspec.to_builtins)
     beside = [
         Beside("cells.csv", cells_csv(view.observed.pivots), CELLS_MARK),
         Beside("study.json", json_text(text) + "\n", DOCUMENT_MARK),

@@ -241,19 +241,19 @@ def failure_table(records: list[Record]) -> Table | None:
 
 def slowest_table(records: list[Record]) -> Table:
     found = [(item, record) for record in records for item in summaries.slowest(record)]
-    found.sort(key=lambda pair: -int(pair[0]["response_ns"]))
+    found.sort(key=lambda pair: -pair[0].response_ns)
     return Table(
         "Slowest requests",
         ["run", "at", "operation", "offset", "size", "service", "response"],
         [
             [
                 str(record.info.id),
-                f"{item['at_ns'] / 1e9:.3f} s",
-                str(item["operation"]),
-                format_count(item["offset_bytes"]),
-                format_size(item["request_bytes"]),
-                format_ns(item["service_ns"]),
-                format_ns(item["response_ns"]),
+                f"{item.at_ns / 1e9:.3f} s",
+                str(item.operation),
+                format_count(item.offset_bytes),
+                format_size(item.request_bytes),
+                format_ns(item.service_ns),
+                format_ns(item.response_ns),
             ]
             for item, record in found[: summaries.SLOWEST_SHOWN]
         ],

@@ -12,7 +12,19 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from brickyard.errors import BadInputError
-from brickyard.schema import RunFacts, RunWarning, RunWatch, Start, facts_of, plan_of, tag_of, typed, watch_of
+from brickyard.schema import (
+    KnobEvent,
+    RunFacts,
+    RunWarning,
+    RunWatch,
+    Start,
+    TargetFacts,
+    facts_of,
+    plan_of,
+    tag_of,
+    typed,
+    watch_of,
+)
 from brickyard.schema.plan import OtherPlan, Plan
 
 Json = dict[str, Any]
@@ -68,7 +80,7 @@ class IntervalCost:
     cpu_user_ns: int
     cpu_system_ns: int
     loop_busy_share: float
-    knob: Json | None
+    knob: KnobEvent | None
     drain: bool
     """Nothing was issued any more: what completed then is in latencies and counts, in no rate."""
 
@@ -134,9 +146,18 @@ class RunInfo(RunHead):
             raise BadInputError(f"run {self.id}: its plan is damaged: {error}") from error
 
     @property
+    def opened(self) -> list[TargetFacts]:
+        """The targets as the run found them; none where it ended before it began."""
+        return self.start.targets if self.start else []
+
+    @cached_property
     def start(self) -> Start | None:
-        """How requests reached the targets; None where the run ended before it began."""
-        event = typed(self.engine) if self.engine else None
+        """How requests reached the targets; None where the run ended before it began. Raises BadInputError where the
+        record of it is damaged."""
+        try:
+            event = typed(self.engine) if self.engine else None
+        except msgspec.ValidationError as error:
+            raise BadInputError(f"run {self.id}: how it began is damaged: {error}") from error
         return event if isinstance(event, Start) else None
 
 

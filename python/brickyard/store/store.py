@@ -687,10 +687,13 @@ def _warnings(text: str) -> list[schema.RunWarning]:
         raise ValueError(f"warnings: {error}") from error
 
 
+_KNOB = msgspec.json.Decoder(schema.KnobEvent | None)
+
+
 def _cost(  # the columns of its table
     phase: int, start: int, end: int, warmup: int, user: int, system: int, busy: float, knob: str, drain: int
 ) -> IntervalCost:
-    return IntervalCost(phase, start, end, bool(warmup), user, system, busy, json.loads(knob), bool(drain))
+    return IntervalCost(phase, start, end, bool(warmup), user, system, busy, _KNOB.decode(knob), bool(drain))
 
 
 def _text(value: object) -> str:
