@@ -16,6 +16,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from brickyard import outputs
 from brickyard.arrays.alarms import AlarmBook
 from brickyard.arrays.health import Notice
@@ -23,9 +25,8 @@ from brickyard.arrays.host import Host
 from brickyard.arrays.looking import Seen, look
 from brickyard.arrays.metrics import exposition
 from brickyard.arrays.notify import Channel
-from brickyard.arrays.watching import Watcher
+from brickyard.arrays.watching import Watcher, WatchMemory
 from brickyard.errors import BadInputError, BrickyardError
-from brickyard.store import Json
 
 DRIVES_EVERY_S = 600.0  # smartd asks every 30 minutes; a question costs the drive a moment
 RETRY_S = 3600.0  # whoever stopped a scrub, or a load that held it up, has an hour before it is begun anew
@@ -51,7 +52,7 @@ class Schedule:
     tried_s: dict[str, float] = field(default_factory=dict)
     """When each array's turn came last, whatever became of it."""
 
-    def look(self, seen: Seen, last: Json, now_s: float, say: Say) -> None:
+    def look(self, seen: Seen, last: dict[str, float], now_s: float, say: Say) -> None:
         """`last` says when each array was last scrubbed to the end; an array that is new is due at once."""
         if self.running is not None:
             name = self.running[0]
@@ -67,10 +68,10 @@ class Schedule:
             sheet.name
             for sheet in seen.arrays
             if sheet.state.name == "normal"
-            and now_s - float(last.get(sheet.name, 0)) >= self.every_s
+            and now_s - last.get(sheet.name, 0.0) >= self.every_s
             and now_s - self.tried_s.get(sheet.name, 0.0) >= min(RETRY_S, self.every_s)
         ]
-        for name in sorted(due, key=lambda name: float(last.get(name, 0))):
+        for name in sorted(due, key=lambda name: last.get(name, 0.0)):
             self.tried_s[name] = now_s
             entered = self.start(name)
             try:
@@ -89,6 +90,14 @@ class Schedule:
             entered.__exit__(None, None, None)
 
 
+class Kept(msgspec.Struct, kw_only=True):
+    """What outlives the watch, as its file has it."""
+
+    memory: WatchMemory
+    scrubbed: dict[str, float] = msgspec.field(default_factory=dict)
+    unsent: dict[str, list[Notice]] = msgspec.field(default_factory=dict)
+
+
 @dataclass
 class Guard:
     watcher: Watcher
@@ -102,7 +111,7 @@ class Guard:
     remind_s: float | None = None
     left: Callable[[], dict[str, str]] = dict
     """What killed runs have left, by the arrays' identities."""
-    scrubbed: Json = field(default_factory=dict)
+    scrubbed: dict[str, float] = field(default_factory=dict)
     unsent: dict[str, list[Notice]] = field(default_factory=dict)
     seen: Seen = field(default_factory=Seen)
     told: list[Notice] = field(default_factory=list)
@@ -114,24 +123,20 @@ class Guard:
         if self.place is None or not self.place.exists():
             return
         try:
-            kept = json.loads(self.place.read_text(encoding="utf-8"))
-            self.watcher.memory = {**self.watcher.memory, **kept["memory"]}
-            self.scrubbed = dict(kept.get("scrubbed") or {})
-            for name, notices in (kept.get("unsent") or {}).items():
-                self.unsent[name] = [Notice(**notice) for notice in notices]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            kept = msgspec.json.decode(self.place.read_bytes(), type=Kept)
+        except (OSError, ValueError, msgspec.MsgspecError) as error:
             raise BadInputError(
                 f"{self.place}: is not what a watch keeps ({error}); move it away, or name another with --state"
             ) from error
+        self.watcher.memory, self.scrubbed, self.unsent = kept.memory, kept.scrubbed, kept.unsent
 
     def save(self) -> None:
         if self.place is None:
             return
-        unsent = {name: [notice.document() for notice in notices] for name, notices in self.unsent.items()}
-        kept = {"memory": self.watcher.memory, "scrubbed": self.scrubbed, "unsent": unsent}
+        kept = Kept(memory=self.watcher.memory, scrubbed=self.scrubbed, unsent=self.unsent)
         try:
             outputs.folder(self.place.parent)
-            outputs.write_whole(self.place, json.dumps(kept), MARK)
+            outputs.write_whole(self.place, json.dumps(msgspec.to_builtins(kept)), MARK)
         except OSError as error:
             raise BrickyardError(
                 f"{self.place}: cannot be written: {error.strerror}; name another with --state"
