@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from brickyard.cli import main
 from brickyard.cli.options import Placing
 from brickyard.facts import Roots
 from brickyard.facts.write_cache import write_cache_facts
@@ -156,6 +157,12 @@ def test_what_cannot_be_seen_is_not_judged() -> None:
     found = findings(ROTATING_IGNORING, nothing)
     assert verdict(found) == SILENT
     assert "no mount point holds this path" in by_id(found)["not_judged"].text
+
+
+@pytest.mark.parametrize("verb", ["characterize", "honesty", "durable"])
+def test_an_empty_name_is_no_scratch_file(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb, ""]) == 2
+    assert "the target's name is empty" in capsys.readouterr().err
 
 
 def test_a_flush_that_the_kernel_never_sends_is_suspicious() -> None:

@@ -25,7 +25,7 @@ from brickyard.cli.honesty import DEFAULT_SIZE, STYLE, Protected, cache_of
 from brickyard.cli.output import emit, print_line, stderr, stdout, table
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_answer, print_circumstances, print_warnings
-from brickyard.cli.target import aim_at
+from brickyard.cli.target import aim_at, named
 from brickyard.databases import pg_test_fsync
 from brickyard.databases.pg_test_fsync import FsyncTest
 from brickyard.errors import BAD_INPUT, FAILED, BadInputError
@@ -99,6 +99,7 @@ def durable(
     target
         A file, a block device, or a directory in which a scratch file is made, and removed at the end.
     """
+    targets = named(target)
     if target and bricks.is_modelled(target):
         raise BadInputError(f"{target}: a modelled brick does what its model says; name a file or a device")
     proof = None
@@ -106,7 +107,6 @@ def durable(
         if not target or os.path.isdir(target):
             raise BadInputError("--recorder-file: name the file or device that `honesty write` wrote")
         proof = prove(target, recorder_file)
-    targets = (target,) if target else ()
     if target and os.path.isdir(target):
         if placing.scratch is not None:
             raise BadInputError("--scratch: the target is a directory; leave one of them out")

@@ -16,7 +16,7 @@ from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stdout, table
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_circumstances
-from brickyard.cli.target import aim_at
+from brickyard.cli.target import aim_at, named
 from brickyard.errors import BAD_INPUT, FAILED, BadInputError
 from brickyard.facts.write_cache import write_cache_facts
 from brickyard.honesty import SUSPICIOUS, Figures, Finding, figures, findings, verdict
@@ -60,12 +60,13 @@ def honesty(
     target
         A file or block device; without it, a scratch file is made, and removed at the end.
     """
+    targets = named(target)
     if target and bricks.is_modelled(target):
         raise BadInputError(f"{target}: a modelled brick does what its model says; name a file or a device")
     with (
         Store(store) as kept,
         aim_at(
-            (target,) if target else (),
+            targets,
             placing if target or placing.size else replace(placing, size=DEFAULT_SIZE),
         ) as aimed,
     ):
