@@ -66,7 +66,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     vdevs: dict[str, Vdev] = msgspec.field(default_factory=dict)
 
 
-class Status(msgspec.Struct, frozen=True, kw_only=True):
+class ZpoolStatus(msgspec.Struct, frozen=True, kw_only=True):
     pools: dict[str, Pool] = msgspec.field(default_factory=dict)
 
 
@@ -135,7 +135,7 @@ class Zfs(Array):
 
 def parse_status(content: str) -> dict[str, Pool]:
     """The pools of `zpool status -j` by name; none where it tells no JSON."""
-    told = told_as(content, Status)
+    told = told_as(content, ZpoolStatus)
     return told.pools if told else {}
 
 

@@ -45,13 +45,13 @@ class CommandStatus(msgspec.Struct, frozen=True, kw_only=True):
     details: list[Detail] = msgspec.field(name="Detailed Status", default_factory=list)
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True):
     status: CommandStatus = msgspec.field(name="Command Status")
     data: object = msgspec.field(name="Response Data", default=None)
 
 
-class Answers(msgspec.Struct, frozen=True, kw_only=True):
-    controllers: list[Answer] = msgspec.field(name="Controllers", default_factory=list)
+class ToolAnswers(msgspec.Struct, frozen=True, kw_only=True):
+    controllers: list[ToolAnswer] = msgspec.field(name="Controllers", default_factory=list)
 
 
 class VolumeRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +76,7 @@ class Properties(msgspec.Struct, frozen=True, kw_only=True):
     write_cache: str | None = msgspec.field(name="Write Cache(initial setting)", default=None)
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
+class OperationRow(msgspec.Struct, frozen=True, kw_only=True):
     share: object = msgspec.field(name="Progress%", default=None)
     status: str = msgspec.field(name="Status", default="")
 
@@ -223,7 +223,7 @@ def _converted(value: object, kind: type[T]) -> T | None:
 
 def parse_replies(content: str) -> list[Reply]:
     """Of each controller; none where the tool tells no JSON."""
-    told = told_as(content, Answers)
+    told = told_as(content, ToolAnswers)
     found = []
     for answer in told.controllers if told else []:
         status = answer.status
@@ -266,7 +266,7 @@ def parse_volume(told: Reply, path: str) -> Volume | None:
 def parse_progress(replies: list[Reply]) -> float | None:
     """The share done where something is in progress; 0 where it has begun and does not tell yet."""
     for reply in replies:
-        rows = _converted(reply.data, list[Progress]) or reply.part("VD Operation Status", list[Progress]) or []
+        rows = _converted(reply.data, list[OperationRow]) or reply.part("VD Operation Status", list[OperationRow]) or []
         share = next((whole(row.share) or 0 for row in rows if row.status.lower() == "in progress"), None)
         if share is not None:
             return min(share / 100, 1.0)

@@ -31,7 +31,7 @@ GIB = 1 << 30
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unit:
+class UnitRow:
     """A row of `show unitstatus`."""
 
     level: str
@@ -118,13 +118,13 @@ def parse_controllers(content: str) -> list[str]:
     return re.findall(r"^(c\d{1,3})\s", content, re.MULTILINE)
 
 
-def parse_units(content: str) -> dict[str, Unit]:
+def parse_units(content: str) -> dict[str, UnitRow]:
     """The rows of `show unitstatus`; its columns have changed between releases, so they are found by their headings."""
     heading = re.search(r"^Unit\s+UnitType\s+Status.*$", content, re.MULTILINE)
     if heading is None:
         return {}
     names = heading.group(0).split()
-    found: dict[str, Unit] = {}
+    found: dict[str, UnitRow] = {}
     for line in content[heading.end() :].splitlines():
         cells = line.split()
         if len(cells) < 3 or not re.fullmatch(r"u\d{1,3}", cells[0]):
@@ -132,7 +132,7 @@ def parse_units(content: str) -> dict[str, Unit]:
         row = dict(zip(names, cells, strict=False))
         shares = [_share(row.get(name)) for name in ("%RCmpl", "%V/I/M", "%Cmpl")]
         size = re.fullmatch(r"\d{1,9}(\.\d{1,6})?", row.get("Size(GB)") or "")
-        found[cells[0]] = Unit(
+        found[cells[0]] = UnitRow(
             level=cells[1],
             status=cells[2],
             share=next((share for share in shares if share is not None), None),
