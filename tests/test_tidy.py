@@ -32,31 +32,31 @@ READ_OF = ("get", "pop", "setdefault")
 
 LITERAL_KEYS: dict[str, int] = {
     "advise": 83,
-    "analysis": 114,
+    "analysis": 86,
     "arrays": 12,
     "bricks": 47,
-    "brickyard": 30,
-    "cli": 193,
+    "brickyard": 16,
+    "cli": 203,
     "databases": 32,
     "formats": 170,
     "honesty": 1,
     "lab": 1,
-    "report": 87,
+    "report": 73,
     "rulers": 4,
     "schema": 6,
     "store": 11,
-    "study": 164,
-    "web": 47,
+    "study": 166,
+    "web": 48,
 }
 """Reads by a literal key, by room. Foreign documents are among them: what fio, sysfs or a controller's tool says."""
 JSON_SIGNATURES: dict[str, int] = {
     "advise": 14,
-    "analysis": 29,
+    "analysis": 27,
     "arrays": 1,
     "bricks": 17,
     "brickyard": 2,
-    "cli": 32,
-    "databases": 2,
+    "cli": 33,
+    "databases": 1,
     "formats": 48,
     "honesty": 2,
     "report": 4,
@@ -66,7 +66,7 @@ JSON_SIGNATURES: dict[str, int] = {
 """Functions whose signature has `Json`, by room."""
 LAG = 20
 """So many fewer than the number here are no fault, so that two changes at once need no third."""
-EVENTS_AS_DOCUMENTS: tuple[str, ...] = ("advise", "analysis", "cli", "formats", "report", "schema", "store", "study")
+EVENTS_AS_DOCUMENTS: tuple[str, ...] = ("advise", "analysis", "cli", "formats", "schema", "store", "study")
 """Rooms that take an event as a document: to show it whole, or since nobody has converted them yet."""
 BANNED = {
     r"\ban own\b": "of its own",

@@ -252,9 +252,9 @@ def _float(value: int | None) -> float | None:
 
 def _redundancy_s(record: Record) -> float | None:
     """From nothing to whole: as the model says, or at the pace seen between the first and the last look at an array."""
-    modelled = record.info.labels.get("redundancy_s")
+    modelled = record.info.marks.redundancy_s
     if modelled is not None:
-        return float(modelled)
+        return modelled
     told = [(s.unix_ns, s.progress_share) for s in condition_samples(record) if s.progress_share is not None]
     if len(told) < 2 or told[-1][0] <= told[0][0] or told[-1][1] <= told[0][1]:
         return None

@@ -216,7 +216,7 @@ def circumstance_lines(record: Record) -> list[tuple[str, str]]:
         ("Condition", condition_words(record)),
         ("Workload", workload_words([record])),
         ("Started", when(info)),
-        ("Profile", f"{info.plan_document.get('title', info.profile)} ({info.profile}, {info.profile_hash[:12]})"),
+        ("Profile", f"{info.plan.title or info.profile} ({info.profile}, {info.profile_hash[:12]})"),
         ("Seed", str(info.seed)),
         ("Verified", verified_words(record)),
         *_engine_lines(record),

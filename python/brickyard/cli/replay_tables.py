@@ -88,7 +88,7 @@ def _print_rest(console: Console, group: list[Record]) -> None:
         columns = [("SQLSTATE", LEFT), ("what it is", LEFT), ("calls", RIGHT)]
         console.print(table("Failed calls, in no figure above", columns, errors))
         for error in group[0].errors[:3]:
-            console.print(Text(f"  {error['at_ns'] / 1e9:.3f} s  {error['text']}"), soft_wrap=True)
+            console.print(Text(f"  {error.at_ns / 1e9:.3f} s  {error.text}"), soft_wrap=True)
     cold = replay_disks.cold_rows(group[0])
     if len(cold) > 1:
         console.print()

@@ -70,6 +70,21 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedRequest:
+    """As `schema.ErrorEvent` told it; the bytes of damaged data are with that event."""
+
+    at_ns: int
+    phase: int
+    stream: int
+    operation: str
+    offset_bytes: int
+    request_bytes: int
+    kind: str
+    errno: int | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class IntervalCost:
     """What the generator itself used in one interval; there is one of these also where nothing completed."""
 
@@ -83,6 +98,24 @@ class IntervalCost:
     knob: KnobEvent | None
     drain: bool
     """Nothing was issued any more: what completed then is in latencies and counts, in no rate."""
+
+
+class RunMarks(msgspec.Struct, frozen=True, kw_only=True):
+    """What a study, a load curve or a search has put into the labels of its run."""
+
+    study: str = ""
+    levels: dict[str, str] | None = None
+    repetition: int = 1
+    usd: float | None = None
+    redundancy_s: float | None = None
+    """How long a modelled rebuild takes."""
+    loop: str = ""
+    """`closed` of the run that a load curve takes its rates from."""
+    offered_per_s: float | None = None
+    """The level of a load curve."""
+    search: int | None = None
+    searched_per_s: float | None = None
+    """The step of a search for a limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +171,14 @@ class RunInfo(RunHead):
             raise BadInputError(f"run {self.id}: what was watched is damaged: {error}") from error
 
     @cached_property
+    def marks(self) -> RunMarks:
+        """Raises BadInputError where the labels are damaged."""
+        try:
+            return msgspec.convert(self.labels, RunMarks)
+        except msgspec.ValidationError as error:
+            raise BadInputError(f"run {self.id}: its labels are damaged: {error}") from error
+
+    @cached_property
     def plan(self) -> Plan | OtherPlan:
         """What was asked for. Raises BadInputError where the record of it is damaged."""
         try:
@@ -168,7 +209,7 @@ class Record:
     info: RunInfo
     intervals: list[Interval] = field(default_factory=list)
     costs: list[IntervalCost] = field(default_factory=list)
-    errors: list[Json] = field(default_factory=list)
+    errors: list[FailedRequest] = field(default_factory=list)
     events: list[Json] = field(default_factory=list)
 
     def of(self, kind: type[E]) -> list[E]:

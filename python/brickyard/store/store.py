@@ -45,6 +45,7 @@ from brickyard.store.process import is_alive
 from brickyard.store.record import (
     Annotation,
     Cursor,
+    FailedRequest,
     Histograms,
     Interval,
     IntervalCost,
@@ -469,13 +470,12 @@ class Store:
             " FROM error WHERE run = ? ORDER BY at_ns, id",
             (run,),
         )
-        names = [column[0] for column in errors.description]
         events = self._db.execute("SELECT body FROM event WHERE run = ? ORDER BY id", (run,))
         return Record(
             info=info,
             intervals=self._intervals(intervals),
             costs=[_cost(*row) for row in costs],
-            errors=[dict(zip(names, row, strict=True)) for row in errors],
+            errors=[FailedRequest(*row) for row in errors],
             events=[json.loads(body) for (body,) in events],
         )
 
