@@ -32,16 +32,15 @@ READ_OF = ("get", "pop", "setdefault")
 
 LITERAL_KEYS: dict[str, int] = {
     "advise": 83,
-    "analysis": 86,
+    "analysis": 70,
     "arrays": 12,
     "bricks": 47,
-    "brickyard": 16,
+    "brickyard": 14,
     "cli": 203,
     "databases": 32,
     "formats": 170,
-    "honesty": 1,
     "lab": 1,
-    "report": 73,
+    "report": 69,
     "rulers": 4,
     "schema": 6,
     "store": 11,
@@ -51,10 +50,10 @@ LITERAL_KEYS: dict[str, int] = {
 """Reads by a literal key, by room. Foreign documents are among them: what fio, sysfs or a controller's tool says."""
 JSON_SIGNATURES: dict[str, int] = {
     "advise": 14,
-    "analysis": 27,
+    "analysis": 25,
     "arrays": 1,
     "bricks": 17,
-    "brickyard": 2,
+    "brickyard": 1,
     "cli": 33,
     "databases": 1,
     "formats": 48,

@@ -139,7 +139,7 @@ def _random_words(operation: str, cells: list[RankedCell]) -> str:
 def _latency_words(figures: analysis.Latency | None) -> str:
     if figures is None:
         return ""
-    half, most = figures.percentiles["p50"], figures.percentiles["p99"]
+    half, most = figures.p50, figures.p99
     text = f", half of them served within {format_ns(half)}" if half else ""
     return text + (f" and 99 % within {format_ns(most)}" if half and most else "")
 
@@ -161,7 +161,7 @@ def _run_words(record: Record) -> str:
 
 
 def _row_words(row: Totals) -> str:
-    measure = row.measures.get("response") or row.measures.get("service")
+    measure = row.response or row.service
     noun = "frames" if row.operation == FRAME else "chains" if row.operation in CHAINS else "requests"
     moved = "" if row.operation in CHAINS else f", {cells.mib_per_s(row)} MiB/s"
     return f"{row.operation} {cells.iops(row)} {noun}/s{moved}{_latency_words(measure)}"

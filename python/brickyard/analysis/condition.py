@@ -27,7 +27,15 @@ def condition_judged(record: Record) -> Condition | None:
 
 def condition_samples(record: Record) -> list[ConditionSample]:
     """Each look at the array. Early versions had them in the judgement."""
-    return msgspec.convert((condition_check(record) or {}).get("samples", []), list[ConditionSample])
+    early = next((event["samples"] for event in record.documents_of(Condition) if "samples" in event), None)
+    return record.of(ConditionSample) if early is None else msgspec.convert(early, list[ConditionSample])
+
+
+class _Array(msgspec.Struct):
+    """What of an array's sheet is said here."""
+
+    level: str = ""
+    members_wanted: int | None = None
 
 
 def condition_words(record: Record) -> str:
@@ -42,5 +50,5 @@ def condition_words(record: Record) -> str:
         return ""
     shares = [share for sample in samples if (share := sample.progress_share) is not None]
     course = f", from {shares[0]:.0%} to {shares[-1]:.0%}".replace("%", " %") if shares else " throughout"
-    array = (judged.array if judged else None) or {}
-    return f"{name}{course}" + (f" ({array['level']} of {array['members_wanted']})" if array.get("level") else "")
+    array = msgspec.convert((judged.array if judged else None) or {}, _Array)
+    return f"{name}{course}" + (f" ({array.level} of {array.members_wanted})" if array.level else "")

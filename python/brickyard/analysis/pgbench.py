@@ -138,7 +138,7 @@ def tables(record: Record) -> list[Told]:
 
 
 def _tps_cells(record: Record, row: Totals) -> list[str]:
-    response = row.measures.get("response")
+    response = row.response
     points = [format_ns(response.percentiles.get(name)) if response else DASH for name in POINTS]
     clients = str(asked_of(record).clients)
     most = format_ns(response.max_ns) if response else DASH
@@ -150,7 +150,7 @@ def _rate(row: Totals) -> str:
 
 
 def _own_rows(row: Totals, own: PgbenchEnd) -> list[list[str]]:
-    response = row.measures.get("response")
+    response = row.response
     mean_ns = response.mean_ns if response else None
     ours = ["of every transaction's line in its log", _rate(row), format_ns(mean_ns), format_count(row.requests)]
     theirs = format_iops(own.transactions_per_s), format_ns(own.latency_mean_ns), format_count(own.transactions)
@@ -186,11 +186,11 @@ def _per_s(value: float | None) -> str:
 def words(record: Record) -> list[str]:
     """What the figures come to, in sentences."""
     row = call_totals(record)
-    response = row.measures.get("response") if row else None
+    response = row.response if row else None
     if row is None or response is None or not row.is_rated:
         return []
     text = f"{format_iops(row.iops)} transactions a second"
-    half, most = response.percentiles["p50"], response.percentiles["p99"]
+    half, most = response.p50, response.p99
     if half and most:
         text += f", half of them within {format_ns(half)} and 99 % within {format_ns(most)}"
     said = [f"{text}, the slowest after {format_ns(response.max_ns)}."]

@@ -60,7 +60,7 @@ def target_rows(record: Record) -> list[TargetRow]:
 
 
 def _row(record: Record, phase: int, name: str, queue: int, rows: list[Totals], cpu: float | None) -> TargetRow:
-    figures = as_one(row.measures["service"] for row in rows if "service" in row.measures)
+    figures = as_one(row.service for row in rows if row.service)
     return TargetRow(
         phase=rows[0].phase_name,
         target=name,

@@ -52,6 +52,14 @@ class Totals:
     """What became of the steady state that the phase was to reach; None where it was to reach none."""
 
     @property
+    def service(self) -> Latency | None:
+        return self.measures.get("service")
+
+    @property
+    def response(self) -> Latency | None:
+        return self.measures.get("response")
+
+    @property
     def is_rated(self) -> bool:
         """Whether there was any time over which to take a rate."""
         return self.rated_ns > 0

@@ -85,7 +85,7 @@ def figures(records: Iterable[Record]) -> Figures:
 
 
 def _mean_ns(row: Totals | None) -> float | None:
-    service = row.measures.get("service") if row else None
+    service = row.service if row else None
     return service.mean_ns if service else None
 
 

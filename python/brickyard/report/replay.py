@@ -15,7 +15,7 @@ from brickyard.analysis import (
     replay_runs,
     terraserver,
 )
-from brickyard.analysis.latency import latency_of, percentile_name
+from brickyard.analysis.latency import latency_of
 from brickyard.analysis.load_curve import knee
 from brickyard.analysis.replay_disks import DiskSpan
 from brickyard.analysis.totals import rated_intervals
@@ -192,8 +192,8 @@ def response_rows(record: Record) -> list[dict[str, Any]]:
             segments = {name: number + 1 for name, number in segments.items()}
             continue
         figures_of = {
-            "p50": found.percentiles["p50"],
-            "p99": found.percentiles[percentile_name(99.0)],
+            "p50": found.p50,
+            "p99": found.p99,
             "max": found.max_ns,
         }
         middle_s = (piece[0].start_ns + piece[-1].end_ns) / 2e9

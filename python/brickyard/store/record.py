@@ -13,6 +13,7 @@ import msgspec
 
 from brickyard.errors import BadInputError
 from brickyard.schema import (
+    Event,
     KnobEvent,
     RunFacts,
     RunWarning,
@@ -252,7 +253,7 @@ class News:
 
     intervals: list[Interval]
     costs: list[tuple[int, IntervalCost]]
-    events: list[Json]
+    events: list[Event]
     until: Cursor
 
 

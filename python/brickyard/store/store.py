@@ -375,9 +375,8 @@ class Store:
         for row in intervals:
             given = (*row[:6], bool(row[6]), *row[7:16], kept if row[16] else None)
             found.append(Interval(*given))
-        return News(
-            found, [(row[0], _cost(*row[1:])) for row in costs], [json.loads(body) for _, body in events], until
-        )
+        told = [schema.typed(json.loads(body)) for _, body in events]
+        return News(found, [(row[0], _cost(*row[1:])) for row in costs], told, until)
 
     def runs(self, ids: Iterable[int] | None = None) -> list[RunInfo]:
         """Runs in the order in which they began."""
