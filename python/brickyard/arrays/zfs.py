@@ -82,7 +82,7 @@ class Zfs(Array):
         done = self.host.run("zpool", "status", "-j", "--json-int", "-P", self.pool)
         found = parse_status(done.out).get(self.pool)
         if found is None:
-            words = " ".join(done.error.split()) or "it tells no JSON; OpenZFS 2.3 or later is needed"
+            words = " ".join(done.error.split()) or "its answer is not the JSON of OpenZFS 2.3 or later"
             raise BadInputError(f"{self.name}: zpool status: {words}")
         return found
 

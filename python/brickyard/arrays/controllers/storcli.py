@@ -42,7 +42,7 @@ class CommandStatus(msgspec.Struct, frozen=True, kw_only=True):
     controller: object = msgspec.field(name="Controller", default=None)
     status: str = msgspec.field(name="Status", default="Failure")
     description: str = msgspec.field(name="Description", default="")
-    details: list[Detail] = msgspec.field(name="Detailed Status", default_factory=list)
+    details: object = msgspec.field(name="Detailed Status", default=None)
 
 
 class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -227,7 +227,8 @@ def parse_replies(content: str) -> list[Reply]:
     found = []
     for answer in told.controllers if told else []:
         status = answer.status
-        words = "; ".join(detail.words for detail in status.details if detail.words)
+        details = _converted(status.details, list[Detail]) or []
+        words = "; ".join(detail.words for detail in details if detail.words)
         found.append(
             Reply(
                 controller=whole(status.controller) or 0,
