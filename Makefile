@@ -38,6 +38,7 @@ bench: $(VENV)/.built
 	$(BIN)/python benches/bonnie.py /dev/shm --mib 1024
 	$(BIN)/python benches/pgbench.py
 	$(BIN)/python benches/trace.py
+	$(BIN)/python benches/same_load.py
 	$(BIN)/python benches/watch.py
 	$(BIN)/python benches/web.py
 
@@ -51,6 +52,7 @@ bench-smoke: $(VENV)/.built
 	$(BIN)/python benches/bonnie.py /dev/shm --smoke
 	$(BIN)/python benches/pgbench.py --smoke
 	$(BIN)/python benches/trace.py --smoke
+	$(BIN)/python benches/same_load.py --smoke
 	$(BIN)/python benches/watch.py --smoke
 	$(BIN)/python benches/web.py --smoke
 

@@ -247,7 +247,7 @@ def test_a_scrub_that_was_interrupted_is_due_again(complete: bool | None, is_don
     begun: list[str] = []
 
     @contextmanager
-    def start(name: str) -> Iterator[Scrubber]:
+    def start(name: str, _: int | None) -> Iterator[Scrubber]:
         begun.append(name)
         yield Scrubber()
 
@@ -265,7 +265,7 @@ def test_a_scrub_that_was_interrupted_is_due_again(complete: bool | None, is_don
 
 def test_a_scrub_that_a_lost_member_broke_off_is_not_done() -> None:
     @contextmanager
-    def start(_: str) -> Iterator[Scrubber]:
+    def start(_: str, __: int | None) -> Iterator[Scrubber]:
         yield Scrubber()
 
     schedule, last = Schedule(3600.0, start), dict[str, float]()

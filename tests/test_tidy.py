@@ -32,10 +32,10 @@ READ_OF = ("get", "pop", "setdefault")
 
 LITERAL_KEYS: dict[str, int] = {
     "advise": 83,
-    "analysis": 70,
-    "arrays": 12,
+    "analysis": 72,
+    "arrays": 16,
     "bricks": 47,
-    "brickyard": 14,
+    "brickyard": 21,
     "cli": 203,
     "databases": 32,
     "formats": 170,

@@ -198,8 +198,14 @@ def _near_words(found: Knee) -> str:
 
 def limit_line(curve: Curve, limit: Limit) -> str:
     line = f"{limit.figure} response time within {format_ns(limit.above_ns)}: {_within_words(curve, limit)}"
-    few = fewest(curve.searches, limit.figure) if curve.searches else None
+    few = fewest(curve.searches, limit.figure) if curve.searches else _few_of_best(curve, limit)
     return line if few is None else f"{line}; {search_words(few, limit.figure)}: use a longer --each"
+
+
+def _few_of_best(curve: Curve, limit: Limit) -> int | None:
+    """Requests of the rate that the answer rests on, where they are too few."""
+    best, _ = usable(curve.points, limit)
+    return best.requests if best and best.requests < enough(limit.figure) else None
 
 
 def search_words(few: int, figure: str) -> str:

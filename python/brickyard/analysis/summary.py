@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 import msgspec
 
 from brickyard import bricks, schema
+from brickyard.analysis import slow
 from brickyard.analysis.condition import condition_check, condition_words
 from brickyard.analysis.conditions import condition_spans
 from brickyard.analysis.further import further_document
@@ -31,7 +32,6 @@ from brickyard.schema import (
     PhaseEnd,
     PhaseReason,
     RunWarning,
-    SlowEvent,
     TargetFacts,
     TargetSheet,
     VerifiedEvent,
@@ -49,7 +49,7 @@ DIRECTORY = "directory"
 
 def run_document(record: Record) -> Json:
     """Everything about a run but its intervals."""
-    info = record.info
+    info, told = record.info, slow.slow_causes(record)
     found = {
         "run": info.id,
         "study": info.study,
@@ -84,7 +84,8 @@ def run_document(record: Record) -> Json:
         "errors_by_kind": errors_by(record, "errors_by_kind"),
         "hangs": record.documents_of(HangEvent),
         "steady": record.documents_of(SteadyEvent),
-        "slowest": slowest(record),
+        "slowest": [asdict(one) for one in told],
+        "slow_causes": [asdict(one) for one in slow.cause_shares(told)],
     }
     plain: Json = msgspec.to_builtins(found)
     return plain
@@ -178,12 +179,6 @@ def errors_by(record: Record, key: str) -> dict[str, int]:
     for end in record.of(PhaseEnd):
         found.update(getattr(end, key))
     return dict(found.most_common())
-
-
-def slowest(record: Record) -> list[SlowEvent]:
-    """The slowest requests of all phases, the slowest first."""
-    found = [item for end in record.of(PhaseEnd) for item in end.slowest]
-    return sorted(found, key=lambda item: -item.response_ns)
 
 
 def cpu_per_request_ns(record: Record) -> tuple[float, float] | None:

@@ -5,16 +5,20 @@ Refusal: it looks at nothing and sends nothing; `looking` and `notify` do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from brickyard.arrays.health import LOOKS_TO_END, ArrayMemory, Health, Notice, Sighting, step
 from brickyard.arrays.looking import Seen
-from brickyard.units import format_percent
+from brickyard.arrays.peers import SLOW_SHARE, WELL_SHARE, PeersMemory, pause, take
+from brickyard.arrays.peers import paces as paces_of
+from brickyard.units import format_percent, format_size, three_digits
 
 # Figures of drives and file systems may be off once.
 LOOKS_TO_BEGIN = 2
 CLEAR_BELOW = 0.02  # a file system counts as full until it is this much below the limit
+STORE_ROOM_BYTES = 1 << 30  # our choice; a run ends where its store finds no room
 WORN_PERCENT = 100  # NVM Express Base Specification: 100 says that the rated life is used up
 
 
@@ -46,6 +50,7 @@ class WatchMemory:
     writable: list[str] = field(default_factory=list)
     """File systems that were seen to be so."""
     arrays: dict[str, ArrayMemory] = field(default_factory=dict)
+    peers: dict[str, PeersMemory] = field(default_factory=dict)
 
 
 @dataclass
@@ -54,6 +59,7 @@ class Watcher:
 
     full_share: float = 0.95
     memory: WatchMemory = field(default_factory=WatchMemory)
+    clock: Callable[[], float] = time.time
 
     def look(self, seen: Seen, *, with_drives: bool = True) -> list[Notice]:
         """The notices of one look. Without drives, what is open about them stays as it is."""
@@ -81,6 +87,8 @@ class Watcher:
 
     def _findings(self, seen: Seen) -> Iterator[Finding]:
         yield from drive_findings(seen)
+        yield from store_findings(seen)
+        yield from self._slow_members(seen)
         for system in seen.file_systems:
             key = f"file system {system.place} full"
             limit = self.full_share - (CLEAR_BELOW if key in self.memory.open else 0.0)
@@ -91,6 +99,26 @@ class Watcher:
                 words = f"the file system at {system.place} has become read-only"
                 end = f"the file system at {system.place} can be written again"
                 yield Finding(f"file system {system.place} read-only", "error", words, end)
+
+    def _slow_members(self, seen: Seen) -> Iterator[Finding]:
+        """Members beside their peers; see `peers` for what is compared."""
+        now_s = self.clock()
+        for sheet in seen.arrays:
+            memory = self.memory.peers.setdefault(sheet.key, PeersMemory())
+            counted = seen.counted.get(sheet.key, {})
+            if sheet.state.name == "normal" and sheet.is_whole and len(counted) == sheet.active:
+                take(memory, counted, now_s)
+            else:
+                pause(memory)
+            for pace in paces_of(memory):
+                key = f"slow {sheet.name} {pace.member}"
+                if pace.slow_share >= (WELL_SHARE if key in self.memory.open else SLOW_SHARE):
+                    words = (
+                        f"{pace.member} is slow beside the other members of {sheet.name}: its requests take"
+                        f" {three_digits(pace.times)} times as long as theirs do at the same rate"
+                    )
+                    end = f"{pace.member} is as fast as the other members of {sheet.name} again, or is none of them"
+                    yield Finding(key, "warning", words, end)
 
     def _begins(self, findings: dict[str, Finding]) -> Iterator[Notice]:
         pending = self.memory.pending
@@ -119,10 +147,14 @@ class Watcher:
                 yield Notice(key, "ends", "note", kept.end_text)
 
     def _counts(self, seen: Seen) -> Iterator[Notice]:
-        """Errors are told when there are more of them than were told; the first look only takes note of old ones."""
+        """Errors are told when there are more of them than were told. Old ones of a drive are told once, as a warning:
+        drives with reallocations fail 14 times as often within 60 days (Pinheiro et al., FAST '07); those of members
+        are only taken note of, as md keeps them over many years."""
         for key, words, count in error_counts(seen):
             before = self.memory.counts.get(key)
             self.memory.counts[key] = count
+            if before is None and count and key.startswith("drive "):
+                yield Notice(key, "counts", "warning", f"{words}: {count:,} when the watch looked for the first time")
             if before is not None and count > before:
                 yield Notice(key, "counts", "error", f"{words}: {count - before:,} more, {count:,} in all")
 
@@ -137,6 +169,10 @@ def _shows_end(key: str, seen: Seen) -> bool:
             return told.critical_warning == 0
         if key == f"drive {drive.name} worn":
             return told.percentage_used is not None
+    if key.startswith("slow "):
+        return any(key.startswith(f"slow {sheet.name} ") for sheet in seen.arrays)
+    if key.startswith("store "):
+        return seen.store is not None
     return any(key.startswith(f"file system {system.place} ") for system in seen.file_systems)
 
 
@@ -152,6 +188,20 @@ def drive_findings(seen: Seen) -> Iterator[Finding]:
         if (told.percentage_used or 0) >= WORN_PERCENT:
             words = f"the drive {name} has used up {told.percentage_used} % of its rated life"
             yield Finding(f"drive {name} worn", "warning", words, f"the drive {name} is not worn")
+
+
+def store_findings(seen: Seen) -> Iterator[Finding]:
+    store = seen.store
+    if store is None:
+        return
+    if store.problem:
+        words = f"the store of runs cannot be used: {store.problem}"
+        yield Finding(f"store {store.place} unusable", "error", words, f"the store {store.place} can be used again")
+    if store.free_bytes is not None and store.free_bytes < STORE_ROOM_BYTES:
+        words = (
+            f"the store {store.place} has room for {format_size(store.free_bytes)} more; a run ends where it is full"
+        )
+        yield Finding(f"store {store.place} room", "warning", words, f"the store {store.place} has room again")
 
 
 def error_counts(seen: Seen) -> Iterator[tuple[str, str, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from brickyard import analysis
-from brickyard.analysis import RankedCell, Totals, background, cells, power
+from brickyard.analysis import RankedCell, Totals, background, cells, power, slow
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.cells import LATENCY_COLUMNS, latency_cells
 from brickyard.analysis.further import further_tables
@@ -232,16 +232,18 @@ def _failure(record: Record, of: FailedRequest | HangEvent, text: str) -> list[s
 
 
 def slowest_table(records: list[Record]) -> Table:
-    found = [(item, record) for record in records for item in summaries.slowest(record)]
+    found = [(item, record) for record in records for item in slow.slow_causes(record)]
     found.sort(key=lambda pair: -pair[0].response_ns)
     return Table(
         "Slowest requests",
-        ["run", "at", "operation", "offset", "size", "service", "response"],
+        ["run", "cause", "evidence", "at", "operation", "offset", "size", "service", "response"],
         [
             [
                 str(record.info.id),
+                item.cause,
+                item.evidence,
                 f"{item.at_ns / 1e9:.3f} s",
-                str(item.operation),
+                item.operation,
                 format_count(item.offset_bytes),
                 format_size(item.request_bytes),
                 format_ns(item.service_ns),
@@ -249,4 +251,5 @@ def slowest_table(records: list[Record]) -> Table:
             ]
             for item, record in found[: summaries.SLOWEST_SHOWN]
         ],
+        text_columns=3,
     )

@@ -97,7 +97,7 @@ class Reply:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Volume:
+class StorcliVolume:
     level: str
     state: str
     size_bytes: int | None
@@ -145,7 +145,7 @@ class Storcli(Array):
             raise BrickyardError(f"{program} {' '.join(arguments)}: {words}")
         return replies
 
-    def _volume(self) -> Volume | None:
+    def _volume(self) -> StorcliVolume | None:
         return parse_volume(self._ask(self.path, "show", "all")[0], self.path)
 
     def identity(self) -> str:
@@ -169,7 +169,7 @@ class Storcli(Array):
             identity=f"{self.kind} {told.naa or self.path}",
         )
 
-    def _state(self, told: Volume, members: tuple[Member, ...]) -> State:
+    def _state(self, told: StorcliVolume, members: tuple[Member, ...]) -> State:
         missing = sum(member.state in ("faulty", "missing", "rebuilding") for member in members)
         missing = max(missing, (told.wanted or 0) - len(members))
         rebuilt = [member for member in members if member.state == "rebuilding"]
@@ -240,7 +240,7 @@ def parse_replies(content: str) -> list[Reply]:
     return found
 
 
-def parse_volume(told: Reply, path: str) -> Volume | None:
+def parse_volume(told: Reply, path: str) -> StorcliVolume | None:
     """One volume of `show all`; None where it is not among them."""
     volume = path.rpartition("/v")[2]
     rows = told.part(path, list[VolumeRow])
@@ -249,7 +249,7 @@ def parse_volume(told: Reply, path: str) -> Volume | None:
     properties = told.part(f"VD{volume} Properties", Properties) or Properties()
     drives = told.part(f"PDs for VD {volume}", list[DriveRow]) or []
     spans, each, blocks = whole(properties.spans), whole(properties.drives_per_span), whole(properties.blocks)
-    return Volume(
+    return StorcliVolume(
         level=rows[0].level,
         state=rows[0].state,
         size_bytes=None if blocks is None else blocks * 512,
