@@ -278,6 +278,24 @@ def test_verdicts_alignment_depth_and_processes(loop: str, tmp_path: Path) -> No
 
 
 @seen_by_kernel
+def test_a_profile_of_what_was_seen_runs(loop: str, tmp_path: Path) -> None:
+    made = tmp_path / "load.toml"
+    with watching(loop, "--save", str(made)) as running:
+        fio(loop, "--rw=randread", "--bs=16k", "--ioengine=psync", "--rate_iops=200", "--time_based", "--runtime=2")
+        found = running.ended()
+    assert found["profile"] == str(made)
+    assert found["traced"] >= 390
+    again = [*BRICKYARD, "run", str(made), "sim:msr-2003-wd", "--json", "--store", str(tmp_path / "runs.db")]
+    (reads,) = [row for row in json.loads(shell(*again))["totals"] if row["operation"] == "read"]
+    assert reads["bytes"] == reads["requests"] * 16384
+    assert reads["requests"] == pytest.approx(found["traced"], rel=0.15)
+    every = [*BRICKYARD, "watch", "/dev/loop0", "/dev/loop1", "--save", str(tmp_path / "all.toml")]
+    refused = subprocess.run(every, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "a profile is made of one device" in refused.stderr
+
+
+@seen_by_kernel
 def test_sequential_streams_at_once_are_told_apart(loop: str) -> None:
     with watching(loop) as running:
         fio(loop, "--rw=write", "--bs=16k", "--offset_increment=48m", "--io_size=8m", "--ioengine=psync", jobs=4)
@@ -389,7 +407,7 @@ def test_counters_see_rates(loop: str) -> None:
         (["/dev/no-such-disk"], "does not exist"),
         (["--method", "magic"], "is one of auto, bpf, counters"),
         (["--stripe", "100"], "is a multiple of 512 bytes"),
-        (["--save", "load.txt"], "is named NAME.byt"),
+        (["--save", "load.txt"], "is named NAME.byt, a profile NAME.toml"),
         (["--for", "soon"], "write a span"),
     ],
 )
@@ -574,6 +592,15 @@ def test_few_requests_have_no_verdict() -> None:
     totals.add(WatchInterval(SECOND, 2 * SECOND, [SeenDevice("sda", [cell])]))
     assert {one.figure for one in opinions(totals.devices["sda"], 65536)} >= {"unaligned_to_4k_share"}
     assert csv_text(totals).count("sda,write,99") == 2
+
+
+def test_a_drivers_commands_are_in_no_verdict() -> None:
+    """A program that asks a disk for its serial number makes nothing saturated."""
+    reads = SeenCell("read", 1000, 4096 * 1000, queue_ns=1, device_ns=10**9, total_ns=10**9 + 1)
+    asked = SeenCell("other", 500, 20 * 500, queue_ns=10**11, device_ns=1, total_ns=10**11 + 1)
+    totals = WatchTotals()
+    totals.add(WatchInterval(0, SECOND, [SeenDevice("sda", [reads, asked])]))
+    assert "waiting_share" not in {one.figure for one in opinions(totals.devices["sda"], 0)}
 
 
 def test_a_cgroup_at_its_limit_is_told() -> None:

@@ -246,8 +246,6 @@ def _volume(at: str, name: str, item: dict[str, Any]) -> Part:
         raise BadInputError(f"{at}: usd_an_iops_month: the steps must rise")
     if unit not in UNITS:
         raise BadInputError(f"{at}: throughput_unit is {' or '.join(UNITS)}")
-    if not item["iops_a_gib"]:
-        raise BadInputError(f"{at}: iops_a_gib must be above 0")
     if not _place(str(drive)).startswith("drives/"):
         raise BadInputError(f"{at}: {drive} is no modelled volume")
     volume = Volume(
@@ -257,6 +255,8 @@ def _volume(at: str, name: str, item: dict[str, Any]) -> Part:
         throughput_follows_iops=bool(follows),
         limits_from=str(limits_from),
     )
+    if not volume.iops_a_gib:
+        raise BadInputError(f"{at}: iops_a_gib must be above 0")
     made = Part(name, fits=("cloud",), levels=("jbod", "raid0"), volume=volume, drive=str(drive))
     return _with_prices(at, made, item)
 

@@ -25,7 +25,7 @@ KINDS = {"rotating": "disks", "ssd": "flash", "cloud": "volumes"}
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class SpreadRow:
     """One published figure beside that of a model that its table taught nothing."""
 
     table: str
@@ -57,10 +57,10 @@ class Spread:
 
 
 @cache
-def rows() -> tuple[LeftOut, ...]:
+def rows() -> tuple[SpreadRow, ...]:
     text = (resources.files("brickyard.advise") / FILE).read_text("utf-8")
     lines = list(csv.reader(text.splitlines()))[1:]
-    return tuple(LeftOut(table, kind, float(printed), float(found)) for table, kind, _, printed, found in lines)
+    return tuple(SpreadRow(table, kind, float(printed), float(found)) for table, kind, _, printed, found in lines)
 
 
 def spread_of(drive_kind: str) -> Spread | None:
@@ -68,7 +68,7 @@ def spread_of(drive_kind: str) -> Spread | None:
     return spread(KINDS[drive_kind], rows())
 
 
-def spread(kind: str, every: Iterable[LeftOut]) -> Spread | None:
+def spread(kind: str, every: Iterable[SpreadRow]) -> Spread | None:
     of_kind = [row for row in every if row.kind == kind]
     if not of_kind:
         return None

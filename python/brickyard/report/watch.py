@@ -10,7 +10,7 @@ import altair as alt
 
 from brickyard import _core
 from brickyard.outputs import report_place
-from brickyard.report import theme
+from brickyard.report import charts, theme
 from brickyard.report.pictures import Picture, draw
 from brickyard.report.written import templates, write_page
 from brickyard.units import MIB, format_seconds
@@ -25,7 +25,6 @@ MOST_DEVICES = 8
 """Pictures of so many devices, the busiest; tables of all."""
 MOST_COLUMNS = 200
 """Columns of a heat map; several intervals share one where there are more."""
-CAUSE_COLOURS = [*theme.LINE_COLOURS, "#999999", "#66512c", "#c0c6cc"]
 
 
 @dataclass(frozen=True)
@@ -225,7 +224,7 @@ def _causes(watched: Watched) -> Picture | None:
         return None
     rows = [{"cause": cause, "share": share, "row": "slow requests"} for cause, _, share in shares]
     present = [cause for cause in CAUSES if any(cause == one for one, _, _ in shares)]
-    colours = [CAUSE_COLOURS[CAUSES.index(cause)] for cause in present]
+    colours = [charts.CAUSE_COLOURS[CAUSES.index(cause)] for cause in present]
     chart = (
         alt.Chart(alt.InlineData(values=rows))
         .mark_bar(size=34)
