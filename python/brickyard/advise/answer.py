@@ -55,7 +55,7 @@ def _sureness(found: Found) -> str:
 
 def _prices(trials: Sequence[Trial]) -> str:
     """Of when the prices are, and whether they are anybody's."""
-    parts = {part.name: part for trial in trials for part in trial.candidate.parts if part.usd != 0}
+    parts = {part.name: part for trial in trials for part in trial.candidate.parts if part.priced and part.usd != 0}
     assumed = [name for name, part in parts.items() if part.is_assumed]
     years = {part.dated[:4] for part in parts.values() if part.dated[:4].isdigit()}
     undated = [name for name, part in parts.items() if not part.dated]
