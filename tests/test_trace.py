@@ -322,7 +322,9 @@ class TestReplayOnDevices:
         assert found["missing"] == {}
         assert found["ended"] == {"read": 200, "write": 400, "flush": 60}
         # The kernel counts a flush as an empty write as well.
-        assert (told["writes"], told["write_bytes"], told["flushes"]) == (400 + 60, 400 * 4096, 60)
+        assert (told["writes"], told["write_bytes"]) == (400 + 60, 400 * 4096)
+        # Flushes that wait at the same time are carried out as one.
+        assert 30 <= told["flushes"] <= 60
         # The guard reads the device's beginning, too.
         assert 200 <= told["reads"] <= 300
         assert found["late_ns"]["p50"] is not None

@@ -621,6 +621,15 @@ def test_few_requests_have_no_verdict() -> None:
     assert csv_text(totals).count("sda,write,99") == 2
 
 
+def test_a_drivers_commands_are_in_no_verdict() -> None:
+    """A program that asks a disk for its serial number makes nothing saturated."""
+    reads = SeenCell("read", 1000, 4096 * 1000, queue_ns=1, device_ns=10**9, total_ns=10**9 + 1)
+    asked = SeenCell("other", 500, 20 * 500, queue_ns=10**11, device_ns=1, total_ns=10**11 + 1)
+    totals = WatchTotals()
+    totals.add(WatchInterval(0, SECOND, [SeenDevice("sda", [reads, asked])]))
+    assert "waiting_share" not in {one.figure for one in opinions(totals.devices["sda"], 0)}
+
+
 def test_a_cgroup_at_its_limit_is_told() -> None:
     said = held_back("sda", "/batch", Throttle("riops", 200), [199.0, 20.0, 201.0, 195.0])
     assert said is not None

@@ -133,7 +133,7 @@ def simulate(plan: Plan, brick: Brick, condition: str | None = "normal", overrid
             plan=plan,
             condition=condition or "normal",
             targets=[target],
-            options={"overrides": changes},
+            options=options,
             software_version=_core.version(),
             facts=RunFacts(),
         )

@@ -100,9 +100,11 @@ def _time(records: Sequence[Record], each: str) -> str:
 
 
 def _io(records: Sequence[Record]) -> str:
-    names = dict.fromkeys(str(record.info.engine.get("io") or _asked_io(record)) for record in records)
+    starts = [record.info.start for record in records]
+    told = zip(records, starts, strict=True)
+    names = dict.fromkeys((start.io if start else "") or _asked_io(record) for record, start in told)
     said = " and ".join(IO_WORDS.get(name, name) for name in names if name)
-    clocks = {(record.info.engine.get("clock") or {}).get("source") for record in records}
+    clocks = {start.clock.source if start else "" for start in starts}
     return f"{said}, modelled" if clocks == {VIRTUAL} and said else said
 
 

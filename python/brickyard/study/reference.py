@@ -5,6 +5,8 @@ Refusal: which load and which brick repeat a cell is known to the core; nothing 
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 import os
@@ -15,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from brickyard import bricks
+from brickyard.advise.spread import COLUMNS, kind_of
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json
 from brickyard.units import three_digits
@@ -256,6 +259,22 @@ _PROGRAMS = (
     "Loads that are programs have no figure a request here. Demartek's tables of SQLIOSim and Jetstress stand beside",
     "our own in [servers](servers.md#beside-demarteks-tables), with what the models order otherwise.",
 )
+ERRORS_MARK = re.compile(rb"^table,kind,cell,published,simulated")
+"""What the file of left-out figures begins with."""
+
+
+def left_out_rows(outcomes: list[Outcome]) -> str:
+    """The left-out figures by table and kind of storage, as `advise` reads them for its intervals."""
+    lines = io.StringIO()
+    rows = csv.writer(lines, lineterminator="\n")
+    rows.writerow(COLUMNS)
+    for outcome in outcomes:
+        cell = outcome.cell
+        kind = kind_of(bricks.resolve(cell["target"], [])["brick"])
+        rows.writerow([cell["table"], kind, outcome.label, f"{outcome.published:g}", f"{outcome.left_out:.5g}"])
+    return lines.getvalue()
+
+
 TRUTH_MARK = re.compile(rb"Written by `brickyard study reference --truth")
 """What the page begins with: a file without it is not replaced."""
 _HEAD = """# How true the models are

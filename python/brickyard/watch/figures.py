@@ -41,7 +41,7 @@ WORDS = {
     "discard": "discard",
     "flush": "flush",
     "flush_command": "flush command",
-    "other": "other",
+    "other": "driver's command",
     "write_zeroes": "write zeroes",
 }
 PERCENTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
