@@ -644,7 +644,7 @@ def test_histograms_of_vscsistats_are_a_profile() -> None:
     made = import_vscsistats("guest", text)
     reads, writes = plan_of(made)["phase"][0]["stream"]
     assert [item["size"] for item in reads["request"]] == [4096]
-    assert {item["size"]: item["share"] for item in writes["request"]} == {8192: 50.0, 65024: 50.0}
+    assert {item["size"]: item["share"] for item in writes["request"]} == {8192: 50.0, 61440: 50.0}
     assert (reads["pace"]["rate"], writes["pace"]["rate"]) == (150.0, 50.0)
     assert (reads["address"]["kind"], reads["address"]["random"]) == ("runs", 50.0)
     assert writes["address"]["kind"] == "sequential"

@@ -8,6 +8,7 @@ Refusal: a text without sizes of reads or writes, or without the times between a
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 
@@ -29,7 +30,7 @@ DEPTHS = "number of outstanding IOs when a new IO is issued"
 GAPS = "latency of IO interarrival time in Microseconds (us)"
 NEXT = 1
 """A command that begins at the next sector is sequential."""
-SECTOR_BYTES = 512
+SECTOR_BYTES, PAGE_BYTES = 512, 4096
 SEQUENTIAL, NEARLY_ALL = 0.25, 0.98
 """From here on a stream is made of runs, and from there on it is one."""
 DURATION = "60s"
@@ -114,10 +115,12 @@ def _stream(disk: Disk, operation: str, rate: float, depth: int, notes: list[str
     sizes = disk[SIZES[operation]]
     share = sizes.total / _commands(disk)
     sequential = disk.get(PLACES[operation], Histogram()).share_of(NEXT)
+    sizes_kept = _whole_sizes(sizes, operation, notes)
     return {
         "name": f"{operation}s",
         "operations": toml_text.operations(100 if operation == "read" else 0),
-        "request": toml_text.request(_whole_sizes(sizes, operation, notes)),
+        "request": toml_text.request(sizes_kept),
+        "align": toml_text.size(math.gcd(*sizes_kept) & -math.gcd(*sizes_kept)),
         "address": _address(sequential),
         "depth": depth,
         "pace": {"loop": "open", "rate": round(rate * share, 3), "arrivals": "poisson"},
@@ -131,14 +134,17 @@ def _whole_sizes(sizes: Histogram, operation: str, notes: list[str]) -> dict[int
     for number, (limit, count) in enumerate(sizes.counts):
         is_last = number == len(sizes.counts) - 1 and number and limit == sizes.counts[number - 1][0]
         upper = max(sizes.largest, limit) if is_last else limit
-        whole = upper // SECTOR_BYTES * SECTOR_BYTES or SECTOR_BYTES
+        unit = PAGE_BYTES if upper >= PAGE_BYTES else SECTOR_BYTES
+        whole = max(upper // unit * unit, SECTOR_BYTES)
         if count:
             found[whole] = found.get(whole, 0) + count
             rounded += count if whole > least + SECTOR_BYTES or is_last else 0
         least = whole
     if rounded:
         text = format_percent(rounded / sizes.total)
-        notes.append(f"{text} of {operation}s are in buckets of several sizes; they have the largest of each.")
+        notes.append(
+            f"{text} of {operation}s are in buckets of several sizes; they have the largest multiple of 4 KiB of each."
+        )
     return found
 
 
