@@ -130,7 +130,7 @@ def _stream(disk: Disk, operation: str, rate: float, depth: int, notes: list[str
 def _whole_sizes(sizes: Histogram, operation: str, notes: list[str]) -> dict[int, float]:
     """Buckets that hold one size are named by it (4096); others (4095, 8191) hold what lies below, down to the last."""
     found: dict[int, float] = {}
-    rounded, least = 0, SECTOR_BYTES
+    rounded, before = 0, SECTOR_BYTES - 1
     for number, (limit, count) in enumerate(sizes.counts):
         is_last = number == len(sizes.counts) - 1 and number and limit == sizes.counts[number - 1][0]
         upper = max(sizes.largest, limit) if is_last else limit
@@ -138,12 +138,12 @@ def _whole_sizes(sizes: Histogram, operation: str, notes: list[str]) -> dict[int
         whole = max(upper // unit * unit, SECTOR_BYTES)
         if count:
             found[whole] = found.get(whole, 0) + count
-            rounded += count if whole > least + SECTOR_BYTES or is_last else 0
-        least = whole
+            rounded += 0 if limit == before + 1 and not is_last else count
+        before = limit
     if rounded:
         text = format_percent(rounded / sizes.total)
         notes.append(
-            f"{text} of {operation}s are in buckets of several sizes; they have the largest multiple of 4 KiB of each."
+            f"{text} of {operation}s are in buckets of several sizes; they have the largest whole pages of each."
         )
     return found
 
