@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from brickyard import bricks
-from brickyard.advise.costs import GIB, TERMS, Setting, Terms, fitted, total_usd, usd_a_month
+from brickyard.advise.costs import GIB, TERMS, PricedSetting, Terms, fitted, total_usd, usd_a_month
 from brickyard.advise.parts import Part, Parts
 from brickyard.advise.simulate import Brick
 from brickyard.bricks import condition_override
@@ -41,7 +41,7 @@ class Candidate:
     members: int
     controllers: int = 1
     software: bool = False
-    setting: Setting | None = None
+    setting: PricedSetting | None = None
     terms: Terms = TERMS
 
     @property
@@ -179,7 +179,7 @@ def _volumes(part: Part, capacity_bytes: int, plan: Plan | None, terms: Terms) -
         return []
     whole = capacity_bytes or UNASKED_GIB * GIB
     mean = _mean_request_bytes(plan)
-    found: dict[tuple[int, Setting], Candidate] = {}
+    found: dict[tuple[int, PricedSetting], Candidate] = {}
     for count in VOLUMES:
         iops = 1.0 * max(volume.base_iops, 1000)
         base = volume.base_throughput * volume.unit_bytes

@@ -27,7 +27,7 @@ KINDS = {"rotating": "disks", "ssd": "flash", "cloud": "volumes"}
 
 
 @dataclass(frozen=True)
-class Row:
+class SpreadRow:
     """One published figure beside that of a model that its table taught nothing."""
 
     table: str
@@ -64,10 +64,10 @@ def kind_of(brick: Json) -> str:
 
 
 @cache
-def rows() -> tuple[Row, ...]:
+def rows() -> tuple[SpreadRow, ...]:
     text = (resources.files("brickyard.advise") / FILE).read_text("utf-8")
     return tuple(
-        Row(row["table"], row["kind"], float(row["published"]), float(row["simulated"]))
+        SpreadRow(row["table"], row["kind"], float(row["published"]), float(row["simulated"]))
         for row in csv.DictReader(text.splitlines())
     )
 
@@ -77,7 +77,7 @@ def spread_of(brick: Json) -> Spread | None:
     return spread(kind_of(brick), rows())
 
 
-def spread(kind: str, every: Iterable[Row]) -> Spread | None:
+def spread(kind: str, every: Iterable[SpreadRow]) -> Spread | None:
     of_kind = [row for row in every if row.kind == kind]
     if not of_kind:
         return None
