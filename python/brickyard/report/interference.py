@@ -34,8 +34,10 @@ def interference_picture(found: InterferenceMap, target: str, load: str) -> Pict
         }
         for p in found.points
     ]
-    domain = [*names, OVER]
-    colours = [theme.GREEN, theme.SKY, theme.BLUE, theme.ORANGE, theme.VERMILLION, theme.BLACK]
+    shown = {str(row["limit"]) for row in [*lines, *points]}
+    colours_of = dict(zip([*names, OVER], COLOURS, strict=True))
+    domain = [name for name in colours_of if name in shown]
+    colours = [colours_of[name] for name in domain]
     colour = alt.Color("limit:N", title=f"{found.figure} of reads up to", scale=alt.Scale(domain=domain, range=colours))
     x = alt.X("writes:Q", title="writes/s", scale=alt.Scale(zero=True), axis=_axis())
     y = alt.Y("reads:Q", title="reads/s", scale=alt.Scale(zero=True), axis=_axis())
@@ -48,6 +50,7 @@ def interference_picture(found: InterferenceMap, target: str, load: str) -> Pict
 
 
 OVER = "more, or overloaded"
+COLOURS = (theme.GREEN, theme.SKY, theme.BLUE, theme.ORANGE, theme.VERMILLION, theme.BLACK)
 
 
 def _band(value_ns: float | None, limits: list[float], names: list[str]) -> str:
@@ -57,4 +60,4 @@ def _band(value_ns: float | None, limits: list[float], names: list[str]) -> str:
 
 
 def _axis() -> Any:
-    return alt.Axis(labelExpr=theme.COUNT_LABEL)
+    return alt.Axis(labelExpr=theme.COUNT_LABEL, tickCount=8)
