@@ -109,8 +109,10 @@ class Looks:
         return found is not None and any(one.sheet.state.name in WORKING for one in found.standings)
 
     def forget(self) -> None:
+        """The next who asks gets a new look; what drives told is kept, as they are asked rarely."""
         with self._lock:
-            self._found = None
+            if self._found is not None:
+                self._found = replace(self._found, unix_s=0.0)
 
 
 looks = Looks()
