@@ -5,6 +5,7 @@ mod common;
 mod loops;
 
 use loops::{Places, brick, closed_loop, random_rate};
+use plan::Bytes;
 use proptest::prelude::*;
 use sim::brick::{DriveParameters, SsdParameters};
 use sim::member::{Command, Kind};
@@ -340,8 +341,10 @@ fn the_same_load_gives_the_same_instants() {
 #[test]
 fn contiguous_requests_to_a_volume_count_as_one_up_to_its_unit() {
     let rate = |bytes: u32, kind: Kind, sequential: bool| {
-        let spoken = "gp3,drive.mb_per_s=100000,drive.burst_bytes=1GiB";
-        let mut system = System::new(&brick(spoken)).expect("a brick that can be built");
+        let mut volume = brick("gp3");
+        let DriveParameters::Cloud(p) = &mut volume.drive else { panic!("a cloud volume") };
+        (p.mb_per_s, p.burst_bytes) = (100_000.0, Bytes(1 << 30));
+        let mut system = System::new(&volume).expect("a brick that can be built");
         let mut rng = engine::rng::Rng::from_words(&[5]);
         let places = system.capacity_bytes() / u64::from(bytes);
         let mut at = 0;
