@@ -477,6 +477,8 @@ mod tests {
             half_duplex: false,
             write_mb_per_s: 0.0,
             map_time: us(0),
+            map_each: us(0),
+            partial_program_time: us(0),
             read_spread_percent: 0.0,
             read_retries_per_thousand: 0.0,
         }

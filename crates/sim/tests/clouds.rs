@@ -196,7 +196,7 @@ fn every_documented_limit_is_kept() {
             "iops_max" => {
                 near(iops(&spent(&at_most(offer, gib)), kind), row, 0.01);
                 let more = format!(",drive.iops={}", row.value as u64 + 1);
-                assert!(volume(offer, gib, &more).is_err() || offer == "azure-ultra", "{} with {more}", row.what);
+                assert!(volume(offer, gib, &more).is_err(), "{} with {more}", row.what);
             }
             "throughput_max" if row.what.contains(" at ") => {
                 let more = format!(",drive.iops={:.0}", number_after(&row.what, " at "));
@@ -218,7 +218,8 @@ fn every_documented_limit_is_kept() {
                 let most = each * 4_000.0;
                 let more = |mb: f64| format!(",drive.iops=4000,drive.mb_per_s={mb}");
                 let found = mb_per_s(&volume(offer, gib, &more(most)).expect("is sold"), kind);
-                assert!((found / most - 1.0).abs() < 0.01, "{}: {found} of {most}", row.what);
+                // 0.256 MiB/s a request are a little more than the 256 KiB that count as one.
+                assert!((found / most - 1.0).abs() < 0.03, "{}: {found} of {most}", row.what);
                 refused(offer, gib, &more(most * 1.01), &format!("{most:.1}"));
             }
             "burst_duration" => near(burst_of(&volume(offer, gib, "").expect("is sold")).0, row, 0.02),
@@ -326,6 +327,6 @@ fn a_write_of_more_than_a_unit_counts_as_several() {
     assert!((rate(&slow, Kind::Write, 262_145 / 512 * 512 + 512, 256, 20_000) / 1_500.0 - 1.0).abs() < 0.02);
     // What is not sold is refused by its own key and limit.
     refused("gp2", 500.0, ",drive.iops=5000", "1500 requests/s");
-    refused("gp3", 1_024.0, ",drive.offer=gp4", "gp3");
+    refused("gp3", 1_024.0, ",drive.offer=gp4", "one of gp3, gp3-2020");
     refused("io1", 1.0, "", "4 to 16384 GiB");
 }

@@ -479,11 +479,14 @@ impl Part for DriveParameters {
                 values::<CloudParameters>(&whole).map(DriveParameters::Cloud)
             }
             Some("disk-sheet") => values::<DiskSheet>(&table).map(|s| DriveParameters::Rotating(s.drive())),
-            Some("ssd-sheet") => values::<SsdSheet>(&table)?.drive().map(DriveParameters::Ssd).map_err(|words| Fault {
-                key: "read_latency".into(),
-                given: String::new(),
-                words,
-            }),
+            Some("ssd-sheet") => {
+                let drive = values::<SsdSheet>(&table)?.drive();
+                drive.map(DriveParameters::Ssd).map_err(|(key, words)| Fault {
+                    key: key.into(),
+                    given: String::new(),
+                    words,
+                })
+            }
             _ => Err(Fault {
                 key: "kind".into(),
                 given: String::new(),

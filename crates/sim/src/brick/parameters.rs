@@ -78,6 +78,13 @@ pub struct SsdParameters {
     /// after the other, each for all that waits when it begins. 0: a program.
     #[serde(default)]
     pub map_time: Duration,
+    /// What each write or flush beyond the first lengthens it by.
+    #[serde(default)]
+    pub map_each: Duration,
+    /// A page that is programmed before it is full, because somebody waits for it, takes no longer than this: a bit a cell
+    /// is soon written. 0: as long as any.
+    #[serde(default)]
+    pub partial_program_time: Duration,
     /// Cells of several bits: a third of the pages is sensed in so much less than `read_time`, a third in so much more.
     #[serde(default)]
     pub read_spread_percent: f64,

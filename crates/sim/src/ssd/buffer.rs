@@ -235,11 +235,13 @@ impl Ssd {
         }
         let map = self.p.map_bytes.0;
         let cost = self.garbage.cost(units * map, random * map);
+        let waited_for = units < self.per_page && self.buffer.awaited > 0 && self.p.partial_program_time.ns > 0;
+        let program_ns = if waited_for { cost.program_ns.min(self.p.partial_program_time.ns) } else { cost.program_ns };
         let die = &mut self.dies[number as usize];
         die.moves_ns = die.moves_ns.saturating_add(cost.moves_ns);
         die.erase_ns = die.erase_ns.saturating_add(cost.erase_ns);
         die.register = None;
-        let at_ns = die.server.book(now_ns, cost.program_ns);
+        let at_ns = die.server.book(now_ns, program_ns);
         let event = if durable && self.write_cache { Event::Unmapped(number) } else { Event::Programmed(number) };
         self.plan(at_ns, event);
     }
@@ -254,8 +256,9 @@ impl Ssd {
 
     fn write_map(&mut self, now_ns: u64) {
         std::mem::swap(&mut self.map.writing, &mut self.map.waiting);
-        let own_ns = self.p.map_time.ns;
-        self.plan(now_ns + if own_ns > 0 { own_ns } else { self.p.program_time.ns }, Event::Mapped);
+        let page_ns = if self.p.map_time.ns > 0 { self.p.map_time.ns } else { self.p.program_time.ns };
+        let further = self.map.writing.len() as u64 - 1;
+        self.plan(now_ns + page_ns + further * self.p.map_each.ns, Event::Mapped);
     }
 
     pub(super) fn mapped(&mut self, now_ns: u64, done: &mut Vec<u32>) {
