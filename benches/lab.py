@@ -48,13 +48,15 @@ def again(one: Any) -> tuple[int, int]:
     """How many of a configuration's findings, judged again each time by its seed, were the same every time."""
     words = ["lab", "crash", "explore", "--log", one["log"], "--cache", one["cache"], "--aim", one["aim"]]
     words += ["--torn", str(one["torn_bytes"] or "none")]
-    same = judged = 0
-    for kind, first in one["first"].items():
-        key = kind.replace(" ", "_")
-        verdicts = [brickyard(*words, "--only", first["seed"])[key] for _ in range(TIMES)]
-        judged += 1
-        same += verdicts == [1] * TIMES
-    return same, judged
+    seeds = [first["seed"] for first in one["first"].values()]
+    if not seeds:
+        return 0, 0
+    for seed in seeds:
+        words += ["--only", seed]
+    asked = {kind: int(kind in one["first"]) for kind in ("lost", "corrupt")}
+    tries = [brickyard(*words) for _ in range(TIMES)]
+    same = all({kind: document[kind] for kind in asked} == asked for document in tries)
+    return len(seeds) * same, len(seeds)
 
 
 def bars(found: dict[str, Any]) -> None:

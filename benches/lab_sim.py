@@ -39,7 +39,8 @@ def brickyard(*words: str) -> Any:
 
 def rate(load: str, target: str, store: Path, duration: str) -> float:
     """IOPS of all streams."""
-    words = ["run", load, target, "--store", str(store), "--set", f"duration={duration}", "--set", "warmup=0s"]
+    words = ["run", load, target, "--store", str(store), "--set", "warmup=0s", "--set", "fill=never"]
+    words += ["--set", f"duration={duration}"]
     consent = [] if target.startswith("sim:") else ["--overwrite", target]
     run = brickyard(*words, *consent)["run"]
     totals = brickyard("show", str(run), "--store", str(store))["totals"]

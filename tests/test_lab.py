@@ -418,7 +418,7 @@ def test_a_run_on_a_disk_and_on_its_model_agree(
     assert main(["lab", "up", "disk", "--model", MODEL]) == 0  # as large as the model, so that arms move as far
     device, rates = disks.named("disk").device, []
     for target in (device, MODEL):
-        words = ["run", profile, target, "--set", "duration=3s", "--set", "warmup=0s"]
+        words = ["run", profile, target, "--set", "duration=3s", "--set", "warmup=0s", "--set", "fill=never"]
         words += ["--overwrite", device] if target == device else []
         assert main([*words, "--store", str(tmp_path / "runs.db")]) == 0, capsys.readouterr().err
         capsys.readouterr()

@@ -48,6 +48,7 @@ WORDS = {
     "honesty write": ["none", "--recorder", "127.0.0.1:1"],
     "import": ["--command", "diskspd -b8K -d6 x.dat"],
     "interference": ["sim:msr-2003-wd"],
+    "lab crash explore": ["--log", "none", "--check", "postgres"],
     "lab up": ["none"],
     "load-curve": ["sqlio-random-read-4", "sim:msr-2003-wd"],
     "pts": ["client"],

@@ -27,6 +27,11 @@ def workload_words(records: Sequence[Record], each: str = "run") -> str:
     return ", ".join(part for part in parts if part)
 
 
+def time_words(records: Sequence[Record]) -> str:
+    """`4 s to 15 s a run, direct I/O, modelled`: what is left where the demand is said otherwise."""
+    return ", ".join(part for part in (_time(list(records), "run"), _io(list(records))) if part)
+
+
 def _streams(record: Record) -> list[Stream | OtherStream]:
     found: list[Stream | OtherStream] = []
     for phase in record.info.plan.phase:

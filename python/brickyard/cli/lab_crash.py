@@ -165,7 +165,7 @@ def explore_(
             markup=False,
             soft_wrap=True,
         )
-    page = _reported([("explored", wanted, outcome)], report)
+    page = _reported([(f"cache {cache}, cuts {aim}, torn {torn}", wanted, outcome)], report)
     if json:
         emit(_document(outcome) | {"log_hash": outcome.log.hash if outcome.log else None} | page)
     else:

@@ -25,7 +25,7 @@ from brickyard.web.sessions import Session
 
 HOST = managing.Host()
 WORKING = ("rebuilding", "delayed", "scrubbing", "initializing", "reshaping")
-WATCH_WORK_S, WATCH_IDLE_S = 5.0, 30.0
+WATCH_WORK_S, WATCH_IDLE_S = 5.0, 300.0
 """How often the pace of an array's work is looked at while nobody has its page open, and whether there is any."""
 PACES_KEPT = 2160
 """Three hours of samples 5 s apart."""
@@ -49,10 +49,11 @@ class Looks:
         self._counted: dict[str, tuple[float, dict[str, int]]] = {}
         self._paces: dict[str, deque[PaceSample]] = {}
 
-    def now(self) -> Estate:
+    def now(self, *, may_ask_drives: bool = True) -> Estate:
+        """Drives are asked for somebody who looks alone: a run may be measuring them."""
         with self._lock:
             if self._found is None or not 0 <= time.time() - self._found.unix_s < LOOK_AGAIN_S:
-                with_drives = time.monotonic() - self._drives_s >= DRIVES_EVERY_S
+                with_drives = may_ask_drives and time.monotonic() - self._drives_s >= DRIVES_EVERY_S
                 found = managing.estate(drives=with_drives)
                 self._disks = managing.disks(HOST)
                 if with_drives:
@@ -108,8 +109,10 @@ class Looks:
         return found is not None and any(one.sheet.state.name in WORKING for one in found.standings)
 
     def forget(self) -> None:
+        """The next who asks gets a new look; what drives told is kept, as they are asked rarely."""
         with self._lock:
-            self._found = None
+            if self._found is not None:
+                self._found = replace(self._found, unix_s=0.0)
 
 
 looks = Looks()
@@ -119,7 +122,7 @@ async def watch_work() -> None:
     """Until it is cancelled: the pace of rebuilds and scrubs is known also of the time before a page was opened."""
     while True:
         with contextlib.suppress(BrickyardError, OSError):
-            await run_in_threadpool(looks.now)
+            await run_in_threadpool(lambda: looks.now(may_ask_drives=False))
         await asyncio.sleep(WATCH_WORK_S if looks.is_working() else WATCH_IDLE_S)
 
 
