@@ -41,6 +41,7 @@ bench: $(VENV)/.built
 	$(BIN)/python benches/same_load.py
 	$(BIN)/python benches/watch.py
 	$(BIN)/python benches/web.py
+	$(BIN)/python benches/lab.py
 
 # Each bench once, too short for a figure: shows that it still starts.
 bench-smoke: $(VENV)/.built
@@ -55,6 +56,7 @@ bench-smoke: $(VENV)/.built
 	$(BIN)/python benches/same_load.py --smoke
 	$(BIN)/python benches/watch.py --smoke
 	$(BIN)/python benches/web.py --smoke
+	$(BIN)/python benches/lab.py --smoke
 
 # Python's types of events, out of those in crates/record.
 schema: $(VENV)/.locked

@@ -11,7 +11,7 @@ from brickyard import rulers
 from brickyard.advise import buy, parts, spread
 from brickyard.advise.candidates import MEMBERS, Candidate, candidates
 from brickyard.advise.costs import GIB, Terms, Volume, fitted, total_usd, usd_a_month
-from brickyard.advise.spread import Row
+from brickyard.advise.spread import SpreadRow
 from brickyard.analysis.verdict import Finding, Verdict
 from brickyard.cli import main
 from brickyard.errors import BadInputError
@@ -151,7 +151,7 @@ def test_sure_is_what_holds_at_the_worse_end_of_the_interval() -> None:
 
 
 def test_an_interval_is_of_the_kind_of_storage() -> None:
-    rows = [Row("t", "disks", 100, 100 + n) for n in range(10)] + [Row("u", "flash", 100, 150)]
+    rows = [SpreadRow("t", "disks", 100, 100 + n) for n in range(10)] + [SpreadRow("u", "flash", 100, 150)]
     disks, flash = spread.spread("disks", rows), spread.spread("flash", rows)
     assert disks is not None
     assert disks.factor == pytest.approx(1.09)

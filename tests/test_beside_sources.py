@@ -149,7 +149,7 @@ def test_a_headline_that_would_be_a_caches_is_refused(
 ) -> None:
     """On real storage nothing is filled before: there the headline says that there is none."""
     monkeypatch.setattr(characterize, "SIZES_BYTES", (4096, 65536))
-    monkeypatch.setattr(characterize.Characterization, "_loaded", lambda _self, plan, _target, _options: plan)
+    monkeypatch.setattr(characterize.Characterization, "_loaded", lambda _self, plan: plan)
     found = answer(capsys, "characterize", "sim:overland-2007-sata", "--quick", "-o", str(tmp_path / "page"))
     assert "write no figure, as 2 of 2 cells were still filling caches" in found["answer"][1]
     assert "--full measures until they are steady" in found["belief"]

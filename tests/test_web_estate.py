@@ -27,7 +27,7 @@ from brickyard.arrays.looking import Drive, Seen, StoreSeen, look_at_members, lo
 from brickyard.arrays.peers import MemberCounters
 from brickyard.arrays.scrubs import ScrubBook, ScrubPlan, window_minutes
 from brickyard.arrays.trends import TrendBook
-from brickyard.arrays.watching import Watcher
+from brickyard.arrays.watching import Watcher, WatchMemory
 from brickyard.errors import BadInputError
 from brickyard.facts.roots import NoTools, Roots
 from brickyard.managing import AuditLog, Deed
@@ -76,7 +76,7 @@ def test_a_member_that_is_three_times_as_slow_as_its_peers_is_told_and_one_that_
     (told,) = notices_of(watcher, looks_of(3, 80, 1))
     assert (told.key, told.severity) == ("slow /dev/md0 /dev/sda", "warning")
     assert "times as long" in told.text
-    kept = json.loads(json.dumps(watcher.memory))  # a restart of the watch
+    kept = msgspec.json.decode(msgspec.json.encode(watcher.memory), type=WatchMemory)  # a restart of the watch
     again = Watcher(memory=kept, clock=watcher.clock)
     (ended,) = notices_of(again, looks_of(1, 120, 2))
     assert (ended.key, ended.kind) == (told.key, "ends")

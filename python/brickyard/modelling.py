@@ -199,9 +199,9 @@ def _predicted(asked: WhatIf, plan: Plan, changes: list[str], until_s: float) ->
         drawn = msgspec.structs.replace(predict.for_time(loaded, length_s), seed=plan.seed + number)
         record = simulate(drawn, brick, asked.condition, overrides)
         iops, bytes_per_s = rates(record)
-        times = [row.measures["response"] for row in totals(record) if "response" in row.measures]
+        times = [row.response for row in totals(record) if row.response]
         whole = together(times)
-        return iops, bytes_per_s, whole.mean_ns if whole else 0.0, whole.percentiles["p99"] if whole else None
+        return iops, bytes_per_s, whole.mean_ns if whole else 0.0, whole.p99 if whole else None
 
     first = draw(least_s, 0)
     length_s = min(most_s, max(least_s, WHAT_IF_REQUESTS / max(first[0], 1e-9)))

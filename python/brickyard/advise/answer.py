@@ -55,12 +55,10 @@ def _sureness(found: Found) -> str:
 
 def _prices(trials: Sequence[Trial]) -> str:
     """Of when the prices are, and whether they are anybody's."""
-    prices = {str(price["name"]): price for trial in trials for price in trial.candidate.prices if price["usd"] != 0}
-    assumed = [name for name, price in prices.items() if price["assumed"]]
-    years = {
-        str(price["dated"])[:4] for price in prices.values() if price["dated"] and str(price["dated"])[:4].isdigit()
-    }
-    undated = [name for name, price in prices.items() if not price["dated"]]
+    parts = {part.name: part for trial in trials for part in trial.candidate.parts if part.priced and part.usd != 0}
+    assumed = [name for name, part in parts.items() if part.is_assumed]
+    years = {part.dated[:4] for part in parts.values() if part.dated[:4].isdigit()}
+    undated = [name for name, part in parts.items() if not part.dated]
     said = [f"Prices are of {' and '.join(sorted(years))}"] if years else []
     if undated:
         said.append(f"no date is known of the price of {', '.join(undated)}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from brickyard.advise.buy import Found, Trial, Wanted
 from brickyard.advise.costs import GIB
 from brickyard.advise.parts import Part
-from brickyard.advise.spread import kind_of
+from brickyard.advise.spread import KINDS
 from brickyard.units import format_size
 
 SHOWN = 4  # of bricks that do not meet the rulers, the nearest
@@ -52,12 +52,7 @@ def assumptions(found: Found, wanted: Wanted) -> list[str]:
 
 
 def _parts(trials: list[Trial]) -> list[Part]:
-    found: dict[str, Part] = {}
-    for trial in trials:
-        one = trial.candidate
-        for part in [one.drive] if one.setting else [one.drive, one.keeper]:
-            found[part.name] = part
-    return list(found.values())
+    return list({part.name: part for trial in trials for part in trial.candidate.parts}.values())
 
 
 def _price(part: Part) -> str:
@@ -87,7 +82,7 @@ def _of_volumes(trials: list[Trial], wanted: Wanted) -> list[str]:
 def _interval(trial: Trial) -> str:
     spread = trial.spread
     if spread is None:
-        kind = kind_of(trial.candidate.resolved["brick"])
+        kind = KINDS[trial.candidate.drive_kind]
         return f"no interval for {kind}: no published measurement was compared with models of them"
     return (
         f"models of {spread.kind}: nine of ten published figures that they were not fitted to lie within"

@@ -15,7 +15,7 @@ from msgspec import structs
 from brickyard import profiles
 from brickyard.advise.candidates import Candidate
 from brickyard.advise.costs import TERMS, Terms
-from brickyard.advise.lifetime import HOURS_A_YEAR, Failures, data_loss_hours, failures_of, rebuild_hours, unreadable
+from brickyard.advise.lifetime import HOURS_A_YEAR, FailureRate, data_loss_hours, failures_of, rebuild_hours, unreadable
 from brickyard.advise.parts import LEVELS
 from brickyard.advise.simulate import dearest, filled, rates, simulate
 from brickyard.advise.spread import Spread, spread_of
@@ -70,7 +70,7 @@ class Trial:
     data_loss_years: float | None
     states: dict[str, State]
     met: bool
-    failures: Failures | None = None
+    failures: FailureRate | None = None
     spread: Spread | None = None
 
     def rate(self, *, throughput: bool) -> float:
@@ -101,7 +101,10 @@ class Trial:
             "usd_a_month": made.usd_a_month,
             "watts": made.watts,
             "cost_usd": made.cost_usd,
-            "prices": made.prices,
+            "prices": [
+                {"name": p.name, "usd": p.usd, "dated": p.dated, "source": p.source, "assumed": p.is_assumed}
+                for p in made.parts
+            ],
             "capacity_bytes": self.capacity_bytes,
             "rebuild_hours": self.rebuild_hours,
             "mean_time_to_data_loss_years": self.data_loss_years,
@@ -123,7 +126,7 @@ class Trial:
         }
 
 
-def _ends(spread: Spread, state: State) -> Json:
+def _ends(spread: Spread, state: State) -> dict[str, float]:
     (low, high), (least, most) = spread.ends(state.iops), spread.ends(state.bytes_per_s)
     return {"iops_low": low, "iops_high": high, "bytes_per_s_low": least, "bytes_per_s_high": most}
 
@@ -181,7 +184,7 @@ def evaluate(candidate: Candidate, wanted: Wanted) -> Trial:
     """Simulates one condition after the other until one fails."""
     brick = candidate.resolved["brick"]
     asked = conditions_of(candidate, wanted)
-    spread = spread_of(brick)
+    spread = spread_of(candidate.drive_kind)
     states: dict[str, State] = {}
     for condition in asked:
         record = _simulated(candidate, condition, wanted.plan)
@@ -231,7 +234,7 @@ def _at_best_step(record: Record, number: int, phase: Phase) -> Phase:
     return structs.replace(phase, ramp=None, stream=streams, duration=Duration(STEP_S * 1_000_000_000))
 
 
-def _lasts(candidate: Candidate, wanted: Wanted, repair: float | None) -> tuple[Failures | None, float | None]:
+def _lasts(candidate: Candidate, wanted: Wanted, repair: float | None) -> tuple[FailureRate | None, float | None]:
     """What fails how often, and the mean time to data loss in hours."""
     failures = _failures(candidate, wanted)
     if failures is None or failures.a_year <= 0 or (candidate.level in REDUNDANT and repair is None):
@@ -241,14 +244,14 @@ def _lasts(candidate: Candidate, wanted: Wanted, repair: float | None) -> tuple[
     return failures, data_loss_hours(level, members, failures.mttf_hours, repair or 0, share)
 
 
-def _failures(candidate: Candidate, wanted: Wanted) -> Failures | None:
+def _failures(candidate: Candidate, wanted: Wanted) -> FailureRate | None:
     drive = candidate.drive
     if wanted.mttf_hours:
-        return Failures(HOURS_A_YEAR / wanted.mttf_hours, f"drives fail after {wanted.mttf_hours:,.0f} h, as given")
+        return FailureRate(HOURS_A_YEAR / wanted.mttf_hours, f"drives fail after {wanted.mttf_hours:,.0f} h, as given")
     if drive.annual_failures is not None:
         source = drive.failures_from or "as the file of prices has it"
-        return Failures(drive.annual_failures, f"{drive.name}: {drive.annual_failures:.3%} a year ({source})")
-    return failures_of(candidate.resolved["brick"]["drive"]["kind"], candidate.drive_bytes)
+        return FailureRate(drive.annual_failures, f"{drive.name}: {drive.annual_failures:.3%} a year ({source})")
+    return failures_of(candidate.drive_kind, candidate.drive_bytes)
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from brickyard import bricks
-from brickyard.advise.costs import GIB, TERMS, Setting, Terms, fitted, total_usd, usd_a_month
+from brickyard.advise.costs import GIB, TERMS, PricedSetting, Terms, fitted, total_usd, usd_a_month
 from brickyard.advise.parts import Part, Parts
-from brickyard.advise.simulate import Brick
+from brickyard.advise.simulate import Brick, capacity_of, drive_kind
 from brickyard.bricks import condition_override
 from brickyard.errors import BadInputError
 from brickyard.schema.plan import Plan, Stream
@@ -41,7 +41,7 @@ class Candidate:
     members: int
     controllers: int = 1
     software: bool = False
-    setting: Setting | None = None
+    setting: PricedSetting | None = None
     terms: Terms = TERMS
 
     @property
@@ -86,19 +86,13 @@ class Candidate:
         return None if self.usd is None else total_usd(self.terms, self.usd, self.usd_a_month, self.watts)
 
     @property
-    def prices(self) -> list[Json]:
-        """The parts with their prices, dates and sources."""
-        parts = [self.drive] if self.setting is not None else [self.drive, self.keeper]
-        return [
-            {
-                "name": p.name,
-                "usd": p.usd,
-                "dated": p.dated or None,
-                "source": p.source or None,
-                "assumed": p.is_assumed,
-            }
-            for p in parts
-        ]
+    def parts(self) -> list[Part]:
+        """What is paid for."""
+        return [self.drive] if self.setting is not None else [self.drive, self.keeper]
+
+    @cached_property
+    def drive_kind(self) -> str:
+        return drive_kind(self.brick)
 
     @cached_property
     def brick(self) -> Brick:
@@ -123,15 +117,15 @@ class Candidate:
     def resolved(self) -> Json:
         return self.brick.resolve()
 
-    @property
+    @cached_property
     def capacity_bytes(self) -> int:
-        return int(self.resolved["capacity_bytes"])
+        return capacity_of(self.brick)
 
     @cached_property
     def drive_bytes(self) -> float:
         if self.setting is not None:
             return float(self.setting.gib * GIB)
-        return float(Brick(self.drive.drive or self.drive.name).resolve()["capacity_bytes"])
+        return float(capacity_of(Brick(self.drive.drive or self.drive.name)))
 
 
 def candidates(
@@ -179,7 +173,7 @@ def _volumes(part: Part, capacity_bytes: int, plan: Plan | None, terms: Terms) -
         return []
     whole = capacity_bytes or UNASKED_GIB * GIB
     mean = _mean_request_bytes(plan)
-    found: dict[tuple[int, Setting], Candidate] = {}
+    found: dict[tuple[int, PricedSetting], Candidate] = {}
     for count in VOLUMES:
         iops = 1.0 * max(volume.base_iops, 1000)
         base = volume.base_throughput * volume.unit_bytes
@@ -233,7 +227,7 @@ def _fitting(candidate: Candidate) -> Candidate | None:
             continue
         made = replace(candidate, controllers=controllers)
         try:
-            made.resolved  # noqa: B018  # what the core refuses is no brick
+            made.capacity_bytes  # noqa: B018  # what the core refuses is no brick
         except BadInputError:
             continue
         return made

@@ -50,7 +50,7 @@ class Volume:
 
 
 @dataclass(frozen=True)
-class Setting:
+class PricedSetting:
     """The size and the rates that a volume is given."""
 
     gib: int
@@ -62,7 +62,7 @@ class Setting:
         return f"{self.gib:,} GiB, {self.iops:,} IOPS, {self.throughput:,.0f} {unit}/s"
 
 
-def fitted(volume: Volume, capacity_bytes: float, iops: float, bytes_per_s: float) -> Setting | None:
+def fitted(volume: Volume, capacity_bytes: float, iops: float, bytes_per_s: float) -> PricedSetting | None:
     """The cheapest setting with these rates and this room, within what the provider allows; None where it does not."""
     throughput = bytes_per_s / volume.unit_bytes
     if volume.throughput_an_iops:
@@ -76,10 +76,10 @@ def fitted(volume: Volume, capacity_bytes: float, iops: float, bytes_per_s: floa
     throughput = max(volume.base_throughput, throughput)
     too_much = iops > volume.most_iops or throughput > volume.most_throughput + 1e-9 or gib > volume.most_gib
     short = bytes_per_s > throughput * volume.unit_bytes * (1 + 1e-9)
-    return None if too_much or short else Setting(math.ceil(gib), math.ceil(iops), round(throughput, 3))
+    return None if too_much or short else PricedSetting(math.ceil(gib), math.ceil(iops), round(throughput, 3))
 
 
-def usd_a_month(volume: Volume, setting: Setting) -> float:
+def usd_a_month(volume: Volume, setting: PricedSetting) -> float:
     """Room, and IOPS and throughput beyond what comes with it."""
     usd = setting.gib * volume.usd_a_gib_month
     steps = volume.usd_an_iops_month

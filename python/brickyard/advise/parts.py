@@ -168,7 +168,8 @@ def _parse(at: str, text: str, known: dict[str, Part]) -> dict[str, Part]:
     return found
 
 
-PRICED = {"usd", "usd_a_month", "watts", "dated", "source", "annual_failures", "failures_from"}
+PRICE_NUMBERS = ("usd", "usd_a_month", "watts", "annual_failures")
+PRICED = {*PRICE_NUMBERS, "dated", "source", "failures_from"}
 
 
 def _part(at: str, base: Part, item: dict[str, Any]) -> Part:
@@ -189,16 +190,19 @@ def _part(at: str, base: Part, item: dict[str, Any]) -> Part:
 def _with_prices(at: str, base: Part, item: dict[str, Any]) -> Part:
     """A price that is given takes its source and date with it."""
     is_new = "usd" in item
-    failures = _number(at, "annual_failures", item.get("annual_failures", base.annual_failures), 0)
+    usd, usd_a_month, watts, failures = (
+        _number(at, key, item.get(key, getattr(base, key)), 0) for key in PRICE_NUMBERS
+    )
     if failures is not None and failures >= 1:
         raise BadInputError(f"{at}: annual_failures is a share below 1, such as 0.014")
+    source, dated = (str(item.get(key, "" if is_new else getattr(base, key))) for key in ("source", "dated"))
     return replace(
         base,
-        usd=_number(at, "usd", item.get("usd", base.usd), 0),
-        usd_a_month=_number(at, "usd_a_month", item.get("usd_a_month", base.usd_a_month), 0) or 0.0,
-        watts=_number(at, "watts", item.get("watts", base.watts), 0),
-        source=str(item.get("source", "" if is_new else base.source)),
-        dated=str(item.get("dated", "" if is_new else base.dated)),
+        usd=usd,
+        usd_a_month=usd_a_month or 0.0,
+        watts=watts,
+        source=source,
+        dated=dated,
         annual_failures=failures,
         failures_from=str(item.get("failures_from", base.failures_from)),
     )
@@ -218,34 +222,43 @@ VOLUME_NUMBERS = (
 )
 
 
+VOLUME_WORDS: dict[str, Any] = {
+    "drive": None,
+    "usd_an_iops_month": None,
+    "throughput_unit": None,
+    "throughput_follows_iops": False,
+    "limits_from": "",
+}
+
+
 def _volume(at: str, name: str, item: dict[str, Any]) -> Part:
-    words = {"drive", "usd_an_iops_month", "throughput_unit", "throughput_follows_iops", "limits_from"}
-    if unknown := sorted(set(item) - PRICED - words - set(VOLUME_NUMBERS)):
+    if unknown := sorted(set(item) - PRICED - set(VOLUME_WORDS) - set(VOLUME_NUMBERS)):
         raise BadInputError(f"{at}: unknown key {one_line(unknown[0])}")
-    if missing := sorted({*VOLUME_NUMBERS, "usd_an_iops_month", "throughput_unit", "drive"} - set(item)):
+    needed = {*VOLUME_NUMBERS, *(key for key, value in VOLUME_WORDS.items() if value is None)}
+    if missing := sorted(needed - set(item)):
         raise BadInputError(f"{at}: {missing[0]} is missing")
     numbers = {key: _number(at, key, item[key], 0) or 0.0 for key in VOLUME_NUMBERS}
-    steps = item["usd_an_iops_month"]
+    drive, steps, unit, follows, limits_from = (item.get(key, value) for key, value in VOLUME_WORDS.items())
     if not isinstance(steps, list) or not all(isinstance(step, list) and len(step) == 2 for step in steps):
         raise BadInputError(f"{at}: usd_an_iops_month is a list of [from IOPS, USD each], such as [[3000, 0.005]]")
     priced = [tuple(_number(at, "usd_an_iops_month", value, 0) or 0.0 for value in step) for step in steps]
     if priced != sorted(priced):
         raise BadInputError(f"{at}: usd_an_iops_month: the steps must rise")
-    if item["throughput_unit"] not in UNITS:
+    if unit not in UNITS:
         raise BadInputError(f"{at}: throughput_unit is {' or '.join(UNITS)}")
-    if not numbers["iops_a_gib"]:
-        raise BadInputError(f"{at}: iops_a_gib must be above 0")
-    drive = str(item["drive"])
-    if not _place(drive).startswith("drives/"):
+    if not _place(str(drive)).startswith("drives/"):
         raise BadInputError(f"{at}: {drive} is no modelled volume")
     volume = Volume(
         **numbers,
         usd_an_iops_month=tuple((above, usd) for above, usd in priced),
-        unit_bytes=UNITS[item["throughput_unit"]],
-        throughput_follows_iops=bool(item.get("throughput_follows_iops", False)),
-        limits_from=str(item.get("limits_from", "")),
+        unit_bytes=UNITS[unit],
+        throughput_follows_iops=bool(follows),
+        limits_from=str(limits_from),
     )
-    return _with_prices(at, Part(name, fits=("cloud",), levels=("jbod", "raid0"), volume=volume, drive=drive), item)
+    if not volume.iops_a_gib:
+        raise BadInputError(f"{at}: iops_a_gib must be above 0")
+    made = Part(name, fits=("cloud",), levels=("jbod", "raid0"), volume=volume, drive=str(drive))
+    return _with_prices(at, made, item)
 
 
 def _number(at: str, key: str, value: object, least: float) -> float | None:

@@ -48,6 +48,15 @@ class Brick:
         return found
 
 
+def capacity_of(brick: Brick) -> int:
+    return int(brick.resolve()["capacity_bytes"])
+
+
+def drive_kind(brick: Brick) -> str:
+    """What kind of drives a brick is made of, in the words of their files."""
+    return str(brick.resolve()["brick"]["drive"]["kind"])
+
+
 def unverified(profile: str) -> list[str]:
     """The override without which a profile that verifies is refused: a model carries no data that could be checked."""
     plan = profiles.validate(profiles.read(profile), [])

@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from brickyard.store import Json
-
 COVERAGE = 0.9
 FILE = "left_out.csv"
 COLUMNS = ("table", "kind", "cell", "published", "simulated")
@@ -27,7 +25,7 @@ KINDS = {"rotating": "disks", "ssd": "flash", "cloud": "volumes"}
 
 
 @dataclass(frozen=True)
-class Row:
+class SpreadRow:
     """One published figure beside that of a model that its table taught nothing."""
 
     table: str
@@ -58,26 +56,19 @@ class Spread:
         return f"a factor of {self.factor:.2f} ({1 / self.factor - 1:+.0%} to {self.factor - 1:+.0%})"
 
 
-def kind_of(brick: Json) -> str:
-    """Of a resolved brick, by its drives."""
-    return KINDS[str(brick["drive"]["kind"])]
-
-
 @cache
-def rows() -> tuple[Row, ...]:
+def rows() -> tuple[SpreadRow, ...]:
     text = (resources.files("brickyard.advise") / FILE).read_text("utf-8")
-    return tuple(
-        Row(row["table"], row["kind"], float(row["published"]), float(row["simulated"]))
-        for row in csv.DictReader(text.splitlines())
-    )
+    lines = list(csv.reader(text.splitlines()))[1:]
+    return tuple(SpreadRow(table, kind, float(printed), float(found)) for table, kind, _, printed, found in lines)
 
 
-def spread_of(brick: Json) -> Spread | None:
-    """None for a kind that nothing published was compared with."""
-    return spread(kind_of(brick), rows())
+def spread_of(drive_kind: str) -> Spread | None:
+    """By the kind of a brick's drives; None for one that nothing published was compared with."""
+    return spread(KINDS[drive_kind], rows())
 
 
-def spread(kind: str, every: Iterable[Row]) -> Spread | None:
+def spread(kind: str, every: Iterable[SpreadRow]) -> Spread | None:
     of_kind = [row for row in every if row.kind == kind]
     if not of_kind:
         return None

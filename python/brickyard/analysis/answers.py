@@ -85,7 +85,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _modelled(records: Sequence[Record]) -> list[str]:
-    modelled = sum((r.info.engine.get("clock") or {}).get("source") == VIRTUAL for r in records)
+    modelled = sum((start := r.info.start) is not None and start.clock.source == VIRTUAL for r in records)
     if not modelled:
         return []
     if modelled == len(records):
@@ -156,7 +156,7 @@ def _random_words(operation: str, cells: list[RankedCell], doubts: dict[int, str
 def _latency_words(figures: analysis.Latency | None) -> str:
     if figures is None:
         return ""
-    half, most = figures.percentiles["p50"], figures.percentiles["p99"]
+    half, most = figures.p50, figures.p99
     text = f", half of them answered within {format_ns(half)}" if half else ""
     return text + (f" and 99 % within {format_ns(most)}" if half and most else "")
 
@@ -178,7 +178,7 @@ def _run_words(record: Record) -> str:
 
 
 def _row_words(row: Totals) -> str:
-    measure = row.measures.get("response") or row.measures.get("service")
+    measure = row.response or row.service
     noun = "frames" if row.operation == FRAME else "chains" if row.operation in CHAINS else "requests"
     moved = "" if row.operation in CHAINS else f", {cells.mib_per_s(row)} MiB/s"
     since = " of when they were due" if measure and "lateness" in row.measures else ""

@@ -16,6 +16,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from brickyard import outputs
 from brickyard.arrays.alarms import AlarmBook
 from brickyard.arrays.health import Notice
@@ -26,9 +28,8 @@ from brickyard.arrays.metrics import exposition
 from brickyard.arrays.notify import Channel
 from brickyard.arrays.scrubs import ScrubBook, ScrubPlan
 from brickyard.arrays.trends import TrendBook
-from brickyard.arrays.watching import Watcher
+from brickyard.arrays.watching import Watcher, WatchMemory
 from brickyard.errors import BadInputError, BrickyardError
-from brickyard.store import Json
 
 DRIVES_EVERY_S = 600.0  # smartd asks every 30 minutes; a question costs the drive a moment
 RETRY_S = 3600.0  # whoever stopped a scrub, or a load that held it up, has an hour before it is begun anew
@@ -59,7 +60,7 @@ class Schedule:
     book: ScrubBook | None = None
     """Plans of single arrays, which count before `every_s`; read at each look, since people change them."""
 
-    def look(self, seen: Seen, last: Json, now_s: float, say: Say) -> None:
+    def look(self, seen: Seen, last: dict[str, float], now_s: float, say: Say) -> None:
         """`last` says when each array was last scrubbed to the end; an array that is new is due at once."""
         plans = {} if self.book is None else self.book.all()
         of_all = None if self.every_s is None else ScrubPlan(self.every_s)
@@ -85,7 +86,7 @@ class Schedule:
             for sheet in seen.arrays
             if sheet.state.name == "normal" and self._is_due(sheet.name, planned[sheet.name], last, now_s)
         ]
-        for name in sorted(due, key=lambda name: float(last.get(name, 0))):
+        for name in sorted(due, key=lambda name: last.get(name, 0.0)):
             self.tried_s[name] = now_s
             plan = planned[name]
             entered = self.start(name, None if plan is None else plan.rate_bytes_per_s)
@@ -98,11 +99,11 @@ class Schedule:
             say(f"{name}: the scheduled scrub has begun")
             return
 
-    def _is_due(self, name: str, plan: ScrubPlan | None, last: Json, now_s: float) -> bool:
+    def _is_due(self, name: str, plan: ScrubPlan | None, last: dict[str, float], now_s: float) -> bool:
         """A clock that was set back makes nothing due for ever: what was last done in the future counts as never."""
         if plan is None or not plan.is_open(now_s):
             return False
-        done_s, tried_s = float(last.get(name, 0)), self.tried_s.get(name, 0.0)
+        done_s, tried_s = last.get(name, 0.0), self.tried_s.get(name, 0.0)
         done_ago_s = now_s - done_s if done_s <= now_s else plan.every_s
         tried_ago_s = now_s - tried_s if tried_s <= now_s else RETRY_S
         return done_ago_s >= plan.every_s and tried_ago_s >= min(RETRY_S, plan.every_s)
@@ -112,6 +113,14 @@ class Schedule:
             entered = self.running[1]
             self.running = None
             entered.__exit__(None, None, None)
+
+
+class Kept(msgspec.Struct, kw_only=True):
+    """What outlives the watch, as its file has it."""
+
+    memory: WatchMemory
+    scrubbed: dict[str, float] = msgspec.field(default_factory=dict)
+    unsent: dict[str, list[Notice]] = msgspec.field(default_factory=dict)
 
 
 @dataclass
@@ -130,7 +139,7 @@ class Guard:
     """The store of runs, which is looked at with the drives."""
     left: Callable[[], dict[str, str]] = dict
     """What killed runs have left, by the arrays' identities."""
-    scrubbed: Json = field(default_factory=dict)
+    scrubbed: dict[str, float] = field(default_factory=dict)
     unsent: dict[str, list[Notice]] = field(default_factory=dict)
     seen: Seen = field(default_factory=Seen)
     told: list[Notice] = field(default_factory=list)
@@ -142,24 +151,20 @@ class Guard:
         if self.place is None or not self.place.exists():
             return
         try:
-            kept = json.loads(self.place.read_text(encoding="utf-8"))
-            self.watcher.memory = {**self.watcher.memory, **kept["memory"]}
-            self.scrubbed = dict(kept.get("scrubbed") or {})
-            for name, notices in (kept.get("unsent") or {}).items():
-                self.unsent[name] = [Notice(**notice) for notice in notices]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            kept = msgspec.json.decode(self.place.read_bytes(), type=Kept)
+        except (OSError, ValueError, msgspec.MsgspecError) as error:
             raise BadInputError(
                 f"{self.place}: is not what a watch keeps ({error}); move it away, or name another with --state"
             ) from error
+        self.watcher.memory, self.scrubbed, self.unsent = kept.memory, kept.scrubbed, kept.unsent
 
     def save(self) -> None:
         if self.place is None:
             return
-        unsent = {name: [notice.document() for notice in notices] for name, notices in self.unsent.items()}
-        kept = {"memory": self.watcher.memory, "scrubbed": self.scrubbed, "unsent": unsent}
+        kept = Kept(memory=self.watcher.memory, scrubbed=self.scrubbed, unsent=self.unsent)
         try:
             outputs.folder(self.place.parent)
-            outputs.write_whole(self.place, json.dumps(kept), MARK)
+            outputs.write_whole(self.place, json.dumps(msgspec.to_builtins(kept)), MARK)
         except OSError as error:
             raise BrickyardError(
                 f"{self.place}: cannot be written: {error.strerror}; name another with --state"

@@ -136,7 +136,7 @@ def watch(
     guard.load()
     looks = _look_until_stopped(guard, span_s("--every", every), once, listen)
     if json:
-        emit({"looks": looks, "notices": [notice.document() for notice in guard.told]})
+        emit({"looks": looks, "notices": guard.told})
     return DONE
 
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from brickyard import bricks, profiles
 from brickyard.advise import predict as predicting
 from brickyard.advise.answer import Sustained, prediction
-from brickyard.advise.simulate import Brick, dearest, filled, rates, simulate, unverified
+from brickyard.advise.simulate import Brick, dearest, drive_kind, filled, rates, simulate, unverified
 from brickyard.advise.spread import Spread, spread_of
 from brickyard.analysis import search
 from brickyard.analysis.curve_words import search_words
@@ -116,7 +116,7 @@ def predict(
             else _real(profile, target, overwrite, i_know_this_destroys_data, store)
         ) as (measure, of_caches):
             one = _predicted(loaded, target, state, ruler, length_s, measure, searches)
-            spread = spread_of(resolved["brick"]) if modelled else None
+            spread = spread_of(drive_kind(Brick(target.removeprefix(bricks.MODELLED)))) if modelled else None
             found.append(dataclasses.replace(one, is_open=predicting.is_open(plan), spread=spread))
             cached = of_caches()
     _answer(profile, target, limit, found, per_mailbox, per_page, cached, as_json=json)

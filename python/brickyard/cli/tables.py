@@ -308,8 +308,8 @@ def print_errors(console: Console, record: Record) -> None:
     for error in record.errors[: summary.SLOWEST_SHOWN]:
         console.print(
             Text(
-                f"  {error['at_ns'] / 1e9:.3f} s  {error['operation']} of {format_size(error['request_bytes'])} at"
-                f" {error['offset_bytes']:,}: {error['text']}"
+                f"  {error.at_ns / 1e9:.3f} s  {error.operation} of {format_size(error.request_bytes)} at"
+                f" {error.offset_bytes:,}: {error.text}"
             )
         )
     for hang in hangs[: summary.SLOWEST_SHOWN]:
@@ -359,4 +359,4 @@ def _print_pgbench(console: Console, record: Record) -> None:
     for line in pgbench.words(record):
         print_line(console, line)
     for error in record.errors[: summary.SLOWEST_SHOWN]:
-        console.print(Text(f"  {error['at_ns'] / 1e9:.3f} s  {error['text']}", style="red"), soft_wrap=True)
+        console.print(Text(f"  {error.at_ns / 1e9:.3f} s  {error.text}", style="red"), soft_wrap=True)

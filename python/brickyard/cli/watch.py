@@ -39,7 +39,10 @@ def watch(
     every: Annotated[str, Parameter(help="How often the page is drawn and figures are told, such as 1s.")] = "1s",
     stripe: Annotated[str | None, Parameter(help="Width of a full stripe of the array, such as 256KiB.")] = None,
     method: Annotated[
-        str, Parameter(help="bpf: every request, as root; counters: rates for everybody; auto: the best that works.")
+        str,
+        Parameter(
+            help="bpf or tracepoints: every request, as root; counters: rates for everybody; auto: the best that works."
+        ),
     ] = AUTO,
     save: Annotated[
         Path | None,
@@ -52,6 +55,10 @@ def watch(
     csv: Annotated[
         Path | None,
         Parameter(validator=options.STREAM, group=options.OUTPUT, help="Write each interval to a CSV file."),
+    ] = None,
+    parquet: Annotated[
+        Path | None,
+        Parameter(validator=options.FILE, group=options.OUTPUT, help="Write each interval to a Parquet file."),
     ] = None,
     report: Annotated[
         Path | None,
@@ -95,6 +102,8 @@ def watch(
     watched = watching.watched()
     if csv:
         outputs.write_whole(csv, figures.csv_text(watched.totals), stream=True)
+    if parquet:
+        _write_parquet(watched, parquet)
     page = _reported(watched, report) if report else None
     if json:
         more = {"report": str(page)} if page else {}
@@ -150,6 +159,16 @@ def _stripe(text: str | None) -> int:
     if text and (not found_bytes or found_bytes % 512):
         raise BadInputError(f"--stripe {text}: is a multiple of 512 bytes")
     return found_bytes
+
+
+def _write_parquet(watched: Watched, place: Path) -> None:
+    from brickyard.report.watch import watch_table
+
+    table = watch_table(watched)
+    import pyarrow.parquet as pq
+
+    with outputs.whole_file(place) as file:
+        pq.write_table(table, file)
 
 
 def _reported(watched: Watched, place: Path) -> Path:

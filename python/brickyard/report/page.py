@@ -370,9 +370,9 @@ def _verdicts(records: list[Record], judge: Judge | None) -> list[Table]:
 def _title(records: list[Record], study: StudyInfo | None, *, graph: bool) -> str:
     targets = sorted({path for record in records for path in record.info.targets})
     where = targets[0] if len(targets) == 1 else f"{len(targets)} targets"
-    opened = records[0].info.engine.get("targets", [])
+    opened = records[0].info.opened
     if len(targets) == 1 and opened and Path(where).name.startswith(("scratch-", "kept-")):
-        where = f"a scratch file of {format_size(opened[0]['data_bytes'])} in {Path(where).parent}"
+        where = f"a scratch file of {format_size(opened[0].data_bytes)} in {Path(where).parent}"
     if graph:
         return f"Characterization of {where}"
     if study:

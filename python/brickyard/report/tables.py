@@ -12,7 +12,7 @@ from brickyard.analysis.further import further_tables
 from brickyard.analysis.tool_cells import tool_table
 from brickyard.analysis.workload import workload_words
 from brickyard.schema import HangEvent
-from brickyard.store import CHAINS, METADATA, Record
+from brickyard.store import CHAINS, METADATA, FailedRequest, Record
 from brickyard.units import (
     format_count,
     format_ns,
@@ -217,26 +217,18 @@ def more_tables(records: list[Record]) -> list[Table]:
 
 
 def failure_table(records: list[Record]) -> Table | None:
-    rows = [
-        [
-            str(record.info.id),
-            f"{error['at_ns'] / 1e9:.3f} s",
-            str(error["operation"]),
-            format_count(error["offset_bytes"]),
-            format_size(error["request_bytes"]),
-            str(error["text"]),
-        ]
-        for record in records
-        for error in [
-            *record.errors,
-            *(
-                {**h, "text": f"outstanding for {format_ns(h['outstanding_ns'])}"}
-                for h in record.documents_of(HangEvent)
-            ),
-        ]
-    ]
+    rows: list[list[str]] = []
+    for record in records:
+        rows += [_failure(record, error, error.text) for error in record.errors]
+        hangs = record.of(HangEvent)
+        rows += [_failure(record, hang, f"outstanding for {format_ns(hang.outstanding_ns)}") for hang in hangs]
     columns = ["run", "at", "operation", "offset", "size", "what happened"]
     return Table("Failed and hung requests", columns, rows[:100]) if rows else None
+
+
+def _failure(record: Record, of: FailedRequest | HangEvent, text: str) -> list[str]:
+    place = [format_count(of.offset_bytes), format_size(of.request_bytes)]
+    return [str(record.info.id), f"{of.at_ns / 1e9:.3f} s", str(of.operation), *place, text]
 
 
 def slowest_table(records: list[Record]) -> Table:

@@ -11,6 +11,7 @@ import altair as alt
 from brickyard import _core
 from brickyard.outputs import report_place
 from brickyard.report import charts, theme
+from brickyard.report.export import arrow_table
 from brickyard.report.pictures import Picture, draw
 from brickyard.report.written import templates, write_page
 from brickyard.units import MIB, format_seconds
@@ -63,7 +64,16 @@ def write_watch_report(watched: Watched, place: Path) -> Path:
     return write_page(where, html, (picture for section in [*sections, whole] for picture in section.pictures))
 
 
-METHOD_WORDS = {"bpf": "programs in the kernel, request by request", "counters": "the kernel's counters"}
+def watch_table(watched: Watched) -> Any:
+    """Intervals as a pyarrow.Table, for Parquet."""
+    return arrow_table(list(figures.interval_rows(watched.totals)), figures.INTERVAL_COLUMNS)
+
+
+METHOD_WORDS = {
+    "bpf": "programs in the kernel, request by request",
+    "tracepoints": "the kernel's tracepoints, request by request",
+    "counters": "the kernel's counters",
+}
 
 
 def _table(title: str, columns: tuple[str, ...], rows: figures.Rows) -> list[WatchTable]:

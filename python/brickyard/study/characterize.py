@@ -156,11 +156,13 @@ class Characterization:
         self.align_bytes = 0
         self.cell_s = TIMING[mode].cell_max_s if mode in TIMING else 0.0
         self._is_modelled = False
+        self._brick: Json | None = None
 
     def run(self, target: str, options: Json, overrides: list[str]) -> StudyResult:
         self._is_modelled = bricks.is_modelled(target)
         if self._is_modelled:
             self.cell_s = MODELLED_CELL_S.get(self.mode, 0.0)
+            self._brick = bricks.resolve(target, list(options.get("overrides", [])))["brick"]
         plan_of(cells()[0], self.mode, self.cell_s, overrides)  # bad overrides are refused before anything is noted
         if self.mode is Mode.FULL:
             self.listener.note(
@@ -178,7 +180,7 @@ class Characterization:
                 continue
             spec = RunSpec(
                 profile="characterize",
-                plan=self._loaded(plan_of(cell, self.mode, self.cell_s, overrides), target, options),
+                plan=self._loaded(plan_of(cell, self.mode, self.cell_s, overrides)),
                 targets=[target],
                 options=options,
                 labels=cell.labels,
@@ -201,11 +203,9 @@ class Characterization:
         self.store.end_study(study, last.outcome, self.notes)
         return StudyResult(study, runs, last.outcome, last.message, self.notes)
 
-    def _loaded(self, plan: Plan, target: str, options: Json) -> Plan:
+    def _loaded(self, plan: Plan) -> Plan:
         """Virtual time costs little: a model's caches are filled before a write is measured."""
-        if not self._is_modelled:
-            return plan
-        return filled(plan, bricks.resolve(target, list(options.get("overrides", [])))["brick"])
+        return filled(plan, self._brick) if self._brick else plan
 
     def _study(self, target: str) -> int:
         """The study is noted when its first run has really begun."""

@@ -17,7 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from brickyard import bricks
-from brickyard.advise.spread import COLUMNS, kind_of
+from brickyard.advise.simulate import Brick, drive_kind
+from brickyard.advise.spread import COLUMNS, KINDS
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json
 from brickyard.units import three_digits
@@ -69,8 +70,17 @@ class Outcome:
         return f"{self.cell['label']}{state}, {self.cell['unit']}"
 
     @property
+    def table(self) -> str:
+        return str(self.cell["table"])
+
+    @property
+    def target(self) -> str:
+        """The brick without what stands before its name."""
+        return str(self.cell["target"]).removeprefix(bricks.MODELLED)
+
+    @property
     def name(self) -> str:
-        return f"{self.cell['table']}: {self.label}"
+        return f"{self.table}: {self.label}"
 
     def document(self) -> Json:
         return {
@@ -159,7 +169,7 @@ def tables(outcomes: Iterable[Outcome]) -> list[Table]:
     found: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         state = "" if outcome.cell["condition"] == "normal" else ", under rebuilds"
-        found.setdefault(f"{outcome.cell['table']}{state}", []).append(outcome)
+        found.setdefault(f"{outcome.table}{state}", []).append(outcome)
     return [Table(name, group) for name, group in found.items()]
 
 
@@ -269,9 +279,8 @@ def left_out_rows(outcomes: list[Outcome]) -> str:
     rows = csv.writer(lines, lineterminator="\n")
     rows.writerow(COLUMNS)
     for outcome in outcomes:
-        cell = outcome.cell
-        kind = kind_of(bricks.resolve(cell["target"], [])["brick"])
-        rows.writerow([cell["table"], kind, outcome.label, f"{outcome.published:g}", f"{outcome.left_out:.5g}"])
+        kind = KINDS[drive_kind(Brick(outcome.target))]
+        rows.writerow([outcome.table, kind, outcome.label, f"{outcome.published:g}", f"{outcome.left_out:.5g}"])
     return lines.getvalue()
 
 
