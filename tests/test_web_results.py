@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import brickyard
-from brickyard import traces
+from brickyard.cli import main
 from brickyard.web import tokens
 from brickyard.web.sessions import Sessions
 from web_support import OPERATOR, READER, TOKENS, Client, Served, serving
@@ -33,8 +33,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> str:
     home = tmp_path_factory.mktemp("trace")
     lines = [f"{FILETIME + 10_000 * n},hm,0,Read,{(n * 7 % 500) * 4096},4096,80000" for n in range(200)]
     (home / "load.csv").write_text("\n".join(lines) + "\n")
-    (home / "load.byt").touch()
-    traces.import_trace([str(home / "load.csv")], str(home / "load.byt"), None, None, "load.csv")
+    assert main(["trace", "import", str(home / "load.csv"), "-o", str(home / "load.byt")]) == 0
     return str(home / "load.byt")
 
 
