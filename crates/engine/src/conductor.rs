@@ -37,13 +37,27 @@ const BOUND_CPU_SHARE: f64 = 0.97;
 /// CPU time is counted in ticks of up to 10 ms; a shorter phase says nothing of it.
 const BOUND_JUDGED_NS: f64 = 100e6;
 
+/// Says when the phases of a run begin, where that is not at once: on several hosts they begin at one instant.
+pub trait Starter: Send + Sync {
+    /// Called when a phase is ready. Waits for the instant, on the clock that `now_ns` reads; none once `stopped`.
+    fn start_ns(&self, phase: usize, now_ns: &dyn Fn() -> u64, stopped: &dyn Fn() -> bool) -> Option<u64>;
+    /// Called when a phase has ended, with how long after that instant the last of its loops began.
+    fn began(&self, phase: usize, late_ns: u64, now_ns: &dyn Fn() -> u64);
+}
+
 /// Ctrl-C and its like: shared by a run and whoever may stop it.
 #[derive(Default)]
 pub struct RunControl {
     user: Control,
+    starter: Option<Box<dyn Starter>>,
 }
 
 impl RunControl {
+    /// Each phase begins when `starter` says so.
+    pub fn started_by(starter: Box<dyn Starter>) -> RunControl {
+        RunControl { user: Control::default(), starter: Some(starter) }
+    }
+
     /// Issues nothing more, lets what is in flight end.
     pub fn stop(&self) {
         self.user.set_state(State::Drain);
@@ -212,7 +226,7 @@ impl<D: Devices> Conductor<'_, D> {
         let wanted = if plan.lockstep.is_some() { 1 } else { self.devices.loops(lanes.len()) };
         let loops = wanted.clamp(1, lanes.len().max(1));
         let virtual_time = D::Device::VIRTUAL;
-        let start_ns = self.devices.now_ns() + if virtual_time { 0 } else { START_DELAY_NS + 500_000 * loops as u64 };
+        let Some(start_ns) = self.start_ns(phase, loops) else { return Ok(PhaseReason::Interrupted) };
         let duration_ns = plan.duration.map(|d| d.ns).or_else(|| longest_ns(plan));
         let cells = cells_of(&lanes);
         let timeline = Timeline::new(start_ns, plan.warmup.ns, duration_ns, self.profile.interval.ns, cells);
@@ -255,6 +269,17 @@ impl<D: Devices> Conductor<'_, D> {
             self.conduct(all, specs, &mut progress)
         };
         self.finish(&mut progress, outcomes)
+    }
+
+    /// When the loops of a phase begin; none where the run was stopped before that was known.
+    fn start_ns(&self, phase: usize, loops: usize) -> Option<u64> {
+        let virtual_time = D::Device::VIRTUAL;
+        let soon_ns = || self.devices.now_ns() + if virtual_time { 0 } else { START_DELAY_NS + 500_000 * loops as u64 };
+        let Some(starter) = &self.control.starter else { return Some(soon_ns()) };
+        let stopped = || self.control.state() != State::Run;
+        let start_ns = starter.start_ns(phase, &|| self.devices.now_ns(), &stopped)?;
+        // Virtual time does not go on while others are waited for.
+        Some(if virtual_time { soon_ns() } else { start_ns.max(soon_ns()) })
     }
 
     /// Starts a thread a loop and listens to them until all have ended, or have been abandoned.
@@ -498,9 +523,11 @@ impl<D: Devices> Conductor<'_, D> {
         let mut failed = None;
         let mut frames = Vec::new();
         let mut submissions = Vec::new();
+        let mut late_ns = 0;
         for outcome in outcomes {
             match outcome {
                 Ok(outcome) => {
+                    late_ns = late_ns.max(outcome.late_ns);
                     end_ns = end_ns.max(outcome.end_ns);
                     unsent += outcome.unsent;
                     outstanding += outcome.outstanding;
@@ -511,6 +538,9 @@ impl<D: Devices> Conductor<'_, D> {
                 }
                 Err(message) => failed = Some(message),
             }
+        }
+        if let Some(starter) = &self.control.starter {
+            starter.began(progress.phase, late_ns, &|| self.devices.now_ns());
         }
         frames.sort_by_key(|f| (f.stream, f.worker));
         let fruitless = progress.counts.iter().enumerate().filter(|(_, (good, bad))| *good == 0 && *bad > 0);
@@ -586,7 +616,7 @@ fn longest_ns(plan: &plan::Phase) -> Option<u64> {
 /// What is known of a loop that is blocked in the kernel.
 fn left_behind(now_ns: u64, outstanding: u64) -> Outcome {
     let (slowest, submissions, frames) = (Slowest::default(), Submissions::default(), Vec::new());
-    Outcome { end_ns: now_ns, unsent: 0, outstanding, slowest, submissions, exhausted: false, frames }
+    Outcome { end_ns: now_ns, late_ns: 0, unsent: 0, outstanding, slowest, submissions, exhausted: false, frames }
 }
 
 fn setup_for(loop_index: usize, loops: usize, lanes: &[LaneSpec], reap: u32) -> Setup {

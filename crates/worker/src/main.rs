@@ -1,13 +1,17 @@
 //! Duty: a run without Python, for guests, containers and far hosts: a plan in as JSON or TOML, events out as JSON
 //! lines. Statically linked where it is built with `-C target-feature=+crt-static`.
 //!
+//! One of several hosts, it waits for a common start, and stops by itself when nobody speaks to it any more (`together`).
+//!
 //! Refusal: it keeps no store, draws nothing and explains nothing.
+
+mod together;
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use engine::conductor::RunControl;
@@ -16,8 +20,9 @@ use plan::Profile;
 use run::{Options, Session};
 
 const USAGE: &str = "usage: brickyard-worker PLAN TARGET... [--set KEY=VALUE]... [--size BYTES] [--overwrite TARGET]... \
-                     [--i-know-this-destroys-data] [--nop] [--bricks DIR]\n       PLAN is a file of JSON or TOML, or - for standard input;\n       \
-                     TARGET is a path, or sim:NAME for a brick that --bricks DIR describes; of a program, a directory";
+                     [--i-know-this-destroys-data] [--nop] [--bricks DIR] [--together] [--record FILE]\n       PLAN is a file of JSON or TOML, or - for standard input;\n       \
+                     TARGET is a path, or sim:NAME for a brick that --bricks DIR describes; of a program, a directory\n       \
+                     --together: phases begin when standard input says so; --record FILE: a copy of the events";
 
 /// Exit codes of every Brickyard program.
 const FAILED: u8 = 1;
@@ -31,6 +36,10 @@ struct Arguments {
     options: Options,
     /// Directory of `drives`, `controllers` and `arrays` for modelled bricks.
     bricks: Option<PathBuf>,
+    /// Phases begin when standard input says so, and the run ends when it falls silent.
+    together: bool,
+    /// A copy of the events.
+    record: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -39,15 +48,21 @@ fn main() -> ExitCode {
         let spreads = profile.each && arguments.targets.len() > 1;
         let profile = if spreads { profile.spread(&arguments.targets) } else { Ok(profile) };
         let profile = profile.map_err(|e| (BAD_INPUT, e.to_string()))?;
-        prepare(profile, &mut arguments)
+        let record = arguments.record.take().map(|path| new_record(&path)).transpose()?;
+        Ok((prepare(profile, &mut arguments)?, arguments.together, record))
     });
     match outcome {
-        Ok(session) => carry_out(session),
+        Ok((session, is_together, record)) => carry_out(session, is_together, record),
         Err((code, message)) => {
             eprintln!("brickyard-worker: {message}");
             ExitCode::from(code)
         }
     }
+}
+
+/// The copy of the events; a file that is there already is not ours.
+fn new_record(path: &Path) -> Result<std::fs::File, (u8, String)> {
+    std::fs::File::create_new(path).map_err(|e| (BAD_INPUT, format!("{}: no record can be made: {e}", path.display())))
 }
 
 fn prepare(profile: Profile, arguments: &mut Arguments) -> Result<Session, (u8, String)> {
@@ -86,6 +101,8 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, (u8, Stri
         overrides: Vec::new(),
         options: Options::default(),
         bricks: None,
+        together: false,
+        record: None,
     };
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| bad(format!("{word} needs a value\n{USAGE}")));
@@ -95,6 +112,8 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, (u8, Stri
             "--overwrite" => arguments.options.storage.overwrite.push(value()?.into()),
             "--i-know-this-destroys-data" => arguments.options.storage.destroys_data = true,
             "--bricks" => arguments.bricks = Some(value()?.into()),
+            "--together" => arguments.together = true,
+            "--record" => arguments.record = Some(value()?.into()),
             "--nop" => arguments.options.storage.nop = true,
             "--help" => return Err((0, USAGE.into())),
             _ if word.starts_with("--") => return Err(bad(format!("unknown option {word}\n{USAGE}"))),
@@ -104,6 +123,9 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, (u8, Stri
     let mut given = given.into_iter();
     arguments.plan = given.next().ok_or_else(|| bad(USAGE.into()))?;
     arguments.targets = given.collect();
+    if arguments.together && arguments.plan == "-" {
+        return Err(bad("--together takes its words from standard input; name a file for the plan".into()));
+    }
     Ok(arguments)
 }
 
@@ -121,14 +143,21 @@ fn read_plan(arguments: &Arguments) -> Result<Profile, (u8, String)> {
     profile.map_err(|e| (BAD_INPUT, format!("{}: {e}", arguments.plan)))
 }
 
-fn carry_out(session: Session) -> ExitCode {
-    let control = Arc::new(RunControl::default());
+fn carry_out(session: Session, is_together: bool, record: Option<std::fs::File>) -> ExitCode {
+    let out = Arc::new(Out::new(record));
+    let (control, words) = match is_together {
+        true => together::control(out.clone()),
+        false => (RunControl::default(), None),
+    };
+    let control = Arc::new(control);
     let over = Arc::new(AtomicBool::new(false));
     if let Err(error) = watch_signals(control.clone(), over.clone()) {
         eprintln!("brickyard-worker: signals cannot be watched: {error}");
         return ExitCode::from(FAILED);
     }
-    let mut out = std::io::stdout();
+    if let Some(words) = words {
+        together::listen(words, control.clone(), out.clone(), over.clone());
+    }
     let mut code = FAILED;
     let mut emit = |event: Event| {
         if let Event::End { outcome, .. } = &event {
@@ -139,13 +168,38 @@ fn carry_out(session: Session) -> ExitCode {
             };
         }
         // Whoever read the events is gone: nobody wants the rest of the run.
-        if writeln!(out, "{}", event.to_json()).and_then(|()| out.flush()).is_err() {
+        if !out.line(&event.to_json()) {
             control.stop();
         }
     };
     session.run(&control, &mut emit);
     over.store(true, Ordering::Relaxed);
     ExitCode::from(code)
+}
+
+/// Standard output, and the copy of it.
+pub struct Out {
+    record: Mutex<Option<std::fs::File>>,
+}
+
+impl Out {
+    fn new(record: Option<std::fs::File>) -> Out {
+        Out { record: Mutex::new(record) }
+    }
+
+    /// Whether somebody still reads standard output. A copy that cannot be written any more is given up, and that said.
+    pub fn line(&self, text: &str) -> bool {
+        // Held until both have the line, so that both have all lines in one order.
+        let mut record = self.record.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let lost = record.as_mut().and_then(|file| file.write_all(format!("{text}\n").as_bytes()).err());
+        let mut out = std::io::stdout().lock();
+        if let Some(error) = lost {
+            *record = None;
+            let word = serde_json::json!({"word": "record_lost", "message": error.to_string()});
+            let _ = writeln!(out, "{word}");
+        }
+        writeln!(out, "{text}").and_then(|()| out.flush()).is_ok()
+    }
 }
 
 /// The first signal drains the run, the second abandons it.
