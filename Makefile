@@ -12,7 +12,7 @@ run: $(VENV)/.built
 	$(BIN)/brickyard characterize
 
 # Properties are checked with the same cases each time, as hypothesis does here; cargo test alone draws new ones.
-test: $(VENV)/.built worker
+test: $(VENV)/.built $(VENV)/.fleet worker
 	tests/install-programs
 	PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED:-1} cargo test --workspace --exclude brickyard-python
 	$(BIN)/pytest --numprocesses 2 --dist loadfile
@@ -57,6 +57,7 @@ schema: $(VENV)/.locked
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 worker:
 	RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --target $(HOST) -p brickyard-worker
+	install -s -m 755 target/$(HOST)/release/brickyard-worker python/brickyard/fleet/brickyard-worker
 
 fuzz: $(VENV)/.locked
 	fuzz/run
@@ -75,6 +76,11 @@ $(VENV)/.created:
 
 $(VENV)/.locked: requirements.lock $(VENV)/.created
 	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	@touch $@
+
+# Ray and what it needs, of the same versions as on hosts; only runs on many hosts import it.
+$(VENV)/.fleet: python/brickyard/fleet/hosts.lock $(VENV)/.locked
+	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
 # Both in one build, so that what they share is compiled once, with the features of both.

@@ -5,19 +5,22 @@
 //!
 //! Refusal: it keeps no store, draws nothing and explains nothing.
 
+mod kept;
 mod together;
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use engine::conductor::RunControl;
 use engine::event::{Event, RunOutcome};
 use plan::Profile;
 use run::{Options, Session};
+
+use crate::kept::{Copy, Out, new_record};
 
 const USAGE: &str = "usage: brickyard-worker PLAN TARGET... [--set KEY=VALUE]... [--size BYTES] [--overwrite TARGET]... \
                      [--i-know-this-destroys-data] [--nop] [--bricks DIR] [--together] [--record FILE]\n       PLAN is a file of JSON or TOML, or - for standard input;\n       \
@@ -40,6 +43,8 @@ struct Arguments {
     together: bool,
     /// A copy of the events.
     record: Option<PathBuf>,
+    /// A file whose text is the first line of that copy.
+    order: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -48,7 +53,8 @@ fn main() -> ExitCode {
         let spreads = profile.each && arguments.targets.len() > 1;
         let profile = if spreads { profile.spread(&arguments.targets) } else { Ok(profile) };
         let profile = profile.map_err(|e| (BAD_INPUT, e.to_string()))?;
-        let record = arguments.record.take().map(|path| new_record(&path)).transpose()?;
+        let record = arguments.record.take().map(|path| new_record(path, arguments.order.as_deref())).transpose();
+        let record = record.map_err(|message| (BAD_INPUT, message))?;
         Ok((prepare(profile, &mut arguments)?, arguments.together, record))
     });
     match outcome {
@@ -58,11 +64,6 @@ fn main() -> ExitCode {
             ExitCode::from(code)
         }
     }
-}
-
-/// The copy of the events; a file that is there already is not ours.
-fn new_record(path: &Path) -> Result<std::fs::File, (u8, String)> {
-    std::fs::File::create_new(path).map_err(|e| (BAD_INPUT, format!("{}: no record can be made: {e}", path.display())))
 }
 
 fn prepare(profile: Profile, arguments: &mut Arguments) -> Result<Session, (u8, String)> {
@@ -75,9 +76,14 @@ fn prepare(profile: Profile, arguments: &mut Arguments) -> Result<Session, (u8, 
         .map_err(|refusal| (if refusal.bad_input { BAD_INPUT } else { FAILED }, refusal.message))
 }
 
+/// Of a directory, or of a file that has the texts of one as JSON, by `KIND/NAME`.
 fn brick_texts(place: &Path) -> Result<sim::brick::Texts, (u8, String)> {
     let refuse =
         |path: &Path, e: std::io::Error| (BAD_INPUT, format!("{}: bricks cannot be read: {e}", path.display()));
+    if !place.is_dir() {
+        let text = std::fs::read_to_string(place).map_err(|e| refuse(place, e))?;
+        return serde_json::from_str(&text).map_err(|e| refuse(place, e.into()));
+    }
     let mut texts = sim::brick::Texts::new();
     for kind in ["drives", "controllers", "arrays"] {
         let folder = place.join(kind);
@@ -103,6 +109,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, (u8, Stri
         bricks: None,
         together: false,
         record: None,
+        order: None,
     };
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| bad(format!("{word} needs a value\n{USAGE}")));
@@ -114,6 +121,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, (u8, Stri
             "--bricks" => arguments.bricks = Some(value()?.into()),
             "--together" => arguments.together = true,
             "--record" => arguments.record = Some(value()?.into()),
+            "--order" => arguments.order = Some(value()?.into()),
             "--nop" => arguments.options.storage.nop = true,
             "--help" => return Err((0, USAGE.into())),
             _ if word.starts_with("--") => return Err(bad(format!("unknown option {word}\n{USAGE}"))),
@@ -143,7 +151,7 @@ fn read_plan(arguments: &Arguments) -> Result<Profile, (u8, String)> {
     profile.map_err(|e| (BAD_INPUT, format!("{}: {e}", arguments.plan)))
 }
 
-fn carry_out(session: Session, is_together: bool, record: Option<std::fs::File>) -> ExitCode {
+fn carry_out(session: Session, is_together: bool, record: Option<Copy>) -> ExitCode {
     let out = Arc::new(Out::new(record));
     let (control, words) = match is_together {
         true => together::control(out.clone()),
@@ -155,9 +163,7 @@ fn carry_out(session: Session, is_together: bool, record: Option<std::fs::File>)
         eprintln!("brickyard-worker: signals cannot be watched: {error}");
         return ExitCode::from(FAILED);
     }
-    if let Some(words) = words {
-        together::listen(words, control.clone(), out.clone(), over.clone());
-    }
+    let forget = words.map(|words| together::listen(words, control.clone(), out.clone(), over.clone()));
     let mut code = FAILED;
     let mut emit = |event: Event| {
         if let Event::End { outcome, .. } = &event {
@@ -174,32 +180,10 @@ fn carry_out(session: Session, is_together: bool, record: Option<std::fs::File>)
     };
     session.run(&control, &mut emit);
     over.store(true, Ordering::Relaxed);
+    if forget.is_some_and(|word| word.recv_timeout(together::SILENCE).is_ok()) {
+        out.forget();
+    }
     ExitCode::from(code)
-}
-
-/// Standard output, and the copy of it.
-pub struct Out {
-    record: Mutex<Option<std::fs::File>>,
-}
-
-impl Out {
-    fn new(record: Option<std::fs::File>) -> Out {
-        Out { record: Mutex::new(record) }
-    }
-
-    /// Whether somebody still reads standard output. A copy that cannot be written any more is given up, and that said.
-    pub fn line(&self, text: &str) -> bool {
-        // Held until both have the line, so that both have all lines in one order.
-        let mut record = self.record.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let lost = record.as_mut().and_then(|file| file.write_all(format!("{text}\n").as_bytes()).err());
-        let mut out = std::io::stdout().lock();
-        if let Some(error) = lost {
-            *record = None;
-            let word = serde_json::json!({"word": "record_lost", "message": error.to_string()});
-            let _ = writeln!(out, "{word}");
-        }
-        writeln!(out, "{text}").and_then(|()| out.flush()).is_ok()
-    }
 }
 
 /// The first signal drains the run, the second abandons it.

@@ -1,7 +1,8 @@
 //! One worker of several, each on a host of its own: all phases begin at one instant, and a worker to which nobody has
 //! spoken for a while ends its load by itself.
 //!
-//! Words come by standard input, a line each: `go PHASE UNIX_NS`, `alive`, `clock`, `stop`, `abandon`. What this says
+//! Words come by standard input, a line each: `go PHASE UNIX_NS`, `alive`, `clock`, `stop`, `abandon`, and after
+//! the end `forget`, which removes the copy of the events. What this says
 //! stands beside the events as objects with a `word`.
 
 use std::io::BufRead;
@@ -15,7 +16,7 @@ use engine::conductor::{RunControl, Starter};
 use crate::Out;
 
 /// A worker to which nobody has spoken for so long stops its load: whoever started it is dead or cut off.
-const SILENCE: Duration = Duration::from_secs(10);
+pub const SILENCE: Duration = Duration::from_secs(10);
 /// What was in flight when it stopped is waited for so long.
 const DRAIN: Duration = Duration::from_secs(2);
 /// How often a waiting worker looks whether it was stopped.
@@ -81,18 +82,26 @@ fn unix_ns() -> u64 {
 }
 
 /// Follows the words of standard input, and ends the load when they end.
-pub fn listen(go: Sender<Go>, control: Arc<RunControl>, out: Arc<Out>, over: Arc<AtomicBool>) {
+///
+/// What it gives back is heard of when the copy of the events may go.
+pub fn listen(go: Sender<Go>, control: Arc<RunControl>, out: Arc<Out>, over: Arc<AtomicBool>) -> Receiver<()> {
+    let (forget, forgotten) = channel();
     let heard = Arc::new(Mutex::new(Instant::now()));
     let gone = Arc::new(AtomicBool::new(false));
     let watch = Watch { heard: heard.clone(), gone: gone.clone(), control: control.clone(), out: out.clone(), over };
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
             *heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+            if line == "forget" {
+                // Nobody waits for it any more where the process ends.
+                let _ = forget.send(());
+            }
             follow(&line, &go, &control, &out);
         }
         gone.store(true, Ordering::Relaxed);
     });
     std::thread::spawn(move || watch.run());
+    forgotten
 }
 
 fn follow(line: &str, go: &Sender<Go>, control: &RunControl, out: &Out) {

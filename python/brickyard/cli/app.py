@@ -57,6 +57,7 @@ for _verb, _place, _help, _group in (
     ("report", "report:report", "An HTML report with pictures, of runs or a study.", LOOK),
     ("export", "export:export", "Runs as CSV, Parquet, JSON, HdrHistogram log, Prometheus text.", LOOK),
     ("store", "store:store", "Check the store of runs; recover what a damaged store still holds.", LOOK),
+    ("fleet", "fleet:app", "Many hosts: start Ray on them, look at them, collect what they kept.", HOST),
     ("array", "array:app", "Arrays: states, members, rebuilds; create, fail, replace, scrub.", HOST),
     ("profiles", "profiles:app", "List the workloads that ship with Brickyard.", PLAN),
     ("rulers", "rulers:app", "List the requirements (SLOs) that a run can be compared with.", PLAN),

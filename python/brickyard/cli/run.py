@@ -18,6 +18,7 @@ from brickyard.cli import conditioning, options
 from brickyard.cli import judging as judges
 from brickyard.cli.ad_hoc import NO_WORDS, AdHoc, made_profile
 from brickyard.cli.characterize import EXIT_CODES
+from brickyard.cli.on_hosts import HERE, Hosts, run_on_hosts
 from brickyard.cli.output import emit, stderr, stdout
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_run
@@ -76,6 +77,7 @@ def run(
         Literal["auto", "io_uring", "psync", "fio"] | None,
         Parameter(help="Who sends the requests; fio is an installed one, as a cross-check."),
     ] = None,
+    on: Hosts = HERE,
     placing: options.Placing = options.AS_IT_IS,
     ruler: judges.Rulers = (),
     check: judges.Check = False,
@@ -101,6 +103,8 @@ def run(
     """
     _check_times(repeat)
     if profile == "pgbench" and not words.is_asked:
+        if on.is_asked:
+            raise BadInputError("pgbench: runs on one host; leave --hosts out")
         from brickyard.cli.pgbench import refuse_options, run_pgbench
 
         refuse_options(condition=condition, engine=engine, each=each, stop_on_error=stop_on_error, size=placing.size)
@@ -111,6 +115,10 @@ def run(
     changes = [*overrides, "stop_on_error=true"] if stop_on_error else list(overrides)
     changes += [f"engine={engine}"] if engine not in (None, "fio") else []
     changes += ["each=true"] if each else []
+    if on.is_asked:
+        _refuse_beside_hosts(engine, condition=condition, manage=manage, each=each)
+        plan = profiles.validate(text, changes)
+        return run_on_hosts(text.name, plan, targets, on, placing, judge, repeat, store, dry_run=dry_run, as_json=json)
     modelled = any(bricks.is_modelled(target) for target in targets)
     wish = conditioning.wish(targets, condition, manage, rebuild_rate, neighbour, array, modelled=modelled)
     if engine == "fio" and wish.is_asked:
@@ -152,6 +160,14 @@ def run(
         _announce(stderr(), plan, aimed)
         by = "fio" if engine == "fio" else "brickyard"
         return _measure(kept, text.name, plan, aimed, repeat, judge, by, wish, as_json=json)
+
+
+def _refuse_beside_hosts(engine: str | None, *, condition: str | None, manage: bool, each: bool) -> None:
+    """What is held or counted on this host has no meaning on others."""
+    if condition is not None or manage:
+        raise BadInputError("--condition and --manage are for arrays of this host; with --hosts set it up there")
+    if engine == "fio" or each:
+        raise BadInputError("--hosts: with it neither --engine fio nor --each is possible; leave one of them out")
 
 
 def _check_times(times: int) -> None:
