@@ -7,6 +7,7 @@ Refusal: nothing is measured in Python, and no request passes through it: hosts 
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from brickyard.errors import BadInputError
@@ -16,6 +17,9 @@ LEAST_RAY = (2, 60)
 
 def needs_ray() -> Any:
     """Ray, or the line that says how to install it."""
+    from brickyard.fleet.cluster import environment
+
+    os.environ.update(environment())  # Ray reads it when it is imported, and never again
     try:
         import ray
     except ImportError as error:

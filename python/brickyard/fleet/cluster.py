@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,10 @@ from brickyard.fleet import needs_ray
 from brickyard.outputs import Mark
 from brickyard.store import Json, default_place
 
-MARK = re.compile(rb'^\{"brickyard_fleet"')
+MARK = re.compile(rb'^\{\s*"brickyard_fleet"')
 TOKEN_MARK: Mark = re.compile(rb"^[0-9a-f]{64}\s*$")
 RESOURCE = "brickyard:"
-PROBE_S = 30.0
+PROBE_S = 15.0
 SETTINGS = {
     "RAY_AUTH_MODE": "token",
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -40,8 +41,10 @@ SETTINGS = {
 PROBE = """
 import sys
 from ray._raylet import GcsClient
-print(GcsClient(address=sys.argv[1]).internal_kv_keys(b"", None, 5))
+keys = GcsClient(address=sys.argv[1]).internal_kv_keys(b"", None, 5)
+print("answered", len(keys))
 """
+ANSWERED, REFUSED = "answered", "InvalidAuthToken"
 
 
 @dataclass(frozen=True)
@@ -94,27 +97,40 @@ def environment() -> dict[str, str]:
 
 
 def refuse_open(address: str) -> None:
-    """Refuses a cluster that answers whoever has no token."""
+    """Refuses a cluster that answers whoever has no token. One that refuses says so at once and again and again."""
     bare = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
     words = [sys.executable, "-P", "-c", PROBE, address]
-    try:
-        done = subprocess.run(
-            words, env={**bare, "RAY_AUTH_MODE": "disabled"}, capture_output=True, timeout=PROBE_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return
-    if done.returncode == 0:
+    with subprocess.Popen(
+        words,
+        env={**bare, "RAY_AUTH_MODE": "disabled"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as probe:
+        ending = threading.Timer(PROBE_S, probe.kill)
+        ending.start()
+        said = ""
+        try:
+            for line in probe.stdout or ():
+                said = line.strip() or said
+                if REFUSED in line:
+                    return
+        finally:
+            ending.cancel()
+            probe.kill()
+    if said.startswith(ANSWERED):
         raise BadInputError(
             f"the Ray cluster at {address} answers without a token, so anybody can run programs on its hosts; start it"
             " with RAY_AUTH_MODE=token"
         )
+    raise BrickyardError(f"the fleet at {address} cannot be reached: {one_line(said)[-200:] or 'no answer'}")
 
 
 def enter(fleet: Fleet) -> Any:
     """Ray, connected to the fleet."""
     if not token_file().is_file():
         raise BadInputError(f"{token_file()}: there is no token; start the fleet with `brickyard fleet up`")
-    os.environ.update(environment())
     ray = needs_ray()
     if ray.is_initialized():
         return ray
