@@ -1,11 +1,11 @@
 # Each target is one command and sets up what it needs: a virtual environment, the pinned lock, the extension and the
-# lab's program in release mode.
+# programs of lab and watch in release mode.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock pyproject.toml
+RUST_SOURCES := $(shell find crates -name '*.rs' -o -name '*.bpf.o' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock pyproject.toml
 
-.PHONY: run test test-arrays lint bench bench-smoke fuzz schema worker clean
+.PHONY: run test test-arrays lint bench bench-smoke fuzz schema worker wheel bpf clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.built
@@ -14,6 +14,7 @@ run: $(VENV)/.built
 # Properties are checked with the same cases each time, as hypothesis does here; cargo test alone draws new ones.
 test: $(VENV)/.built $(VENV)/.fleet worker
 	tests/install-programs
+	crates/watch/bpf/build --check
 	PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED:-1} cargo test --workspace --exclude brickyard-python
 	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
@@ -36,6 +37,9 @@ bench: $(VENV)/.built
 	$(BIN)/python benches/store.py
 	$(BIN)/python benches/bonnie.py /dev/shm --mib 1024
 	$(BIN)/python benches/pgbench.py
+	$(BIN)/python benches/trace.py
+	$(BIN)/python benches/watch.py
+	$(BIN)/python benches/web.py
 
 # Each bench once, too short for a figure: shows that it still starts.
 bench-smoke: $(VENV)/.built
@@ -46,6 +50,9 @@ bench-smoke: $(VENV)/.built
 	$(BIN)/python benches/store.py --smoke
 	$(BIN)/python benches/bonnie.py /dev/shm --smoke
 	$(BIN)/python benches/pgbench.py --smoke
+	$(BIN)/python benches/trace.py --smoke
+	$(BIN)/python benches/watch.py --smoke
+	$(BIN)/python benches/web.py --smoke
 
 # Python's types of events, out of those in crates/record.
 schema: $(VENV)/.locked
@@ -53,11 +60,27 @@ schema: $(VENV)/.locked
 	mv target/events.schema.json python/brickyard/schema/events.schema.json
 	$(BIN)/python tools/schema.py
 
+# The part of the watch that runs in the kernel, by Debian's clang. What it makes is committed, so that nobody else needs
+# clang; `make test` compares.
+bpf:
+	crates/watch/bpf/build
+
 # The static worker, for guests, containers and hosts without Python.
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 worker:
 	RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --target $(HOST) -p brickyard-worker
 	install -s -m 755 target/$(HOST)/release/brickyard-worker python/brickyard/fleet/brickyard-worker
+
+# A wheel for every Python from 3.11 on, which needs no Rust where it is installed. maturin reads from the library which
+# glibc it needs and names the wheel by that (manylinux), so that pip refuses it on an older system. The lab's program is
+# not looked at by maturin, so it is linked statically. The wheel is then installed into a new environment and measures.
+WHEELS := target/wheels
+wheel: $(VENV)/.locked
+	rm -rf $(WHEELS)
+	RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --quiet --target $(HOST) -p brickyard-lab
+	install -s -m 755 target/$(HOST)/release/brickyard-lab python/brickyard/lab/brickyard-lab
+	PIP_QUIET=1 VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin build --release --quiet --strip --compatibility pypi --out $(WHEELS)
+	tests/wheel $(WHEELS)
 
 fuzz: $(VENV)/.locked
 	fuzz/run
@@ -85,8 +108,9 @@ $(VENV)/.fleet: python/brickyard/fleet/hosts.lock $(VENV)/.locked
 
 # Both in one build, so that what they share is compiled once, with the features of both.
 $(VENV)/.built: $(VENV)/.locked $(RUST_SOURCES)
-	cargo build --release --quiet -p brickyard-lab -p brickyard-python
+	cargo build --release --quiet -p brickyard-lab -p brickyard-watch -p brickyard-python
 	install -m 755 target/release/brickyard-lab python/brickyard/lab/brickyard-lab
+	install -m 755 target/release/brickyard-watch python/brickyard/watch/brickyard-watch
 	PIP_QUIET=1 VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet
 	@touch $@
 

@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,6 +37,8 @@ HOST = next(
 BUILT = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / HOST / "release"
 WORKER = BUILT / "brickyard-worker"
 TIMER = BUILT / "examples" / "timer_loop"
+# An older worker, to have it beside this one.
+BEFORE = os.environ.get("BRICKYARD_BEFORE", "")
 SIZE_BYTES = 1 << 30
 SMOKE_BYTES = 64 << 20
 
@@ -76,13 +79,20 @@ class Bench:
         self.size_bytes = size_bytes
         self.folder = folder
 
-    def brickyard(self, target: Path, stream: str, *sets: str, nop: bool = False) -> Figures:
-        """One run of the worker on a target that is not ours: reads, or writes of a scratch file."""
+    def brickyard(
+        self, target: Path, stream: str, *sets: str, nop: bool = False, worker: Path = WORKER, whole: bool = False
+    ) -> Figures:
+        """One run of the worker on a target that is not ours: reads, or writes of a scratch file.
+
+        `whole` makes one interval of it, so that its p99 is that of all requests.
+        """
         profile = self.folder / "bench.toml"
+        interval = f'interval = "{self.seconds}s"\n' if whole else ""
         profile.write_text(
-            f'title = "bench"\n[[phase]]\nduration = "{self.seconds}s"\nwarmup = "200ms"\n[[phase.stream]]\n{stream}\n'
+            f'title = "bench"\n{interval}[[phase]]\nduration = "{self.seconds}s"\nwarmup = "200ms"\n'
+            f"[[phase.stream]]\n{stream}\n"
         )
-        command = [str(WORKER), str(profile), str(target), *(w for s in sets for w in ("--set", s))]
+        command = [str(worker), str(profile), str(target), *(w for s in sets for w in ("--set", s))]
         output, cpu_ns = run(command + (["--nop"] if nop else []))
         return figures_of(output, cpu_ns)
 
@@ -98,6 +108,8 @@ class Bench:
         side = job["write"] if job["write"]["total_ios"] else job["read"]
         whole = side["total_ios"] * (1 + 0.2 / self.seconds)
         values = {"iops": side["iops"], "cpu_ns": cpu_ns / whole, "mean_us": side["lat_ns"]["mean"] / 1000}
+        if "percentile" in side["lat_ns"]:
+            values["p99_us"] = side["lat_ns"]["percentile"]["99.000000"] / 1000
         values["user_ns"] = job["usr_cpu"] / 100 * self.seconds * 1e9 / side["total_ios"]
         return Figures(values)
 
@@ -106,6 +118,7 @@ def figures_of(output: str, cpu_ns: float) -> Figures:
     """Rates, own cost, lateness out of the worker's events."""
     requests, own_ns, start_ns, end_ns, everything, service_ns = 0, 0.0, None, 0, 0, 0.0
     lateness: list[dict[str, float]] = []
+    p99_us: list[float] = []
     for line in output.splitlines():
         event = json.loads(line)
         if event["event"] == "end" and event["outcome"] != "done":
@@ -121,6 +134,7 @@ def figures_of(output: str, cpu_ns: float) -> Figures:
         for cell in event["cells"]:
             requests += cell["requests"]
             service_ns += cell["measures"]["service"]["mean_ns"] * cell["requests"]
+            p99_us.append(cell["measures"]["service"]["p99_ns"] / 1e3)
             if "lateness" in cell["measures"]:
                 lateness.append(cell["measures"]["lateness"])
     if not requests or start_ns is None:
@@ -132,6 +146,8 @@ def figures_of(output: str, cpu_ns: float) -> Figures:
         "own_ns": own_ns / requests,
         "mean_us": service_ns / requests / 1e3,
     }
+    if len(p99_us) == 1:
+        values["p99_us"] = p99_us[0]
     if lateness:
         values["late_p50_ns"] = statistics.median(x["p50_ns"] for x in lateness)
         values["late_p99_ns"] = statistics.median(x["p99_ns"] for x in lateness)
@@ -188,19 +204,23 @@ def duel(name: str, contestants: list[Contestant], rounds: int) -> list[str]:
     keys = list(dict.fromkeys(key for runs in results.values() for f in runs for key in f.values))
     rated = [label for label, runs in results.items() if "iops" in runs[0].values]
     peers = [label for label in rated if not label.startswith("Brickyard")] or rated[:1]
+    measured = [key for key in ("iops", "mean_us", "p99_us", "cpu_ns") if key in keys]
     lines = ["", f"### {name}", "", f"| | {' | '.join([*keys, *(f'against {peer}' for peer in peers)])} |"]
     lines.append("|---" * (len(keys) + len(peers) + 1) + "|")
     for label, runs in results.items():
         cells = [spread([f.values[key] for f in runs if key in f.values], key == "iops") for key in keys]
         cells += [against(runs, results[peer]) if label in rated and label != peer else "" for peer in peers]
         lines.append(f"| {label} | {' | '.join(cells)} |")
+    for label in (label for label in rated if label not in peers):
+        ratios = [f"{key} {against(results[label], results[peer], key)}" for peer in peers[:1] for key in measured]
+        lines += ["", f"{label}, of {peers[0]}: {', '.join(ratios)}."]
     print("\n".join(lines), flush=True)
     return lines
 
 
-def against(runs: list[Figures], others: list[Figures]) -> str:
+def against(runs: list[Figures], others: list[Figures], key: str = "iops") -> str:
     """The median of the rounds' own ratios, with the least and the most."""
-    ratios = [f.values["iops"] / g.values["iops"] for f, g in zip(runs, others, strict=True)]
+    ratios = [f.values[key] / g.values[key] for f, g in zip(runs, others, strict=True)]
     return f"{statistics.median(ratios):.2f} ({extremes(ratios, '.2f')})"
 
 
@@ -230,6 +250,10 @@ def random_reads(bench: Bench, device: Path, kind: str, rounds: int) -> list[str
         ("Brickyard", lambda: bench.brickyard(device, READ + "depth = 32")),
         ("Brickyard, reap = 32", lambda: bench.brickyard(device, READ + "depth = 32", "reap=32")),
     ]
+    if BEFORE:
+        contestants.append(
+            ("Brickyard, before", lambda: bench.brickyard(device, READ + "depth = 32", worker=Path(BEFORE)))
+        )
     loop = os.environ.get("FIO_T_IO_URING")
     if loop:
         contestants.append(("fio's t/io_uring -t1", lambda: t_io_uring(loop, device, bench.seconds)))
@@ -291,30 +315,44 @@ def page_cache(bench: Bench, file: Path, rounds: int) -> list[str]:
             ("fio, defaults", warmed(lambda: bench.fio(file, *common))),
             ("fio, tuned, batches of 32", warmed(lambda: bench.fio(file, *common, *FIO_TUNED))),
             ("Brickyard, reap = 32", warmed(lambda: bench.brickyard(file, READ + "depth = 32", *sets))),
+            *(
+                [
+                    (
+                        "Brickyard, reap = 32, before",
+                        warmed(lambda: bench.brickyard(file, READ + "depth = 32", *sets, worker=Path(BEFORE))),
+                    )
+                ]
+                if BEFORE
+                else []
+            ),
         ],
         rounds,
     )
 
 
-def real_disk(bench: Bench, file: Path, scratch: Path, rounds: int) -> list[str]:
-    """The disk below, where the storage is the limit: what matters is the cost."""
-    common = ["--bs=4k", "--iodepth=32", "--direct=1", "--ioengine=io_uring"]
-    lines = duel(
-        "4 KiB random reads, depth 32, file on this machine's disk, O_DIRECT",
-        [
-            ("fio, defaults", lambda: bench.fio(file, "--rw=randread", *common)),
-            ("Brickyard", lambda: bench.brickyard(file, READ + "depth = 32")),
-        ],
-        rounds,
-    )
-    return lines + duel(
-        "4 KiB random writes of unique data, depth 32, file on this machine's disk, O_DIRECT",
-        [
-            ("fio, refill_buffers", lambda: bench.fio(file, "--rw=randwrite", "--refill_buffers", *common)),
-            ("Brickyard", lambda: bench.brickyard(scratch, WRITE + "depth = 32")),
-        ],
-        rounds,
-    )
+def real_disk(bench: Bench, file: Path, scratch: Path, order: str, rounds: int) -> list[str]:
+    """The disk below, where the storage is the limit: what matters is that it is not slowed, and the cost."""
+    lines: list[str] = []
+    for operation, depth in product(("read", "write"), (1, 4, 32)):
+        mode = ("rand" if order == "random" else "") + operation
+        common = ["--bs=4k", "--direct=1", "--ioengine=io_uring", "--lat_percentiles=1", f"--rw={mode}"]
+        common += [f"--iodepth={depth}", *(["--refill_buffers"] if operation == "write" else [])]
+        stream = f'address = "{order}"\nrequest = "4KiB"\ndepth = {depth}\n'
+        stream += "operations = { read = 0, write = 100 }" if operation == "write" else ""
+        target = scratch if operation == "write" else file
+
+        def ours(*sets: str, t: Path = target, s: str = stream) -> Figures:
+            return bench.brickyard(t, s, *sets, whole=True)
+
+        contestants: list[Contestant] = [
+            (f"fio, {'refill_buffers' if operation == 'write' else 'defaults'}", lambda c=common: bench.fio(file, *c)),  # type: ignore[misc]
+            ("Brickyard", lambda o=ours: o()),  # type: ignore[misc]
+        ]
+        if depth > 1:
+            contestants.append(("Brickyard, whole batches", lambda o=ours: o("submit=4096")))  # type: ignore[misc]
+        what = f"4 KiB {order} {operation}s{' of unique data' if operation == 'write' else ''}"
+        lines += duel(f"{what}, depth {depth}, file on this machine's disk, O_DIRECT", contestants, rounds)
+    return lines
 
 
 def depth_one(bench: Bench, device: Path, kind: str, rounds: int) -> list[str]:
@@ -331,14 +369,15 @@ def depth_one(bench: Bench, device: Path, kind: str, rounds: int) -> list[str]:
 
 def nop(bench: Bench, file: Path, rounds: int) -> list[str]:
     """No-operations of the ring: what the loop and the ring cost, every address drawn and every latency recorded."""
-    return duel(
-        "io_uring no-operations in place of 4 KiB random reads, depth 32, one core",
-        [
-            ("Brickyard", lambda: bench.brickyard(file, READ + "depth = 32", nop=True)),
-            ("Brickyard, reap = 32", lambda: bench.brickyard(file, READ + "depth = 32", "reap=32", nop=True)),
-        ],
-        rounds,
-    )
+    name = "io_uring no-operations in place of 4 KiB random reads, depth 32, one core"
+    stream = READ + "depth = 32"
+    contestants: list[Contestant] = [
+        ("Brickyard", lambda: bench.brickyard(file, stream, nop=True)),
+        ("Brickyard, reap = 32", lambda: bench.brickyard(file, stream, "reap=32", nop=True)),
+    ]
+    if BEFORE:
+        contestants.append(("Brickyard, before", lambda: bench.brickyard(file, stream, nop=True, worker=Path(BEFORE))))
+    return duel(name, contestants, rounds)
 
 
 def verify(bench: Bench, device: Path, kind: str, rounds: int) -> list[str]:
@@ -456,7 +495,8 @@ def compare(bench: Bench, rounds: int, only: str, stack: ExitStack) -> list[str]
         print("left out without root: everything on a RAM-backed block device", file=sys.stderr)
     comparisons |= {
         "cache": lambda: page_cache(bench, file, rounds),
-        "disk": lambda: real_disk(bench, file, scratch, rounds),
+        "disk-random": lambda: real_disk(bench, file, scratch, "random", rounds),
+        "disk-sequential": lambda: real_disk(bench, file, scratch, "sequential", rounds),
     }
     if os.geteuid() == 0:
         # Last, since it makes the device ours and writes it.

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 from hdrh.histogram import HdrHistogram
 
+from brickyard.schema import RunWarning, facts_of
 from brickyard.store import Json, Record, Store
 
 SECOND = 1_000_000_000
@@ -160,13 +162,18 @@ def add_run(
         targets=targets or ["/data/a file"],
         options={},
         software_version="0.1.0",
-        facts=facts or {"host": {}, "targets": []},
+        facts=facts_of(facts or {}),
         study=study,
         labels=labels,
     )
     store.add_events(run, [start_event(), *events])
     if outcome is not None:
-        store.end_run(run, {"end_ns": 3 * SECOND, "outcome": outcome, "message": ""}, {}, warnings or [])
+        store.end_run(
+            run,
+            {"end_ns": 3 * SECOND, "outcome": outcome, "message": ""},
+            None,
+            msgspec.convert(warnings or [], list[RunWarning]),
+        )
     return run
 
 

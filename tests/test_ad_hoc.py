@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from brickyard.analysis.summary import circumstances
 from brickyard.cli import main
+from brickyard.store import Store
 
 WORDS = [
     "--rw",
@@ -78,6 +80,50 @@ def test_the_profile_is_shown_and_kept(tmp_path: Path, capsys: pytest.CaptureFix
 def test_what_is_amiss_is_said(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", *words, "--dry-run"]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--name=job1", "no job name"),
+        ("--filename=/data/f", "Name the file or device itself"),
+        ("--ioengine=libaio", "--engine"),
+        ("--time_based", "--runtime alone"),
+        ("--group_reporting", "reported together"),
+    ],
+)
+def test_an_option_of_fio_that_is_not_needed_is_named(
+    option: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "--rw", "randread", "sim:iodrive-160-slc", option]) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert "Did you mean" not in err
+
+
+def test_a_run_begins_with_its_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = ["--store", str(tmp_path / "runs.db")]
+    assert main(["run", "--rw", "randread", "--runtime", "1s", "sim:iodrive-160-slc", *store]) == 0
+    assert main(["show", "latest", *store]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert 0 < out.index("requests/s") < out.index("Before you believe it") < out.index("Target")
+
+
+def test_what_was_submitted_in_a_call_is_in_the_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = ["--store", str(tmp_path / "runs.db")]
+    words = ["run", "--rw", "randread", "--iodepth", "8", "--runtime", "100ms", str(tmp_path / "f"), *store]
+    assert main([*words, "--size", "8MiB", "--set", "submit=3", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["engine"]
+    if found["engine"] != "io_uring":
+        pytest.skip("this host has no io_uring")
+    assert (found["submit"], found["submit_reason"]) == (3, "asked for")
+    assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["engine"]["submit_reason"] not in ("", "asked for")
+    assert main(["show", "1", *store]) == 0
+    assert "at most 3 requests are submitted in one call (asked for)" in " ".join(capsys.readouterr().out.split())
+    with Store(tmp_path / "runs.db") as kept:
+        lines = dict(circumstances([kept.record(1), kept.record(2)]))
+    assert "in 1 of 2 runs at most 3 requests" in lines["Engine"]
 
 
 def test_a_key_of_fio_in_a_profile_gets_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

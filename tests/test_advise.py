@@ -21,6 +21,7 @@ from brickyard.report import advice
 from brickyard.schema import Duration, plan_of
 from brickyard.schema.plan import OpenPace, Plan
 from brickyard.store import Json, Store
+from brickyard.units import format_iops
 
 RULER = rulers.read("iops>=100")
 
@@ -251,6 +252,24 @@ def test_a_brick_carries_less_within_a_tighter_limit_and_while_it_is_rebuilt(
     assert both["conditions"][1]["rate_per_s"] == begun
     assert begun < 0.9 * middle
     assert answer(capsys, *PREDICT, "sim:wd2500jd", "--limit", "mean:1ms", code=1)["rate_per_s"] is None
+
+
+def test_a_prediction_begins_with_its_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    target = "sim:msr-2003-wd-hardware-mirror"
+    asked = [*PREDICT, target, "--limit", "mean:50ms", "--searches", "1", "--duration", "20s"]
+    states = ["--condition", "normal", "rebuilding"]
+    found = answer(capsys, *asked, *states)
+    normal, rebuilding = (format_iops(item["rate_per_s"]) for item in found["conditions"])
+    assert found["answer"][0].startswith(f"Normal: {normal} requests/s")
+    assert found["answer"][1].startswith(f"Rebuilding: {rebuilding} requests/s")
+    assert "computed by models" in found["belief"]
+    assert "--searches 3" in found["belief"]
+    assert main(["advise", *asked, *states]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert out.startswith(found["question"])
+    assert out.index(found["answer"][1]) < out.index(f"What {target} sustains")
+    none = answer(capsys, *PREDICT, "sim:wd2500jd", "--limit", "mean:1ms", "--duration", "5s", code=1)
+    assert none["answer"][0].startswith("No rate keeps the limit")
 
 
 def test_the_mix_of_streams_is_kept(capsys: pytest.CaptureFixture[str]) -> None:

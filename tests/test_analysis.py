@@ -20,6 +20,7 @@ from brickyard.analysis.verdict import verdict
 from brickyard.cli import main
 from brickyard.cli.progress import closing
 from brickyard.cli.tables import print_run
+from brickyard.facts import OwnIo
 from brickyard.report import export
 from brickyard.rulers import read as ruler
 from brickyard.store import Json, Record, Store
@@ -93,12 +94,7 @@ def test_streams_and_operations_are_told_apart(tmp_path: Path) -> None:
     )
     rows = [(row.stream_name, row.operation, row.requests) for row in analysis.totals(record)]
     assert rows == [("log", "write", 10), ("data", "read", 20), ("data", "write", 30)]
-    assert ours(record, 1) == {
-        "read_bytes": 20 * 4096,
-        "read_requests": 20,
-        "write_bytes": 30 * 4096,
-        "write_requests": 30,
-    }
+    assert ours(record, 1) == OwnIo(read_bytes=20 * 4096, read_requests=20, write_bytes=30 * 4096, write_requests=30)
 
 
 def test_errors_alone_give_a_row_without_latencies(tmp_path: Path) -> None:
@@ -135,7 +131,7 @@ def test_parts_of_an_interval_that_are_told_apart_are_summed(tmp_path: Path) -> 
     (row,) = analysis.totals(record)
     assert (row.requests, row.rated_ns, row.iops) == (300, 2 * SECOND, 150)
     assert [point.iops for point in analysis.throughput([record])] == [150, 150]
-    assert [item["requests"] for item in summary.interval_documents(record)] == [150, 150]
+    assert [item.requests for item in summary.interval_sums(record)] == [150, 150]
 
 
 def test_the_drain_at_the_end_is_counted_but_is_no_part_of_a_rate(tmp_path: Path) -> None:
@@ -263,7 +259,7 @@ def test_warnings_of_several_runs_are_told_once_and_come_before_notes(tmp_path: 
     with Store(tmp_path / "runs.db") as store:
         runs = [add_run(store, [], warnings=[always]), add_run(store, [], warnings=[always, once])]
         found = summary.distinct_warnings([store.record(run) for run in runs])
-    assert [item["text"] for item in found] == ["Noisy. (1 of 2 runs)", "Cache unknown."]
+    assert [item.text for item in found] == ["Noisy. (1 of 2 runs)", "Cache unknown."]
 
 
 def test_the_document_counts_errors_of_all_phases(tmp_path: Path) -> None:
@@ -383,7 +379,7 @@ def test_merged_warnings_give_the_range_of_their_figures(tmp_path: Path) -> None
             for text in texts
         ]
         found = summary.distinct_warnings(records)
-    assert [item["text"] for item in found] == [
+    assert [item.text for item in found] == [
         "Phase 1 is noisy: IOPS vary by 9.0% to 12.5% on sda1; 900.0 KiB to 1.5 MiB. (2 of 3 runs)",
         "Phase 2 is noisy: IOPS vary by 4.0% on sda1; 1.5 MiB. (1 of 3 runs)",
     ]

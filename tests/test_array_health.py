@@ -19,6 +19,7 @@ from brickyard.arrays.lock import Holder
 from brickyard.arrays.looking import Drive, Seen, look
 from brickyard.arrays.metrics import exposition
 from brickyard.arrays.watching import Watcher
+from brickyard.schema.target_sheet import HealthSheet
 from test_array_kinds import host, storcli_host
 
 NAME, KEY = "/dev/md0", "md 1"
@@ -179,9 +180,9 @@ def test_another_array_under_the_same_name_is_no_recovery() -> None:
 def test_a_drive_that_is_gone_has_not_passed_its_test() -> None:
     watcher = Watcher()
     for _ in range(3):
-        watcher.look(Seen(drives=(Drive("sda", {"passed": False}),)))
+        watcher.look(Seen(drives=(Drive("sda", HealthSheet(passed=False)),)))
     assert [notice for _ in range(4) for notice in watcher.look(Seen())] == []
-    asleep = Seen(drives=(Drive("sda", {"passed": None, "temperature_celsius": 30}),))
+    asleep = Seen(drives=(Drive("sda", HealthSheet(temperature_celsius=30)),))
     assert [notice for _ in range(4) for notice in watcher.look(asleep)] == []
 
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from brickyard.arrays import Member, Sheet, State, notify
@@ -26,6 +27,7 @@ from brickyard.arrays.metrics import exposition
 from brickyard.arrays.watching import Watcher
 from brickyard.cli import main
 from brickyard.errors import BadInputError, BrickyardError
+from brickyard.schema.target_sheet import HealthSheet
 from brickyard.store import Json
 
 NOTICE = Notice("array /dev/md0 degraded", "begins", "error", "/dev/md0 (raid5) is degraded: a member is missing")
@@ -37,7 +39,7 @@ def array(state: str = "normal", missing: int = 0, errors: int = 0, share: float
 
 
 def drive(**told: object) -> Drive:
-    return Drive("sda", dict(told))
+    return Drive("sda", msgspec.convert(told, HealthSheet))
 
 
 def texts(watcher: Watcher, *looks: Seen) -> list[list[str]]:

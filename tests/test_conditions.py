@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from brickyard import conditions
 from brickyard.arrays import Host, lock
 from brickyard.arrays.md import Md, restored_value
+from brickyard.arrays.steps import FileStep, MemberStep
 from brickyard.cli import main
 from brickyard.conditions import journal
 from brickyard.conditions.verdict import Sample, judge
@@ -88,7 +89,7 @@ def test_options_of_real_arrays_are_refused_on_modelled_bricks(capsys: pytest.Ca
 
 def abandoned(about: str = "a") -> journal.Entry:
     """An entry of a process that is gone."""
-    entry = journal.begin({"target": about})
+    entry = journal.begin(journal.Purpose(target=about))
     rows = entry.path.read_text().splitlines()
     head = json.loads(rows[0])
     head["process"]["start_ticks"] = 1
@@ -100,28 +101,38 @@ def test_the_journal_keeps_steps_until_they_are_undone(tmp_path: Path) -> None:
     setting = tmp_path / "setting"
     setting.write_text("changed")
     entry = abandoned()
-    entry.note({"do": "file", "path": str(setting), "value": "first"})
-    entry.note({"do": "file", "path": str(setting), "value": "second"})
+    entry.note(FileStep(path=str(setting), value="first"))
+    entry.note(FileStep(path=str(setting), value="second"))
     with entry.path.open("a") as file:
         file.write('{"do": "file", "path": "/etc/pas')  # torn: the change after it was never made
     assert [len(found.steps) for found in conditions.leftovers()] == [2]
     told = conditions.restore()
-    assert [item["error"] for item in told] == [""]
+    assert [item.error for item in told] == [""]
     assert setting.read_text().startswith("first"), "the last step is undone first"
     assert conditions.leftovers() == []
 
 
 def test_what_cannot_be_undone_stays_in_the_journal(capsys: pytest.CaptureFixture[str]) -> None:
     entry = abandoned()
-    step = {"do": "member", "array": "/dev/md7", "identity": "md 00000000:1", "member": "/dev/sdz"}
+    step = MemberStep(array="/dev/md7", identity="md 00000000:1", member="/dev/sdz")
     entry.note(step)
     assert main(["array", "restore"]) == 1
     assert "/dev/md7" in capsys.readouterr().err
     assert [found.steps for found in conditions.leftovers()] == [[step]]
 
 
+def test_a_step_of_a_newer_version_is_refused_and_names_its_array() -> None:
+    entry = abandoned()
+    with entry.path.open("a") as file:
+        file.write('{"do": "reshape", "identity": "md 00000000:1"}\n')
+    assert [found.identities for found in conditions.leftovers()] == [{"md 00000000:1"}]
+    [told] = conditions.restore()
+    assert "step 'reshape' is of a newer Brickyard" in told.error
+    assert conditions.leftovers() != []
+
+
 def test_what_is_still_held_is_nobody_elses_to_undo() -> None:
-    entry = journal.begin({})
+    entry = journal.begin(journal.Purpose())
     assert conditions.leftovers() == []
     entry.close()
 

@@ -58,7 +58,11 @@ def test_every_command_of_the_manual_is_one(page: str, command: str, whole: bool
     if len(words) == 1 and not whole:
         return
     in_words_of_fio = words[0] == "run" and words[1] == "--rw"
-    if words[0] in ("run", "load-curve", "crosscheck") and not words[1].endswith(".toml") and not in_words_of_fio:
+    if (
+        words[0] in ("run", "load-curve", "crosscheck")
+        and not words[1].endswith((".toml", ".byt"))
+        and not in_words_of_fio
+    ):
         assert words[1] in (*profiles.names(), "pgbench"), f"{page}: {command}"
     if words[0] == "study" and len(words) > 1 and words[1] not in ("show", "reference", "mine.toml"):
         assert words[1] in names(), f"{page}: {command}"
@@ -89,3 +93,16 @@ def test_every_link_of_the_manual_leads_somewhere(page: Path) -> None:
 def test_every_guide_is_reached_from_the_readme() -> None:
     linked = {place for place, _ in LINK.findall(PAGES[0].read_text("utf-8"))}
     assert {f"docs/{page.name}" for page in PAGES[1:]} <= linked
+
+
+def test_the_image_is_made_of_what_is_there() -> None:
+    """What it copies is in the tree, and what it runs is a target of the Makefile."""
+    lines = (ROOT / "Containerfile").read_text("utf-8").splitlines()
+    copies = [line for line in lines if line.startswith("COPY ") and "--from" not in line]
+    copied = [word for line in copies for word in line.split()[1:-1]]
+    assert len(copied) > 5
+    assert [name for name in copied if not (ROOT / name).exists()] == []
+    made = [word for line in lines if line.startswith("RUN make ") for word in line.split()[2:]]
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    assert made
+    assert set(made) <= set(targets)

@@ -138,13 +138,17 @@ def test_the_record_holds_the_circumstances(characterized: tuple[Home, dict[str,
     info = record.info
     assert info.engine["engine"] in ("io_uring", "psync")
     assert info.engine["clock"]["source"] in ("tsc", "monotonic")
-    assert info.facts["host"]["kernel"] == os.uname().release
-    assert info.facts["targets"][0]["mount"]["file_system"]
+    assert info.facts.host is not None
+    assert info.facts.host.kernel == os.uname().release
+    assert info.facts.targets[0].mount is not None
+    assert info.facts.targets[0].mount.file_system
     assert info.condition == "normal"
     assert len(info.profile_hash) == 64
     (end,) = events_of(record, "phase_end")
     assert 0 <= end["loop_busy_share"] <= 1.01
-    assert info.watch["targets"][0]["duration_ns"] > 0
+    [watch] = info.watch.targets
+    assert watch is not None
+    assert watch.duration_ns > 0
 
 
 def test_a_run_by_name_and_its_record_agree(home: Home) -> None:

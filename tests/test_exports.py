@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,7 @@ def test_metrics_are_read_by_prometheus(form: str, measured: tuple[Path, Record]
         assert found["brickyard_latency_seconds", frozenset(half.items())] == pytest.approx(value / 1e9)
     info = next(dict(labels) for name, labels in found if name == "brickyard_run_info" and ("run", "2") in labels)
     assert (info["profile"], info["outcome"], info["io"]) == ("mix", "done", record.info.engine["io"])
+    assert info["hostname"] == os.uname().nodename
 
 
 def test_totals_and_runs_stand_beside_the_intervals(measured: tuple[Path, Record], tmp_path: Path) -> None:
@@ -106,6 +108,7 @@ def test_totals_and_runs_stand_beside_the_intervals(measured: tuple[Path, Record
         for name in ("intervals", "totals", "runs")
     }
     assert [row["run"] for row in tables["runs"]] == ["1", "2"]
+    assert tables["runs"][1]["hostname"] == os.uname().nodename
     assert json.loads(tables["runs"][1]["plan"]) == record.info.plan_document
     assert len(tables["intervals"]) == 2 * len(record.intervals) or len(tables["intervals"]) > len(record.intervals)
     for row in totals(record):

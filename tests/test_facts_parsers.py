@@ -13,8 +13,26 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from brickyard import facts
-from brickyard.facts import NoTools, Roots, arrays, block, bus, cache, cgroups, counters, health, host, mounts, roots
+from brickyard.analysis.caveats import warnings
+from brickyard.analysis.judged import Judged
+from brickyard.facts import (
+    NoTools,
+    OwnIo,
+    Roots,
+    arrays,
+    block,
+    bus,
+    cache,
+    cgroups,
+    counters,
+    health,
+    host,
+    mounts,
+    roots,
+)
 from brickyard.facts.host import host_facts
+from brickyard.schema import stored
+from brickyard.schema.target_sheet import DmRaid
 
 SAMPLES = Path(__file__).parent / "samples" / "facts"
 
@@ -28,10 +46,10 @@ def test_hdparm() -> None:
 
 def test_smartctl_of_a_sata_drive() -> None:
     told = health.parse_smartctl((SAMPLES / "smartctl-sata-ssd.json").read_text())
-    assert told["passed"] is False
-    assert (told["percentage_used"], told["bytes_written"]) == (31, 20_000_000_000 * 512)
-    assert (told["reallocated_sectors"], told["temperature_celsius"], told["power_on_hours"]) == (17, 36, 20000)
-    assert told["media_errors"] is None
+    assert told.passed is False
+    assert (told.percentage_used, told.bytes_written) == (31, 20_000_000_000 * 512)
+    assert (told.reallocated_sectors, told.temperature_celsius, told.power_on_hours) == (17, 36, 20000)
+    assert told.media_errors is None
 
 
 def test_storcli() -> None:
@@ -52,11 +70,11 @@ def test_md_and_device_mapper() -> None:
     assert arrays.parse_progress("250 / 1000") == 0.25
     assert arrays.parse_progress("none") is None
     assert arrays.parse_progress("delayed") is None
-    assert arrays.under_way({"sync_action": "frozen"}) is None
+    assert arrays.under_way("frozen") is None
     status = "0 2097152 raid raid5_ls 3 AaD 1048576/2097152 recover 0 0 -\n"
-    assert arrays.parse_dm_raid(status) == {
-        "level": "raid5_ls", "raid_disks": 3, "degraded": 1, "in_sync_share": 0.5, "sync_action": "recover",
-    }  # fmt: skip
+    assert arrays.parse_dm_raid(status) == DmRaid(
+        level="raid5_ls", raid_disks=3, degraded=1, in_sync_share=0.5, sync_action="recover"
+    )
     assert arrays.parse_dm_table("0 10 linear 8:0 0\n10 10 linear 8:1 0\n20 5 striped 2 128\n") == ["linear", "striped"]
 
 
@@ -81,7 +99,7 @@ def test_mount_points_with_blanks_and_the_longest_one_wins(tmp_path: Path) -> No
     found = mounts.mount_of(Roots(proc=str(tmp_path / "proc")), str(place / "scratch"))
     assert found is not None
     # The one mounted last covers what was there.
-    assert (found["source"], found["mount_point"], found["options"]) == ("/dev/sda3", str(place), "ro")
+    assert (found.source, found.mount_point, found.options) == ("/dev/sda3", str(place), "ro")
 
 
 @pytest.mark.parametrize(
@@ -92,9 +110,9 @@ def test_file_systems_without_a_visible_device_say_so(tmp_path: Path, file_syste
     self_ = tmp_path / "proc" / "self"
     self_.mkdir(parents=True)
     (self_ / "mountinfo").write_text(f"1 0 0:50 / {tmp_path} rw - {file_system} server:/export rw")
-    collected = facts.collect(str(tmp_path), roots=Roots(proc=str(tmp_path / "proc"), tools=NoTools()))["target"]
-    assert words in collected["unknown"]["stack"]
-    assert collected["mount"]["file_system"] == file_system
+    collected: Any = facts.collect(str(tmp_path), roots=Roots(proc=str(tmp_path / "proc"), tools=NoTools())).target
+    assert words in collected.unknown["stack"]
+    assert collected.mount.file_system == file_system
 
 
 def test_overlay_is_looked_through_to_its_upper_directory(tmp_path: Path) -> None:
@@ -108,9 +126,9 @@ def test_overlay_is_looked_through_to_its_upper_directory(tmp_path: Path) -> Non
         f"2 1 0:50 / {merged} rw - overlay overlay rw,lowerdir=/l,upperdir={upper},workdir=/w\n"
         f"3 1 0:51 / {upper} rw - 9p share rw\n"
     )
-    collected = facts.collect(str(merged), roots=Roots(proc=str(tmp_path / "proc"), tools=NoTools()))["target"]
-    assert "9p" in collected["unknown"]["stack"]
-    assert collected["mount"]["upper_directory"] == str(upper)
+    collected: Any = facts.collect(str(merged), roots=Roots(proc=str(tmp_path / "proc"), tools=NoTools())).target
+    assert "9p" in collected.unknown["stack"]
+    assert collected.mount.upper_directory == str(upper)
 
 
 def test_a_program_that_hangs_or_fails_is_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,23 +234,23 @@ def test_garbage_files_raise_nothing(tmp_path_factory: pytest.TempPathFactory, f
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     place = Roots(str(top / "sys"), str(top / "proc"), str(top / "etc"), "/dev", str(top / "run"), NoTools())
-    json.dumps(host_facts(place))
+    json.dumps(stored(host_facts(place)))
     collected = facts.collect(str(top / "scratch"), roots=place)
-    json.dumps(collected)
+    json.dumps(stored(collected.target))
     for name in ("sda", "nvme0n1"):
         node = facts.stack.device_node(place, name, False)
-        json.dumps(node)
-        collected["target"]["stack"].append(node)
+        json.dumps(stored(node))
+        collected.target.stack.append(node)
     with facts.Watch(str(top), place) as watch:
         watch.sample()
-    result = watch.result({"read_bytes": 1})
-    told = json.dumps([result, collected])
+    result = watch.result(OwnIo(read_bytes=1))
+    told = json.dumps(stored([result, collected.host, collected.target]))
     # Garbage is an unreadable number or name; these would be mistakes of ours that a reason hides.
     assert not [name for name in ("TypeError", "KeyError", "IndexError", "AttributeError") if name in told]
-    facts.warnings({"facts": collected, "watch": result})
+    warnings(Judged(host=collected.host, targets=[collected.target], watches=[result]))
     facts.doctor(str(top), roots=place)
     facts.cache_bytes(str(top), roots=place)
-    assert facts.endurance(str(top), 1, roots=place)["text"]
+    assert facts.endurance(str(top), 1, roots=place).text
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from brickyard import facts
-from brickyard.facts import stack
+from brickyard.analysis.caveats import warnings
+from brickyard.analysis.judged import Judged
+from brickyard.facts import OwnIo, stack
+from brickyard.schema import DeviceSheet, TargetSheet, stored
 
 MIB = 1 << 20
 
@@ -59,15 +63,14 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         yield Bench(tmp_path, undo)
 
 
-def names(nodes: list[dict[str, Any]]) -> list[str]:
-    return [str(node["type"]) for node in stack.walk(nodes)]
+def names(nodes: list[DeviceSheet]) -> list[str]:
+    return [str(node.type) for node in stack.walk(nodes)]
 
 
-def target_of(path: str | Path) -> dict[str, Any]:
-    collected = facts.collect(str(path))
+def target_of(path: str | Path) -> Any:
+    target = facts.collect_target(str(path))
     # What goes into a record must survive JSON unchanged.
-    assert json.loads(json.dumps(collected)) == collected
-    target: dict[str, Any] = collected["target"]
+    assert msgspec.convert(json.loads(json.dumps(stored(target))), TargetSheet) == target
     return target
 
 
@@ -79,19 +82,19 @@ def test_loop_device_tells_its_file_and_what_the_file_lies_on(bench: Bench) -> N
     image = bench.image(64 * MIB)
     device = bench.loop(image, "--direct-io=on")
     target = target_of(device)
-    assert target["kind"] == "block"
-    assert target["size_bytes"] == 64 * MIB
-    node = target["stack"][0]
-    assert node["type"] == "loop"
-    assert node["loop"]["backing_file"] == str(image)
-    assert node["loop"]["direct_io"] is True
-    assert node["queue"]["logical_block_bytes"] in (512, 4096)
-    file = node["below"][0]
-    assert file["type"] == "file"
-    assert file["hole_bytes"] == 64 * MIB
-    assert file["mount"]["file_system"]
-    below = file["below"]
-    assert [one["major_minor"] for one in below] == [target["leaf_devices"][0]]
+    assert target.kind == "block"
+    assert target.size_bytes == 64 * MIB
+    node = target.stack[0]
+    assert node.type == "loop"
+    assert node.loop.backing_file == str(image)
+    assert node.loop.direct_io is True
+    assert node.queue.logical_block_bytes in (512, 4096)
+    file = node.below[0]
+    assert file.type == "file"
+    assert file.hole_bytes == 64 * MIB
+    assert file.mount.file_system
+    below = file.below
+    assert [one.major_minor for one in below] == [target.leaf_devices[0]]
 
 
 def test_ext4_on_loop_is_described_from_file_to_drive(bench: Bench) -> None:
@@ -104,18 +107,18 @@ def test_ext4_on_loop_is_described_from_file_to_drive(bench: Bench) -> None:
         file.truncate(8 * MIB)
         os.fsync(file.fileno())
     target = target_of(path)
-    assert target["kind"] == "file"
-    assert target["size_bytes"] == 8 * MIB
-    assert target["allocated_bytes"] == MIB
-    assert target["hole_bytes"] == 7 * MIB
-    assert target["mount"]["mount_point"] == str(place)
-    assert target["mount"]["file_system"] == "ext4"
-    assert "noatime" in target["mount"]["options"].split(",")
-    assert 0 < target["mount"]["space"]["available_bytes"] < 64 * MIB
-    assert target["device"] == Path(device).name
-    assert names(target["stack"])[:2] == ["loop", "file"]
-    assert target["virtual"] is True
-    assert target_of(device)["mounted_at"] == [str(place)]
+    assert target.kind == "file"
+    assert target.size_bytes == 8 * MIB
+    assert target.allocated_bytes == MIB
+    assert target.hole_bytes == 7 * MIB
+    assert target.mount.mount_point == str(place)
+    assert target.mount.file_system == "ext4"
+    assert "noatime" in target.mount.options.split(",")
+    assert 0 < target.mount.space.available_bytes < 64 * MIB
+    assert target.device == Path(device).name
+    assert names(target.stack)[:2] == ["loop", "file"]
+    assert target.virtual is True
+    assert target_of(device).mounted_at == [str(place)]
 
 
 def test_preallocated_space_counts_as_unwritten(bench: Bench) -> None:
@@ -127,8 +130,8 @@ def test_preallocated_space_counts_as_unwritten(bench: Bench) -> None:
         os.pwrite(file.fileno(), b"x" * MIB, 0)
         os.fsync(file.fileno())
     target = target_of(path)
-    assert target["hole_bytes"] == 0
-    assert target["unwritten_bytes"] == 3 * MIB
+    assert target.hole_bytes == 0
+    assert target.unwritten_bytes == 3 * MIB
 
 
 def test_xfs_and_a_file_that_is_not_there_yet(bench: Bench) -> None:
@@ -136,12 +139,12 @@ def test_xfs_and_a_file_that_is_not_there_yet(bench: Bench) -> None:
     shell("mkfs.xfs", "-q", device)
     place = bench.mount(device, "xfs")
     target = target_of(place / "later" / "scratch")
-    assert target["kind"] == "missing"
-    assert target["place"] == str(place)
-    assert target["mount"]["file_system"] == "xfs"
-    assert target["size_bytes"] is None
-    assert target["unknown"]["size_bytes"] == "not known: there is no such file yet"
-    assert target["device"] == Path(device).name
+    assert target.kind == "missing"
+    assert target.place == str(place)
+    assert target.mount.file_system == "xfs"
+    assert target.size_bytes is None
+    assert target.unknown["size_bytes"] == "not known: there is no such file yet"
+    assert target.device == Path(device).name
 
 
 def test_btrfs_mirror_has_two_members_and_its_profile(bench: Bench) -> None:
@@ -151,33 +154,33 @@ def test_btrfs_mirror_has_two_members_and_its_profile(bench: Bench) -> None:
     path = place / "scratch"
     path.write_bytes(b"x" * MIB)
     target = target_of(path)
-    assert sorted(node["name"] for node in target["stack"]) == sorted(Path(device).name for device in devices)
-    btrfs = target["mount"]["btrfs"]
-    assert btrfs["profiles"]["data"] == ["raid1"]
-    assert btrfs["missing_members"] == 0
-    assert {device: counts["write_io_errs"] for device, counts in btrfs["device_errors"].items()} == dict.fromkeys(
+    assert sorted(node.name for node in target.stack) == sorted(Path(device).name for device in devices)
+    btrfs = target.mount.btrfs
+    assert btrfs.profiles["data"] == ["raid1"]
+    assert btrfs.missing_members == 0
+    assert {device: counts["write_io_errs"] for device, counts in btrfs.device_errors.items()} == dict.fromkeys(
         devices, 0
     )
-    assert target["device"] is None
+    assert target.device is None
     with facts.Watch(str(path)) as watch:
         write_direct(str(path), 512)
         shell("sync", "-f", place)
-    foreign = watch.foreign_io({"write_bytes": 32 * MIB, "write_requests": 512})
+    foreign: Any = watch.foreign_io(OwnIo(write_bytes=32 * MIB, write_requests=512))
     # A mirror writes every byte twice, and this is nobody else's doing.
-    assert foreign["write"]["copies"] == 2
-    assert foreign["write"]["device_bytes"] >= 64 * MIB
-    assert foreign["write"]["seen"] is False
+    assert foreign.write.copies == 2
+    assert foreign.write.device_bytes >= 64 * MIB
+    assert foreign.write.seen is False
 
 
 def test_tmpfs_is_said_to_live_in_memory(bench: Bench) -> None:
     place = bench.mount("none", "tmpfs", "-o", "size=8m")
     target = target_of(place)
-    assert target["kind"] == "directory"
-    assert target["stack"] == []
-    assert target["unknown"]["stack"] == "not known: tmpfs lives in memory: there is no device below"
+    assert target.kind == "directory"
+    assert target.stack == []
+    assert target.unknown["stack"] == "not known: tmpfs lives in memory: there is no device below"
     with facts.Watch(str(place)) as watch:
         pass
-    assert watch.foreign_io({"write_bytes": 1})["known"] is False
+    assert watch.foreign_io(OwnIo(write_bytes=1)).known is False
 
 
 def test_partition_stands_over_its_disk(bench: Bench) -> None:
@@ -191,13 +194,13 @@ def test_partition_stands_over_its_disk(bench: Bench) -> None:
     while not partition.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     target = target_of(partition)
-    node = target["stack"][0]
-    assert node["type"] == "partition"
-    assert node["start_bytes"] == first_sector * 512
-    assert target["size_bytes"] == sectors * 512
-    assert node["queue"]["logical_block_bytes"] == 512
-    assert [below["name"] for below in node["below"]] == [Path(device).name]
-    assert names(target["stack"])[:3] == ["partition", "loop", "file"]
+    node = target.stack[0]
+    assert node.type == "partition"
+    assert node.start_bytes == first_sector * 512
+    assert target.size_bytes == sectors * 512
+    assert node.queue.logical_block_bytes == 512
+    assert [below.name for below in node.below] == [Path(device).name]
+    assert names(target.stack)[:3] == ["partition", "loop", "file"]
 
 
 def test_watch_counts_exactly_what_dd_wrote_and_read(bench: Bench) -> None:
@@ -209,22 +212,22 @@ def test_watch_counts_exactly_what_dd_wrote_and_read(bench: Bench) -> None:
         watch.sample()
         shell("dd", f"if={device}", "of=/dev/null", "bs=4k", "count=100", "iflag=direct")
         watch.sample()
-    result = watch.result({"read_bytes": 100 * 4096, "read_requests": 100, "write_bytes": 128 * 65536})
-    json.dumps(result)
-    device_id = facts.collect(device)["target"]["major_minor"]
-    seen = result["devices"][device_id]
-    assert seen["name"] == Path(device).name
-    assert seen["roles"] == ["target"]
-    assert seen["delta"]["write_bytes"] == 128 * 65536
-    assert seen["delta"]["write_requests"] == 128
-    assert seen["delta"]["read_bytes"] == 100 * 4096
-    assert seen["delta"]["read_requests"] == 100
-    assert seen["series"]["write_bytes"] == [0, 128 * 65536, 128 * 65536, 128 * 65536]
-    assert seen["series"]["read_bytes"] == [0, 0, 100 * 4096, 100 * 4096]
-    assert result["foreign"]["write"]["foreign_bytes"] == 0
-    assert result["foreign"]["seen"] is False
-    assert 0 <= result["cpu"]["busy_share"] <= 1
-    assert result["process"]["user_ns"] >= 0
+    result: Any = watch.result(OwnIo(read_bytes=100 * 4096, read_requests=100, write_bytes=128 * 65536))
+    json.dumps(stored(result))
+    device_id = facts.collect(device).target.major_minor
+    seen = result.devices[device_id]
+    assert seen.name == Path(device).name
+    assert seen.roles == ["target"]
+    assert seen.delta["write_bytes"] == 128 * 65536
+    assert seen.delta["write_requests"] == 128
+    assert seen.delta["read_bytes"] == 100 * 4096
+    assert seen.delta["read_requests"] == 100
+    assert seen.series["write_bytes"] == [0, 128 * 65536, 128 * 65536, 128 * 65536]
+    assert seen.series["read_bytes"] == [0, 0, 100 * 4096, 100 * 4096]
+    assert result.foreign.write.foreign_bytes == 0
+    assert result.foreign.seen is False
+    assert 0 <= result.cpu.busy_share <= 1
+    assert result.process.user_ns >= 0
 
 
 def write_as_stranger(bench: Bench, device: str, count: int) -> None:
@@ -242,12 +245,12 @@ def test_foreign_writes_are_seen_and_given_as_bytes(bench: Bench) -> None:
     device = bench.loop(bench.image(64 * MIB))
     with facts.Watch(device) as watch:
         write_as_stranger(bench, device, 512)
-    ours = {"read_bytes": 0, "write_bytes": 16 * MIB, "read_requests": 0, "write_requests": 256}
-    result = watch.result(ours)
-    assert result["foreign"]["write"]["foreign_bytes"] == 16 * MIB
-    assert result["foreign"]["seen"] is True
-    found = {item["id"]: item for item in facts.warnings({"watch": result})}
-    assert "16.0 MiB written" in found["foreign_io"]["text"]
+    ours = OwnIo(write_bytes=16 * MIB, write_requests=256)
+    result: Any = watch.result(ours)
+    assert result.foreign.write.foreign_bytes == 16 * MIB
+    assert result.foreign.seen is True
+    found = {item.id: item for item in warnings(Judged(watches=[result]))}
+    assert "16.0 MiB written" in found["foreign_io"].text
 
 
 def test_device_with_counting_switched_off_accuses_nobody(bench: Bench) -> None:
@@ -257,9 +260,9 @@ def test_device_with_counting_switched_off_accuses_nobody(bench: Bench) -> None:
     bench.undo.callback(setting.write_text, "1")
     with facts.Watch(device) as watch:
         write_direct(device, 16)
-    foreign = watch.foreign_io({"write_bytes": 0})
-    assert foreign["known"] is False
-    assert "iostats" in foreign["reason"]
+    foreign: Any = watch.foreign_io(OwnIo(write_bytes=0))
+    assert foreign.known is False
+    assert "iostats" in foreign.reason
 
 
 def test_watch_survives_a_device_that_goes_away(bench: Bench) -> None:
@@ -272,7 +275,7 @@ def test_watch_survives_a_device_that_goes_away(bench: Bench) -> None:
         shell("losetup", "--detach", device)
     watch.sample()
     watch.stop()
-    json.dumps(watch.result({"write_bytes": 0}))
+    json.dumps(stored(watch.result(OwnIo(write_bytes=0))))
 
 
 def test_a_watch_leaves_no_open_file(bench: Bench) -> None:
@@ -290,8 +293,9 @@ def test_store_on_the_device_under_test_is_told(bench: Bench) -> None:
     other = bench.mount("none", "tmpfs")
 
     def told(store: Path) -> set[str]:
-        record = {"facts": facts.collect(str(place / "scratch")), "store": facts.store_facts(str(store))}
-        return {item["id"] for item in facts.warnings(record)}
+        found = facts.collect(str(place / "scratch"))
+        run = Judged(host=found.host, targets=[found.target], store=facts.store_facts(str(store)))
+        return {item.id for item in warnings(run)}
 
     assert "store_on_device" in told(place / "deep" / "store.sqlite")
     assert "store_on_device" not in told(other / "store.sqlite")
@@ -300,9 +304,9 @@ def test_store_on_the_device_under_test_is_told(bench: Bench) -> None:
 def test_cache_of_a_loop_device_is_never_guessed(bench: Bench) -> None:
     device = bench.loop(bench.image(16 * MIB))
     target = target_of(device)
-    assert facts.cache_bytes(device) == target["cache_bytes"]
+    assert facts.cache_bytes(device) == target.cache_bytes
     told = facts.endurance(device, 10**9)
-    assert told["share"] is not None or told["text"].startswith("rated endurance unknown")
+    assert told.share is not None or told.text.startswith("rated endurance unknown")
 
 
 @pytest.mark.parametrize("kind", ["ext4", "tmpfs"])
@@ -316,23 +320,24 @@ def test_doctor_names_every_ability_once_with_a_remedy(bench: Bench, kind: str) 
     before = sorted(place.iterdir())
     lines = facts.doctor(str(place))
     assert sorted(place.iterdir()) == before
-    found = {line["item"]: line for line in lines}
+    found = {line.item: line for line in lines}
     needed: list[str] = ["io_uring", "O_DIRECT", "clock", "huge pages", "locked memory", "rights", "control group"]
     assert set(needed) <= set(found)
     assert {"CPU frequency", "smartctl", "fio", "free space", "timer slack", "store", "device"} <= set(found)
     assert ("polling" in found) == (kind == "ext4")
-    assert all(line["state"] == "ok" or line["remedy"] for line in lines)
-    assert {line["state"] for line in lines} <= {"ok", "limited", "missing"}
+    assert all(line.state == "ok" or line.remedy for line in lines)
+    assert {line.state for line in lines} <= {"ok", "limited", "missing"}
     assert "check" not in found
     if kind == "ext4":
-        assert found["O_DIRECT"]["state"] == "ok"
+        assert found["O_DIRECT"].state == "ok"
 
 
 def test_doctor_only_reads_an_existing_device(bench: Bench) -> None:
     device = bench.loop(bench.image(16 * MIB))
     with facts.Watch(device) as watch:
         lines = facts.doctor(device)
-    delta = next(iter(watch.result()["devices"].values()))["delta"]
+    result: Any = watch.result()
+    delta = next(iter(result.devices.values())).delta
     assert delta["write_bytes"] == 0
     assert delta["read_bytes"] >= 4096
-    assert {line["item"]: line["state"] for line in lines}["O_DIRECT"] == "ok"
+    assert {line.item: line.state for line in lines}["O_DIRECT"] == "ok"

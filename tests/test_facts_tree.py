@@ -6,14 +6,20 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from brickyard import facts
+from brickyard.analysis.caveats import warnings
+from brickyard.analysis.judged import Judged
 from brickyard.facts import NoTools, Roots, Tools, arrays, block, bus, health, host, stack
 from brickyard.facts.cache import cache_facts
 from brickyard.facts.cgroups import cgroup_facts
 from brickyard.facts.gather import collect_target
 from brickyard.facts.roots import entries
+from brickyard.schema import TargetSheet, stored
+from brickyard.schema.host_sheet import IoLimit
+from brickyard.schema.target_sheet import TemperatureSheet
 
 SAMPLES = Path(__file__).parent / "samples" / "facts"
 GIB = 1 << 30
@@ -139,126 +145,123 @@ def sata(made: Tree, index: int) -> Path:
     return disk
 
 
-def target(tree: Tree, name: str, tools: Tools | None = None, show_serial: bool = False) -> dict[str, Any]:
-    """The "target" of a device of the tree, as collect() makes it of a real one."""
+def target(tree: Tree, name: str, tools: Tools | None = None, show_serial: bool = False) -> Any:
+    """The sheet of a device of the tree, as collect_target() makes it of a real one."""
     roots = tree.roots(tools)
-    nodes = [stack.device_node(roots, name, show_serial)]
-    made: dict[str, Any] = {"path": f"/dev/{name}", "kind": "block", "stack": nodes, "unknown": {}}
-    made["size_bytes"] = nodes[0]["size_bytes"]
-    made["leaf_devices"] = [node["major_minor"] for node in stack.bottom(nodes)]
-    for node in stack.bottom(nodes):
-        node["health"] = health.smart(roots, node["path"])
-        node["temperature"] = health.temperature(roots, node["name"])
-    made["cache_bytes"], made["unknown"]["cache_bytes"] = cache_facts(made, roots)
-    json.dumps(made)
+    node = stack.device_node(roots, name, show_serial)
+    made = TargetSheet(path=f"/dev/{name}", kind="block", stack=[node], size_bytes=node.size_bytes)
+    for drive in stack.bottom(made.stack):
+        made.leaf_devices.append(drive.number)
+        drive.health = health.smart(roots, drive.path or "")
+        drive.temperature = health.temperature(roots, drive.name)
+    made.cache_bytes, made.unknown["cache_bytes"] = cache_facts(made, roots)
+    assert msgspec.convert(json.loads(json.dumps(stored(made))), TargetSheet) == made
     return made
 
 
 def test_mirror_of_nvme_drives(tree: Tree) -> None:
     seen = target(tree, "md0")
-    top = seen["stack"][0]
-    assert top["type"] == "md"
-    assert (top["md"]["level"], top["md"]["raid_disks"], top["md"]["degraded"]) == ("raid1", 2, 0)
-    assert arrays.under_way(top["md"]) is None
-    assert [member["name"] for member in top["md"]["members"]] == ["nvme0n1", "nvme1n1"]
-    assert seen["leaf_devices"] == ["259:0", "259:1"]
-    fast, slow = top["below"]
-    assert (fast["model"], fast["firmware"], fast["transport"]) == ("Samsung SSD 980 PRO 1TB", "5B2QGXA7", "nvme")
-    assert fast["adapter"]["driver"] == "nvme"
-    assert fast["adapter"]["vendor_id"] == "0x144d"
-    assert fast["adapter"]["vendor"] is None
-    assert fast["adapter"]["unknown"]["vendor"] == "not known: lspci is not installed"
+    top = seen.stack[0]
+    assert top.type == "md"
+    assert (top.md.level, top.md.raid_disks, top.md.degraded) == ("raid1", 2, 0)
+    assert arrays.under_way(top.md.sync_action) is None
+    assert [member.name for member in top.md.members] == ["nvme0n1", "nvme1n1"]
+    assert seen.leaf_devices == ["259:0", "259:1"]
+    fast, slow = top.below
+    assert (fast.model, fast.firmware, fast.transport) == ("Samsung SSD 980 PRO 1TB", "5B2QGXA7", "nvme")
+    assert fast.adapter.driver == "nvme"
+    assert fast.adapter.vendor_id == "0x144d"
+    assert fast.adapter.vendor is None
+    assert fast.adapter.unknown["vendor"] == "not known: lspci is not installed"
     # 8 GT/s by four lanes at 128b/130b, and 16 GT/s where the slot would allow it.
-    assert fast["adapter"]["link"]["current_bytes_per_s"] == 3938461538
-    assert fast["adapter"]["link"]["max_bytes_per_s"] == 7876923076
-    assert slow["adapter"]["link"]["current_width"] == 2
-    assert slow["adapter"]["numa_node"] == 1
-    assert slow["adapter"]["narrowest_link"]["bytes_per_s"] == 1969230769
-    assert fast["queue"]["scheduler"] == "none"
-    assert fast["queue"]["discard"] is True
-    assert fast["queue"]["fua"] is True
-    assert fast["temperature"] == {
-        "celsius": 41.85, "max_celsius": 81.85, "critical_celsius": 84.85, "sensor": "nvme", "unknown": {},
-    }  # fmt: skip
-    assert fast["health"]["unknown"]["passed"] == "not known: smartctl is not installed"
+    assert fast.adapter.link.current_bytes_per_s == 3938461538
+    assert fast.adapter.link.max_bytes_per_s == 7876923076
+    assert slow.adapter.link.current_width == 2
+    assert slow.adapter.numa_node == 1
+    assert slow.adapter.narrowest_link.bytes_per_s == 1969230769
+    assert fast.queue.scheduler == "none"
+    assert fast.queue.discard is True
+    assert fast.queue.fua is True
+    assert fast.temperature == TemperatureSheet(celsius=41.85, max_celsius=81.85, critical_celsius=84.85, sensor="nvme")
+    assert fast.health.unknown["passed"] == "not known: smartctl is not installed"
 
 
 def test_recovering_raid5_of_sata_disks_is_warned_of(tree: Tree) -> None:
     seen = target(tree, "md1")
-    md = seen["stack"][0]["md"]
-    assert (md["chunk_bytes"], md["sync_done_share"], md["sync_speed_kib_per_s"]) == (524288, 0.25, 182000)
-    disk = seen["stack"][0]["below"][0]
-    assert disk["transport"] == "sata"
-    assert disk["port"]["words"] == "6.0 Gbps"
-    assert disk["queue"]["rotational"] is True
-    assert disk["device_queue_depth"] == 32
-    assert disk["adapter"]["driver"] == "ahci"
-    found = {item["id"]: item["text"] for item in facts.warnings({"facts": {"host": {}, "target": seen}})}
+    md = seen.stack[0].md
+    assert (md.chunk_bytes, md.sync_done_share, md.sync_speed_kib_per_s) == (524288, 0.25, 182000)
+    disk = seen.stack[0].below[0]
+    assert disk.transport == "sata"
+    assert disk.port.words == "6.0 Gbps"
+    assert disk.queue.rotational is True
+    assert disk.device_queue_depth == 32
+    assert disk.adapter.driver == "ahci"
+    found = {item.id: item.text for item in warnings(Judged(targets=[seen]))}
     assert found["array_syncing"] == "The array md1 (raid5) was busy with recover during the run, 25.0% done."
     assert found["array_degraded"] == "The array md1 (raid5) is degraded: 1 of 3 members are missing."
     assert "sda and 1 more" in found["volatile_write_cache"]
 
 
 def test_serial_is_hidden_and_stable_unless_asked_for(tree: Tree) -> None:
-    hidden = target(tree, "md1")["stack"][0]["below"]
-    again = target(tree, "md1")["stack"][0]["below"]
-    assert hidden[0]["serial"] == again[0]["serial"]
-    assert hidden[0]["serial"].startswith("sha256:")
-    assert hidden[0]["serial"] != hidden[1]["serial"]
-    assert hidden[0]["serial_salt"] == "machine-id"
-    assert "V1J0ABCD" not in json.dumps(hidden)
-    shown = target(tree, "md1", show_serial=True)["stack"][0]["below"]
-    assert [node["serial"] for node in shown] == ["V1J0ABCD", "V1J1ABCD"]
+    hidden = target(tree, "md1").stack[0].below
+    again = target(tree, "md1").stack[0].below
+    assert hidden[0].serial == again[0].serial
+    assert hidden[0].serial.startswith("sha256:")
+    assert hidden[0].serial != hidden[1].serial
+    assert hidden[0].serial_salt == "machine-id"
+    assert "V1J0ABCD" not in json.dumps(stored(hidden))
+    shown = target(tree, "md1", show_serial=True).stack[0].below
+    assert [node.serial for node in shown] == ["V1J0ABCD", "V1J1ABCD"]
     (tree.top / "etc" / "machine-id").write_text("another\n")
-    assert target(tree, "md1")["stack"][0]["below"][0]["serial"] != hidden[0]["serial"]
+    assert target(tree, "md1").stack[0].below[0].serial != hidden[0].serial
 
 
 def test_caches_of_all_members_count_and_one_unknown_makes_the_sum_unknown(tree: Tree) -> None:
     hdparm = (SAMPLES / "hdparm-wd4003.txt").read_text()
     both = SaidTools({"hdparm -I /dev/sda": hdparm, "hdparm -I /dev/sdb": hdparm})
-    assert target(tree, "md1", both)["cache_bytes"] == 2 * 256 * 2**20
+    assert target(tree, "md1", both).cache_bytes == 2 * 256 * 2**20
     one = SaidTools({"hdparm -I /dev/sda": hdparm, "hdparm -I /dev/sdb": "cache/buffer size  = unknown\n"})
     seen = target(tree, "md1", one)
-    assert seen["cache_bytes"] is None
-    assert target(tree, "md0", both)["unknown"]["cache_bytes"] == "not known: nvme drives do not tell their cache"
-    assert "cache_unknown" in {item["id"] for item in facts.warnings({"facts": {"target": seen}})}
+    assert seen.cache_bytes is None
+    assert target(tree, "md0", both).unknown["cache_bytes"] == "not known: nvme drives do not tell their cache"
+    assert "cache_unknown" in {item.id for item in warnings(Judged(targets=[seen]))}
 
 
 def test_controller_cache_goes_before_that_of_its_drives(tree: Tree) -> None:
     storcli = (SAMPLES / "storcli-show-all.json").read_text().replace("00:65:00:00", "00:00:17:00")
     seen = target(tree, "md1", SaidTools({"storcli64 /call show all J": storcli}))
     # Both disks hang on the one controller, whose cache is there once.
-    assert seen["cache_bytes"] == 4 * GIB
-    seen["size_bytes"] = 10 * GIB
-    found = {item["id"]: item for item in facts.warnings({"facts": {"target": seen}})}
-    assert "only 2.5 times the 4.0 GiB" in found["smaller_than_cache"]["text"]
+    assert seen.cache_bytes == 4 * GIB
+    seen.size_bytes = 10 * GIB
+    found = {item.id: item for item in warnings(Judged(targets=[seen]))}
+    assert "only 2.5 times the 4.0 GiB" in found["smaller_than_cache"].text
 
 
 def test_health_and_endurance_of_an_nvme_drive(tree: Tree) -> None:
     told = (SAMPLES / "smartctl-nvme.json").read_text()
     tools = SaidTools({"smartctl -j -x /dev/nvme0n1": told, "smartctl -j -x /dev/nvme1n1": told})
     seen = target(tree, "md0", tools)
-    drive = seen["stack"][0]["below"][0]["health"]
-    assert (drive["passed"], drive["percentage_used"], drive["temperature_celsius"]) == (True, 12, 43)
-    assert drive["bytes_written"] == 141_000_000 * 512_000
+    drive = seen.stack[0].below[0].health
+    assert (drive.passed, drive.percentage_used, drive.temperature_celsius) == (True, 12, 43)
+    assert drive.bytes_written == 141_000_000 * 512_000
     cost = facts.endurance(seen, 601_600_000_000, roots=tree.roots(tools))
     # 72.192 TB have used 12 % of its life.
-    assert cost["rated_bytes"] == 601_600_000_000_000
-    assert cost["share"] == pytest.approx(0.001)
-    assert "estimated" in cost["text"]
+    assert cost.rated_bytes == 601_600_000_000_000
+    assert cost.share == pytest.approx(0.001)
+    assert "estimated" in cost.text
     rated = facts.endurance(seen, 6 * 10**12, rated=600 * 10**12)
-    assert rated["text"] == "writing 6.0 TB costs 1.00% of the rated endurance of 600.0 TB (the caller)"
+    assert rated.text == "writing 6.0 TB costs 1.00% of the rated endurance of 600.0 TB (the caller)"
 
 
 def test_endurance_log_goes_before_the_estimate_and_silence_is_unknown(tree: Tree) -> None:
     call = "nvme endurance-log /dev/nvme{} -g 1 -o json"
     tools = SaidTools({call.format(index): '{"endurance_estimate": 1200000}' for index in range(2)})
     cost = facts.endurance(target(tree, "md0"), 12 * 10**12, roots=tree.roots(tools))
-    assert cost["share"] == pytest.approx(0.01)
-    assert cost["source"] == "the drive's endurance group log"
+    assert cost.share == pytest.approx(0.01)
+    assert cost.source == "the drive's endurance group log"
     unknown = facts.endurance(target(tree, "md0"), 10**12, roots=tree.roots())
-    assert unknown["text"] == "rated endurance unknown (nvme is not installed)"
-    assert unknown["share"] is None
+    assert unknown.text == "rated endurance unknown (nvme is not installed)"
+    assert unknown.share is None
 
 
 def test_logical_volume_over_crypt_over_partition(tree: Tree) -> None:
@@ -275,15 +278,15 @@ def test_logical_volume_over_crypt_over_partition(tree: Tree) -> None:
     tools = SaidTools(
         {"dmsetup table vg-data": "0 2097152 linear 252:0 2048\n", "dmsetup table secret": "0 1 crypt x\n"}
     )
-    node = target(tree, "dm-1", tools)["stack"][0]
-    assert [one["type"] for one in stack.walk([node])] == ["dm", "dm", "partition", "disk"]
-    assert (node["dm"]["owner"], node["dm"]["targets"]) == ("lvm", ["linear"])
-    assert node["below"][0]["dm"]["owner"] == "crypt"
-    partition = node["below"][0]["below"][0]
-    assert partition["start_bytes"] == 34 * 512
+    node = target(tree, "dm-1", tools).stack[0]
+    assert [one.type for one in stack.walk([node])] == ["dm", "dm", "partition", "disk"]
+    assert (node.dm.owner, node.dm.targets) == ("lvm", ["linear"])
+    assert node.below[0].dm.owner == "crypt"
+    partition = node.below[0].below[0]
+    assert partition.start_bytes == 34 * 512
     # A partition has the queue of its disk.
-    assert partition["queue"]["rotational"] is True
-    assert target(tree, "dm-1")["stack"][0]["dm"]["unknown"]["targets"] == "not known: dmsetup is not installed"
+    assert partition.queue.rotational is True
+    assert target(tree, "dm-1").stack[0].dm.unknown["targets"] == "not known: dmsetup is not installed"
 
 
 def test_a_stack_that_runs_in_a_circle_ends(tree: Tree) -> None:
@@ -293,7 +296,7 @@ def test_a_stack_that_runs_in_a_circle_ends(tree: Tree) -> None:
     tree.write(two / "dm", name="two")
     tree.link(one / "slaves" / "dm-9", two)
     tree.link(two / "slaves" / "dm-8", one)
-    assert len(list(stack.walk(target(tree, "dm-8")["stack"]))) == 3
+    assert len(list(stack.walk(target(tree, "dm-8").stack))) == 3
 
 
 def test_nvme_over_tcp_with_two_paths(tree: Tree) -> None:
@@ -305,8 +308,8 @@ def test_nvme_over_tcp_with_two_paths(tree: Tree) -> None:
         tree.link(subsystem / f"nvme{index}", here)
     disk = tree.disk(subsystem / "nvme4n1", "259:9", GIB)
     tree.link(disk / "device", subsystem)
-    node = target(tree, "nvme4n1")["stack"][0]
-    assert (node["transport"], node["controller_paths"], node["adapter"]) == ("nvme-tcp", 2, None)
+    node = target(tree, "nvme4n1").stack[0]
+    assert (node.transport, node.controller_paths, node.adapter) == ("nvme-tcp", 2, None)
 
 
 @pytest.mark.parametrize(
@@ -324,9 +327,9 @@ def test_transports(tree: Tree, path: str, vendor: str, words: str) -> None:
     disk = tree.disk(tree.sys / "devices" / path, "65:0", GIB)
     scsi = tree.write(disk.parent.parent, vendor=vendor, model="Virtual Disk" if vendor == "Msft" else "X1")
     tree.link(disk / "device", scsi)
-    node = target(tree, "sdx")["stack"][0]
-    assert node["transport"] == words
-    assert node["virtual"] is (words in ("virtio-scsi", "hyper-v"))
+    node = target(tree, "sdx").stack[0]
+    assert node.transport == words
+    assert node.virtual is (words in ("virtio-scsi", "hyper-v"))
 
 
 def test_link_speeds_of_sas_and_usb(tree: Tree) -> None:
@@ -335,8 +338,8 @@ def test_link_speeds_of_sas_and_usb(tree: Tree) -> None:
     tree.write(port / "phy-7:0" / "sas_phy" / "phy-7:0", negotiated_linkrate="12.0 Gbit")
     usb = tree.disk(tree.sys / "devices/pci0/usb2/2-1/2-1:1.0/host6/target6:0:0/6:0:0:0/block/sdy", "65:16", GIB)
     tree.write(tree.sys / "devices/pci0/usb2/2-1", idVendor="0951", speed="5000")
-    assert bus.port_speed(tree.roots(), sas.name)["words"] == "12.0 Gbit"
-    assert bus.port_speed(tree.roots(), usb.name)["words"] == "5000 Mbit/s"
+    assert bus.port_speed(tree.roots(), sas.name).words == "12.0 Gbit"
+    assert bus.port_speed(tree.roots(), usb.name).words == "5000 Mbit/s"
 
 
 def test_host_out_of_its_files(tree: Tree) -> None:
@@ -348,20 +351,20 @@ def test_host_out_of_its_files(tree: Tree) -> None:
     for core, words in enumerate(("performance", "powersave", "powersave")):
         tree.write(tree.sys / f"devices/system/cpu/cpu{core}/cpufreq", scaling_governor=words, scaling_max_freq=3900000)
     tree.write(tree.sys / "class/dmi/id", product_name="KVM Virtual Machine", sys_vendor="QEMU")
-    told = host.host_facts(tree.roots())
-    assert told["cpu"]["model"] == "Intel(R) Xeon(R) Gold 6226R CPU @ 2.90GHz"
-    assert (told["cpu"]["sockets"], told["cpu"]["physical_cores"]) == (2, 2)
-    assert told["cpu"]["invariant_tsc"] is True
-    assert told["memory"]["total_bytes"] == 64 * 2**20
-    assert told["memory"]["huge_pages"] == 8
-    assert told["frequency"]["governors"] == {"performance": 1, "powersave": 2}
-    assert told["os"] == "Debian GNU/Linux 13 (trixie)"
-    assert told["boot_options"] == ["mitigations=off", "isolcpus=2-3"]
-    assert told["virtualization"]["product"] == "KVM Virtual Machine"
-    assert told["io_uring"]["disabled"] == 2
-    assert told["uptime_s"] == 93784.22
-    assert told["clock_source"] is None
-    assert told["unknown"]["clock_source"].startswith("not known")
+    told: Any = host.host_facts(tree.roots())
+    assert told.cpu.model == "Intel(R) Xeon(R) Gold 6226R CPU @ 2.90GHz"
+    assert (told.cpu.sockets, told.cpu.physical_cores) == (2, 2)
+    assert told.cpu.invariant_tsc is True
+    assert told.memory.total_bytes == 64 * 2**20
+    assert told.memory.huge_pages == 8
+    assert told.frequency.governors == {"performance": 1, "powersave": 2}
+    assert told.os == "Debian GNU/Linux 13 (trixie)"
+    assert told.boot_options == ["mitigations=off", "isolcpus=2-3"]
+    assert told.virtualization.product == "KVM Virtual Machine"
+    assert told.io_uring.disabled == 2
+    assert told.uptime_s == 93784.22
+    assert told.clock_source is None
+    assert told.unknown["clock_source"].startswith("not known")
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -388,22 +391,22 @@ def test_control_group_limits_of_groups_above_count(tree: Tree, version: int) ->
         tree.write(top / "blkio", **{"blkio.throttle.read_bps_device": "8:0 1048576"})
     (tree.proc / "self" / "mountinfo").write_text(mount)
     told = cgroup_facts(tree.roots())
-    assert told["cpu_cores_limit"] == 1.5
-    assert told["memory_limit_bytes"] == GIB
-    assert told["io_limits"] == [{"device": "8:0", "rbps": 1048576}]
+    assert told.cpu_cores_limit == 1.5
+    assert told.memory_limit_bytes == GIB
+    assert told.io_limits == [IoLimit(device="8:0", rbps=1048576)]
 
 
 def test_targets_that_are_no_path() -> None:
-    assert collect_target("sim:cheetah", roots=Roots(tools=NoTools()))["kind"] == "sim"
-    assert collect_target("postgresql://localhost/x", roots=Roots(tools=NoTools()))["kind"] == "service"
+    assert collect_target("sim:cheetah", roots=Roots(tools=NoTools())).kind == "sim"
+    assert collect_target("postgresql://localhost/x", roots=Roots(tools=NoTools())).kind == "service"
 
 
 def test_an_empty_system_gives_reasons_and_no_exception(tmp_path: Path) -> None:
     roots = Tree(tmp_path).roots()
     collected = facts.collect("/nowhere/at/all", roots=roots)
-    json.dumps(collected)
-    assert collected["target"]["stack"] == []
-    assert collected["host"]["unknown"]["kernel"].startswith("not known")
+    json.dumps(stored([collected.host, collected.target]))
+    assert collected.target.stack == []
+    assert collected.host.unknown["kernel"].startswith("not known")
     assert entries(str(tmp_path), "nothing") == []
-    assert block.queue_facts(roots, "sdz")["unknown"]["scheduler"] == "not known: this device has no queue in sysfs"
-    assert all(line["state"] in ("ok", "limited", "missing") for line in facts.doctor("/nowhere", roots=roots))
+    assert block.queue_facts(roots, "sdz").unknown["scheduler"] == "not known: this device has no queue in sysfs"
+    assert all(line.state in ("ok", "limited", "missing") for line in facts.doctor("/nowhere", roots=roots))

@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 
 from brickyard import facts
-from brickyard.facts import NoTools, Roots, counters, foreign, watch
+from brickyard.analysis.caveats import warnings
+from brickyard.analysis.judged import Judged
+from brickyard.facts import NoTools, OwnIo, Roots, counters, foreign, watch
+from brickyard.schema import DeviceSheet, TargetSheet, stored
+from brickyard.schema.target_sheet import BtrfsSheet, MountSheet
+from brickyard.schema.watch_sheet import ProcessUse
 
 STAT = "100 3 2048 50 200 4 4096 60 1 70 80 5 0 64 9 11 12"
 
@@ -46,9 +51,9 @@ def test_steal_is_neither_busy_nor_idle_and_guest_time_is_not_counted_twice() ->
     after = counters.parse_cpus(b"cpu  130 0 60 1040 30 0 5 20 70 0\ncpu0 130 0 60 1040 30 0 5 20 70 0\nintr 9\n")
     assert set(after) == {"cpu", "cpu0"}
     shares = counters.cpu_shares(before["cpu"], after["cpu"])
-    assert shares["busy_share"] == pytest.approx(0.40)
-    assert shares["steal_share"] == pytest.approx(0.10)
-    assert shares["steal_of_demand_share"] == pytest.approx(0.20)
+    assert shares.busy_share == pytest.approx(0.40)
+    assert shares.steal_share == pytest.approx(0.10)
+    assert shares.steal_of_demand_share == pytest.approx(0.20)
 
 
 class Machine:
@@ -108,18 +113,18 @@ def test_everything_beside_a_run_is_seen(machine: Machine) -> None:
         machine.put(machine.top / "sys/devices/system/cpu/cpu1/thermal_throttle/package_throttle_count", "9")
         machine.put(machine.drive.parent / "hwmon3" / "temp1_input", "71000")
         seen.sample()
-    result = seen.result({"write_bytes": 0})
-    json.dumps(result)
-    assert result["devices"]["9:0"]["roles"] == ["target"]
-    assert result["devices"]["259:0"]["roles"] == ["bottom"]
-    assert result["devices"]["9:0"]["delta"]["write_bytes"] == 8192 * 512
-    assert result["devices"]["259:0"]["delta"]["write_bytes"] == 0
-    assert result["cpu"]["steal_share"] == pytest.approx(0.1)
-    assert result["cpu"]["worst_steal_share"] == pytest.approx(0.1)
+    result: Any = seen.result(OwnIo(write_bytes=0))
+    json.dumps(stored(result))
+    assert result.devices["9:0"].roles == ["target"]
+    assert result.devices["259:0"].roles == ["bottom"]
+    assert result.devices["9:0"].delta["write_bytes"] == 8192 * 512
+    assert result.devices["259:0"].delta["write_bytes"] == 0
+    assert result.cpu.steal_share == pytest.approx(0.1)
+    assert result.cpu.worst_steal_share == pytest.approx(0.1)
     # Five of a core and two of the package, which both of its cores show.
-    assert result["throttle"]["cpu_events"] == 7
-    assert result["arrays"]["end"]["md0"]["under_way"] == "resync"
-    found = {item["id"]: item["text"] for item in facts.warnings({"watch": result})}
+    assert result.throttle.cpu_events == 7
+    assert result.arrays.end["md0"].under_way == "resync"
+    found = {item.id: item.text for item in warnings(Judged(watches=[result]))}
     assert set(found) == {"array_syncing", "steal", "cpu_throttled", "drive_hot"}
     assert "10.0%" in found["array_syncing"]
     assert "71 °C" in found["drive_hot"]
@@ -142,8 +147,8 @@ def test_a_target_that_is_another_at_the_end_is_told(machine: Machine, change: s
     (machine.top / "twin").hardlink_to(place)
     with facts.Watch(str(place), machine.roots) as seen:
         subprocess.run(change, shell=True, check=True, cwd=machine.top)
-    told = {"watch": seen.result(), "facts": {"target": {"path": str(place)}}}
-    found = [item["text"] for item in facts.warnings(told) if item["id"] == "target_changed"]
+    run = Judged(watches=[seen.result()], targets=[TargetSheet(path=str(place))])
+    found = [item.text for item in warnings(run) if item.id == "target_changed"]
     assert [str(place) in text and said in text for text in found] == ([True] if said else [])
 
 
@@ -155,7 +160,8 @@ def test_a_long_watch_keeps_a_bounded_series_that_loses_no_count(
         for count in range(1, 201):
             machine.put(machine.device / "stat", STAT.replace("200", str(200 + count), 1))
             seen.sample()
-    series = seen.result()["devices"]["9:0"]["series"]
+    result: Any = seen.result()
+    series = result.devices["9:0"].series
     assert 8 <= len(series["at_ns"]) <= 18
     assert series["write_requests"][0] == 0
     assert series["write_requests"][-1] == 200
@@ -177,42 +183,42 @@ def test_sampling_outside_the_watch_does_nothing(machine: Machine) -> None:
     assert len(seen.samples) == count
 
 
-def compare(file_system: str, ours: int, counted: int, process: int = 0, **mount: Any) -> dict[str, Any]:
-    target = {"stack": [{"name": "sda", "major_minor": "8:0"}], "mount": {"file_system": file_system, **mount}}
+def compare(file_system: str, ours: int, counted: int, process: int = 0, *data_profiles: str) -> Any:
+    mount = MountSheet(file_system=file_system)
+    if data_profiles:
+        mount.btrfs = BtrfsSheet(profiles={"data": list(data_profiles)})
+    target = TargetSheet(stack=[DeviceSheet(name="sda", major_minor="8:0")], mount=mount)
     delta = {"8:0": {"read_bytes": 0, "write_bytes": counted, "read_requests": 0, "write_requests": 1}}
-    told: dict[str, Any] = foreign.compare(
-        target, delta, {"write_bytes": ours}, {"write_bytes": process}, duration_ns=10**9, unknown={}
-    )["write"]
-    return told
+    use = ProcessUse(user_ns=0, system_ns=0, write_bytes=process)
+    return foreign.compare(target, delta, OwnIo(write_bytes=ours), use, duration_ns=10**9, unknown={}).write
 
 
 def test_tolerance_excuses_a_journal_and_no_more() -> None:
     ours = 1 << 30
     slack = foreign.tolerance_bytes(ours, 10**9)
     assert slack == ours // 100 + (4 << 20) + (64 << 10)
-    assert compare("ext4", ours, ours + slack)["seen"] is False
-    assert compare("ext4", ours, ours + slack + 1)["seen"] is True
+    assert compare("ext4", ours, ours + slack).seen is False
+    assert compare("ext4", ours, ours + slack + 1).seen is True
 
 
 def test_a_mirror_has_the_tolerance_of_all_its_copies() -> None:
-    ours, mirror = 1 << 30, {"profiles": {"data": ["raid1"]}}
+    ours = 1 << 30
     slack = foreign.tolerance_bytes(2 * ours, 10**9)
-    assert compare("btrfs", ours, 2 * ours + slack, btrfs=mirror)["seen"] is False
-    assert compare("btrfs", ours, 2 * ours + slack + 1, btrfs=mirror)["seen"] is True
+    assert compare("btrfs", ours, 2 * ours + slack, 0, "raid1").seen is False
+    assert compare("btrfs", ours, 2 * ours + slack + 1, 0, "raid1").seen is True
 
 
 def test_own_store_on_the_same_device_is_no_neighbour() -> None:
     told = compare("ext4", 1 << 20, 101 << 20, process=101 << 20)
-    assert (told["foreign_bytes"], told["own_beside_bytes"]) == (0, 100 << 20)
+    assert (told.foreign_bytes, told.own_beside_bytes) == (0, 100 << 20)
 
 
 def test_cached_writes_that_never_came_down_are_no_negative_foreigners() -> None:
     told = compare("ext4", 1 << 30, 1 << 20)
-    assert (told["foreign_bytes"], told["unseen_bytes"], told["seen"]) == (0, (1 << 30) - (1 << 20), False)
+    assert (told.foreign_bytes, told.unseen_bytes, told.seen) == (0, (1 << 30) - (1 << 20), False)
 
 
 def test_file_systems_that_write_a_byte_unknown_times_accuse_nobody() -> None:
-    assert compare("zfs", 1, 1 << 40)["seen"] is None
-    mixed = {"profiles": {"data": ["raid1", "single"]}}
-    assert compare("btrfs", 1, 1 << 40, btrfs=mixed)["seen"] is None
-    assert compare("btrfs", 1 << 30, 2 << 30, btrfs={"profiles": {"data": ["raid1"]}})["foreign_bytes"] == 0
+    assert compare("zfs", 1, 1 << 40).seen is None
+    assert compare("btrfs", 1, 1 << 40, 0, "raid1", "single").seen is None
+    assert compare("btrfs", 1 << 30, 2 << 30, 0, "raid1").foreign_bytes == 0

@@ -72,6 +72,9 @@ def test_a_capped_volume_is_recognized_and_its_caps_are_found(
     assert values["write_latency"] + values["latency_tail"] == pytest.approx(850_000, rel=0.03)
     assert len(found["held_out"]) >= 15
     assert max(abs(load["error_percent"]) for load in found["held_out"]) < 10
+    assert found["answer"][0].startswith("Fits a capped volume (cloud, throttled): median error")
+    assert found["answer"][1] == f"Use it as sim:{place}."
+    assert found["belief"]
     # The same measurement gives the same brick, and the brick can be used by its path and changed like any other.
     text = place.read_text("utf-8")
     assert 'iops = "fitted to small requests, many in flight"' in text

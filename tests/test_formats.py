@@ -518,6 +518,8 @@ def test_batches_are_those_of_fio_or_refused(capsys: pytest.CaptureFixture[str])
     assert "iodepth_batch_complete_max=8" in job
     assert main([*show, "--set", "engine=psync"]) == 2
     assert "reap = 8 has no effect on psync" in capsys.readouterr().err
+    assert main([*show[:-1], "submit=2"]) == 0
+    assert "iodepth_batch_submit=2" in capsys.readouterr().out
 
 
 def sample(**changes: Any) -> dict[str, Any]:
@@ -548,7 +550,7 @@ def test_fio_results_become_a_record(tmp_path: Path) -> None:
     assert service.percentiles["p50"] == pytest.approx(100_000, rel=0.01)
     assert service.percentiles["p99"] == pytest.approx(200_000, rel=0.01)
     assert service.percentiles["p99.9"] is None
-    assert (record.info.outcome, [w["id"] for w in record.info.warnings]) == ("done", ["fio-flags"])
+    assert (record.info.outcome, [w.id for w in record.info.warnings]) == ("done", ["fio-flags"])
     assert record.info.engine["engine"] == "fio"
 
 
@@ -561,7 +563,7 @@ def test_plain_json_is_rebuilt_from_percentiles_and_says_so(tmp_path: Path) -> N
         record = store.record(store_result(store, document, profile="f"))
     (row,) = totals(record)
     assert row.measures["service"].count == 1000
-    assert [w["id"] for w in record.info.warnings] == ["fio-percentiles", "fio-flags"]
+    assert [w.id for w in record.info.warnings] == ["fio-percentiles", "fio-flags"]
     p50 = row.measures["service"].percentiles["p50"]
     assert p50 is not None
     assert 99_000 <= p50 <= 101_000

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from brickyard.cli.options import Placing
@@ -28,6 +29,7 @@ from brickyard.honesty import (
     findings,
     verdict,
 )
+from brickyard.schema import TargetSheet
 from brickyard.store import Json
 
 US, MS, MIB = 1_000, 1_000_000, 1 << 20
@@ -182,10 +184,11 @@ def test_several_disks_take_several_times_as_much() -> None:
     ],
 )
 def test_the_medium_is_told_from_the_facts(node: Json, medium: str, tmp_path: Path) -> None:
-    target = {"stack": [{"name": "sda", "major_minor": "8:0", "below": [], **node}], "mount": {"options": "rw,noatime"}}
+    drives = [{"name": "sda", "major_minor": "8:0", "below": [], **node}]
+    target = msgspec.convert({"stack": drives, "mount": {"options": "rw,noatime"}}, TargetSheet)
     facts = write_cache_facts(target, Roots(sys=str(tmp_path)))
-    assert [item["medium"] for item in facts["drives"]] == [medium]
-    assert not facts["no_barrier"]
+    assert [item.medium for item in facts.drives] == [medium]
+    assert not facts.no_barrier
 
 
 def test_the_drives_own_word_on_its_cache_is_read(tmp_path: Path) -> None:
@@ -196,9 +199,9 @@ def test_the_drives_own_word_on_its_cache_is_read(tmp_path: Path) -> None:
         "stack": [{"name": "sda", "major_minor": "8:0", "type": "disk", "queue": {"write_cache": "write through"}}],
         "mount": {"options": "rw", "super_options": "rw,nobarrier"},
     }
-    facts = write_cache_facts(target, Roots(sys=str(tmp_path)))
-    assert facts["drives"][0]["drive_cache_type"] == "write back"
-    assert facts["no_barrier"]
+    facts = write_cache_facts(msgspec.convert(target, TargetSheet), Roots(sys=str(tmp_path)))
+    assert facts.drives[0].drive_cache_type == "write back"
+    assert facts.no_barrier
 
 
 def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -45,7 +45,7 @@ def own(postgres: Server, tmp_path: Path) -> Iterator[tuple[str, Path]]:
     assert databases(postgres.dsn) == before
 
 
-def test_figures_agree_with_pgbench_s_own_summary(own: tuple[str, Path]) -> None:
+def test_figures_agree_with_pgbench_s_own_summary(own: tuple[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     dsn, place = own
     assert run(place, dsn, "--set", "scale=1", "--set", "clients=4", "--set", "duration=3s") == 0
     record = latest(place)
@@ -57,10 +57,14 @@ def test_figures_agree_with_pgbench_s_own_summary(own: tuple[str, Path]) -> None
     # pgbench takes its mean from the time and the clients; its log has each transaction without what lies between.
     assert row.measures["response"].mean_ns == pytest.approx(told.latency_mean_ns, rel=0.05)
     assert row.measures["response"].percentiles["p99"]
+    assert cli.main(["history", record.info.targets[0], "--store", str(place / "store.db")]) == 0
+    said = capsys.readouterr().out
+    assert "calls/s" in said
+    assert "IOPS" not in said
     settings = pgbench.settings_of(record)
     assert {"autovacuum", "data_checksums", "shared_buffers", "wal_sync_method"} <= set(settings)
     assert settings["fsync"] == "off"
-    assert "fits_in_memory" in [warning["id"] for warning in record.info.warnings]
+    assert "fits_in_memory" in [warning.id for warning in record.info.warnings]
 
 
 def test_with_a_rate_response_counts_from_the_schedule(own: tuple[str, Path]) -> None:
@@ -157,6 +161,11 @@ def test_a_server_that_dies_leaves_what_was_measured(tmp_path: Path) -> None:
         (["pg.wal_sync_method=fsync"], "belongs to the whole server"),
         (["pg.no_such=1"], "has no such setting"),
         (["threads=3"], "at most one a client"),
+        (["pg.external_pid_file=/etc/passwd"], "leads outside the folder of the server"),
+        (["pg.data_directory=/var/lib/postgresql"], "leads outside the folder of the server"),
+        (["pg.log_directory=/tmp"], "leads outside the folder of the server"),
+        (["pg.archive_command=rm x"], "leads outside the folder of the server"),
+        (["pg.include=/etc/x.conf"], "leads outside the folder of the server"),
     ],
 )
 def test_what_cannot_be_is_one_line(
@@ -183,6 +192,89 @@ def test_an_account_without_rights_is_told_which_and_nothing_is_made(
     err = capsys.readouterr().err
     assert "alter role guest createdb; grant pg_checkpoint to guest" in err
     assert "secret" not in err
+
+
+@pytest.mark.parametrize(
+    "dsn", ["host=/tmp user=bob password=SEKRIT", "password=SEKRIT host=/tmp", "service=none password = 'SEKRIT'"]
+)
+@pytest.mark.parametrize(
+    "verb", [["run", "pgbench"], ["study", "kirkwood-pgbench", "--only", "layout=here", "--target"]]
+)
+def test_no_password_is_shown_or_stored_whatever_form_a_dsn_has(
+    dsn: str, verb: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([*verb, dsn, "--store", str(tmp_path / "store.db")]) != 0
+    shown = capsys.readouterr()
+    assert "SEKRIT" not in shown.out + shown.err
+    for place in tmp_path.iterdir():
+        assert b"SEKRIT" not in place.read_bytes(), place
+
+
+def test_a_study_keeps_no_password(own: tuple[str, Path], postgres: Server) -> None:
+    _, place = own
+    with psycopg.connect(postgres.dsn, autocommit=True) as connection:
+        connection.execute("create role guest login createdb password 'SEKRIT'")
+        connection.execute("grant pg_checkpoint to guest")
+        try:
+            dsn = postgres.dsn.replace("postgresql://brickyard@", "postgresql://guest:SEKRIT@")
+            words = ["--only", "layout=here", "--only", "scale=10", "--only", "clients=1", "--only", "settings=default"]
+            only = [
+                "--only",
+                "write_cache=as_it_is",
+                "--set",
+                "scale=1",
+                "--set",
+                "transactions=10",
+                "--repetitions",
+                "1",
+            ]
+            told = cli.main(
+                ["study", "kirkwood-pgbench", "--target", dsn, *words, *only, "--store", str(place / "s.db")]
+            )
+            assert told == 0
+        finally:
+            connection.execute("drop owned by guest")
+            connection.execute("drop role guest")
+    for file in place.glob("s.db*"):
+        assert b"SEKRIT" not in file.read_bytes()
+
+
+def test_one_client_has_one_commit_a_flush_or_no_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run of some milliseconds: the server's counts are of a longer time."""
+    place = Path("/var/tmp") / f"pgbench-short-{os.getpid()}"
+    place.mkdir(mode=0o755)
+    try:
+        assert run(tmp_path, str(place), "--set", "scale=1", "--set", "transactions=20", "--json") == 0
+    finally:
+        place.rmdir()
+    record = latest(tmp_path)
+    row, server = pgbench.call_totals(record), pgbench.server_total(record)
+    assert row is not None
+    assert server is not None
+    carried = pgbench.commits_a_flush(row, server)
+    assert carried is None or carried <= 1.05
+
+
+def test_settings_that_give_up_durability_are_warned_of(own: tuple[str, Path]) -> None:
+    dsn, place = own
+    words = ["--set", "scale=1", "--set", "transactions=10", "--set", "pg.synchronous_commit=off"]
+    assert run(place, dsn, *words) == 0
+    assert "not_durable" in [warning.id for warning in latest(place).info.warnings]
+
+
+def test_databases_of_killed_runs_are_named(
+    own: tuple[str, Path], postgres: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dsn, place = own
+    name = PREFIX + "killed"
+    with psycopg.connect(postgres.dsn, autocommit=True) as connection:
+        connection.execute(f"create database {name}")
+        connection.execute(f"comment on database {name} is '{MARK}'")
+        try:
+            assert run(place, dsn, "--set", "scale=1", "--set", "transactions=10") == 0
+        finally:
+            connection.execute(f"drop database {name}")
+    assert f"drop database {name}" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_database_that_bears_no_mark_of_ours_is_not_dropped(own: tuple[str, Path], postgres: Server) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from brickyard.report.page import _lead
 from brickyard.store import Store
 from brickyard.study.pts import stored_points
 from brickyard.study.pts_tests import CLIENT, ENTERPRISE, TESTS, round_test
+from brickyard.units import format_iops
 
 SIM = "sim:iodrive-160-slc"
 
@@ -111,6 +113,32 @@ def test_a_real_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "no PTS result" in err
     assert "purge" in err
     assert "study s1, runs 1-6" in out
+
+
+def test_the_answer_comes_first_and_the_page_has_the_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = str(tmp_path / "runs.db")
+    tests = [word for name in ("iops", "throughput", "latency", "write-saturation") for word in ("--test", name)]
+    command = ["pts", "client", SIM, "--round", "10ms", "--range", "0.1%", *tests, "--store", place]
+    assert main(command) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    first, belief = out.index("Random requests of 4 KiB"), out.index("Before you believe it")
+    assert 0 < first < belief < out.index("IOPS by block size")
+    found = measured(capsys, tmp_path / "again.db", *command[1:-2])
+    cells = found["tests"]["iops"]["cells"]
+    reads, writes = (
+        next(c["iops"] for c in cells if (c["reads_percent"], c["request_bytes"]) == (share, 4096))
+        for share in (100, 0)
+    )
+    assert f"{format_iops(reads)} reads/s or {format_iops(writes)} writes/s" in found["answer"][0]
+    unsteady = [name for name, item in found["tests"].items() if not item["is_steady"]]
+    assert ("no result" in found["belief"]) == bool(unsteady)
+    # The page says the same, out of what the store keeps.
+    assert main(["report", "s1", "--store", place, "--output", str(tmp_path / "page")]) == 0
+    page = " ".join(html.unescape((tmp_path / "page" / "report.html").read_text("utf-8")).split())
+    assert found["answer"][0] in page
+    assert page.index(found["answer"][0]) < page.index("IOPS by block size and read/write mix, random")
+    assert "Throughput by block size" in page
+    assert "Write saturation: random writes" in page
 
 
 def test_a_dry_run_touches_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

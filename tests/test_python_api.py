@@ -24,7 +24,7 @@ def test_the_examples_of_the_documentation_run_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert len(EXAMPLES) == 3
+    assert len(EXAMPLES) == 4
     said = []
     for text in EXAMPLES:
         exec(compile(text, "docs/python.md", "exec"), {})  # our own documentation

@@ -964,7 +964,7 @@ def test_what_spoils_a_replay_is_said(tmp_path: Path, changes: Json, megabytes: 
     with Store(tmp_path / "s.db") as store:
         record = store.record(support.add_run(store, events, plan_=plan))
     record = replace(record, info=replace(record.info, engine=support.start_event(targets=[target])))
-    texts = [warning["text"] for warning in replay_warnings.replay_warnings(record, [])]
+    texts = [warning.text for warning in replay_warnings.replay_warnings(record, [])]
     assert len(texts) == (said is not None)
     assert said is None or said in texts[0]
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from brickyard.analysis.replay_disks import COURSE_COLUMNS, target_devices, watc
 from brickyard.analysis.replay_served import served
 from brickyard.cli import main
 from brickyard.databases.ephemeral import ephemeral_postgres
-from brickyard.facts import ServerIo
+from brickyard.facts import NotCounted, ServerIo
 from brickyard.store import Json, Store
 from test_replay import execute, fill, items, measured, w3c
 
@@ -67,12 +68,12 @@ def arguments(dsn: str, folder: Path, duration: str, store: Path) -> list[str]:
     return [*command, "--duration", duration, "--sessions", "4", "--store", str(store), "--json"]
 
 
-def told_by(document: Json, store: Path) -> tuple[Json, Json]:
+def told_by(document: Json, store: Path) -> tuple[Json, Any]:
     """The run and what was seen of the server's devices."""
     with Store(store, must_exist=True) as kept:
-        watch = kept.record(document["runs"][0]["run"]).info.watch
+        [watch] = kept.record(document["runs"][0]["run"]).info.watch.targets
     assert watch is not None
-    return document["runs"][0], watch["targets"][0]["foreign"]
+    return document["runs"][0], watch.foreign
 
 
 def test_others_on_the_servers_disk_are_named_and_the_server_itself_is_not(
@@ -85,29 +86,29 @@ def test_others_on_the_servers_disk_are_named_and_the_server_itself_is_not(
         alone = tmp_path / "alone.db"
         assert main(arguments(server.dsn, tmp_path, "4s", alone)) == 0
         run, foreign = told_by(json.loads(capsys.readouterr().out), alone)
-        assert foreign["known"] is True
+        assert foreign.known is True
         # The server commits to its log and waits for it: the device has carried what the kernel says the server wrote.
-        assert foreign["write"]["ours_bytes"] > MIB
-        assert foreign["write"]["device_bytes"] > foreign["write"]["ours_bytes"] / 2
+        assert foreign.write.ours_bytes > MIB
+        assert foreign.write.device_bytes > foreign.write.ours_bytes / 2
         assert not {"foreign_io", "foreign_unknown"} & {w["id"] for w in run["warnings"]}
 
         os.sync()
         run, foreign = replayed_beside(volume, server.dsn, tmp_path)
         told = next(w["text"] for w in run["warnings"] if w["id"] == "foreign_io")
-        assert 380 * MIB < foreign["write"]["foreign_bytes"] < 450 * MIB
+        assert 380 * MIB < foreign.write.foreign_bytes < 450 * MIB
         assert "written, besides the server's" in told
         with Store(tmp_path / "beside.db", must_exist=True) as kept:
             record = kept.record(run["run"])
         # A verdict counts the server's part of the device's writes, as it does of the reads.
         found = served([record])
         assert found.writes_per_call is not None
-        whole = sum(d["delta"]["write_requests"] for d in target_devices(watched_targets(record)))
+        whole = sum((d.delta or {})["write_requests"] for d in target_devices(watched_targets(record)))
         assert found.writes_per_call * found.calls < 0.9 * whole
         rows = "\n".join(COURSE_COLUMNS)
         assert "whole device, others included" in rows
 
 
-def replayed_beside(volume: Path, dsn: str, folder: Path) -> tuple[Json, Json]:
+def replayed_beside(volume: Path, dsn: str, folder: Path) -> tuple[Json, Any]:
     """A neighbour writes while a replay goes on, which is ended by Ctrl-C when the neighbour has."""
     store, done = folder / "beside.db", folder / "done"
     command = [sys.executable, "-m", "brickyard", *arguments(dsn, folder, "120s", store)]
@@ -136,4 +137,4 @@ def test_a_server_that_cannot_be_seen_accuses_nobody(tmp_path: Path) -> None:
     io = ServerIo(str(tmp_path))
     io.start()
     io.stop()
-    assert io.told() == {"known": False, "reason": "not known: the server's processes are not seen from here"}
+    assert io.told() == NotCounted("not known: the server's processes are not seen from here")

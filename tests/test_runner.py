@@ -138,7 +138,7 @@ def test_a_volatile_cache_is_a_note_where_the_run_only_read(tmp_path: Path) -> N
     with Store(tmp_path / "runs.db") as store:
         for operation, severity in (("read", "note"), ("write", "warning")):
             run = add_run(store, [interval(0, SECOND, cell([MS], operation=operation)), phase_end()], facts=known)
-            found = {item["id"]: item["severity"] for item in warnings(store, store.record(run), [])}
+            found = {item.id: item.severity for item in warnings(store, store.record(run), [])}
             assert found["volatile_write_cache"] == severity
 
 

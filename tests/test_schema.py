@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import sqlite3
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 import support
 from brickyard import schema
 from brickyard.cli import main
+from brickyard.errors import BadInputError
 from brickyard.store import Store
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -127,3 +129,24 @@ def test_fields_of_later_versions_are_left_out() -> None:
     document = support.phase_end()
     later = copy.deepcopy(document) | {"weather": "fine"}
     assert schema.decode(json.dumps(later)) == schema.typed(document)
+
+
+def test_facts_and_what_was_watched_keep_their_stored_form() -> None:
+    """As stores have them from before they were types: nothing is lost, renamed or added by reading and writing."""
+    kept = json.loads((ROOT / "tests/samples/facts/stored.json").read_text())
+    assert schema.facts_document(schema.facts_of(kept["facts"])) == kept["facts"]
+    assert schema.watch_document(schema.watch_of(kept["watch"])) == kept["watch"]
+    disk = schema.facts_of(kept["facts"]).targets[1].stack[0].below[0]
+    assert (disk.transport, disk.why("vendor", "")) == ("sata", "")
+    assert schema.watch_of({}).targets == []
+
+
+def test_facts_that_are_damaged_name_their_run(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.db") as store:
+        info = store.record(support.add_run(store, [])).info
+    assert info.facts.host is not None
+    broken = dataclasses.replace(info, facts_document={"targets": "none"}, watch_document={"targets": 3})
+    with pytest.raises(BadInputError, match=f"run {info.id}: its facts are damaged"):
+        _ = broken.facts
+    with pytest.raises(BadInputError, match=f"run {info.id}: what was watched is damaged"):
+        _ = broken.watch

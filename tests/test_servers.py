@@ -17,7 +17,9 @@ from brickyard import profiles
 from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.formats.recognize import import_profile, recognize
+from brickyard.schema import PhaseEnd
 from brickyard.schema.plan import Plan
+from brickyard.store import Store
 
 SMALL = [
     *("--set", "size=4MiB", "--set", "most=6MiB", "--set", "log_size=1MiB", "--set", "buffer_pool=2MiB"),
@@ -83,6 +85,20 @@ def test_jetstress_passes_by_its_limits_on_an_ssd_and_fails_on_a_disk(capsys: py
     out = " ".join(capsys.readouterr().out.split())
     assert "failed: mean database read" in out
     assert "limit 20 ms" in out
+
+
+def test_bulk_updates_post_as_many_writes_as_their_depth(capsys: pytest.CaptureFixture[str]) -> None:
+    """Eight users with one write each have at most eight in flight, and with sixteen each more than that."""
+    in_flight = []
+    for depth in (1, 16):
+        words = ["--set", "verify=false", "--set", "test.duration=5s", "--set", f"test.bulk-update.depth={depth}"]
+        assert main(["run", "sqliosim", "sim:demartek-2009-sas,level=raid1,members=2", *words]) == 0
+        capsys.readouterr()
+        with Store() as store:
+            end = store.record(max(run.id for run in store.runs())).of(PhaseEnd)[0]
+        data = next(file for file in end.server_files if not file.log)
+        in_flight.append(data.total_io_ns / end.end_ns)
+    assert in_flight[0] < 20 < in_flight[1], in_flight
 
 
 def begin(*arguments: str) -> subprocess.Popen[str]:
@@ -212,6 +228,8 @@ def test_a_configuration_of_defaults_is_the_profile_that_ships() -> None:
         ("[BulkUpdateUser]\nBUDelay=soon\n", "BUDelay=soon: a whole number"),
         ("[File3]\nFileName=x\nInitialSize=1\nMaxSize=1\n", "2 data files and 1 logs"),
         ("[ReadAheadUser]\nBuffersRAMin=65\n", "the smaller first"),
+        ("[AuditUser]\nAuditDelay=10\nauditdelay=20\n", "auditdelay: stands there twice"),
+        ("[AuditUser]\nUserCount=2\n[AUDITUSER]\nUserCount=3\n", "[AuditUser]: stands there twice"),
     ],
 )
 def test_what_a_configuration_cannot_mean_is_one_clear_line(added: str, said: str) -> None:
@@ -219,6 +237,45 @@ def test_what_a_configuration_cannot_mean_is_one_clear_line(added: str, said: st
         import_profile("sqliosim", "t", DEFAULTS + added, Path())
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("CPUCount=4", "CPUCount=4 ; ours", "a comment on a line of its own"),
+        ("MaxSize=1000", "MaxSize=100", "MaxSize=100: is below InitialSize"),
+        ("MaxSize=50", "MaxSize=20", "MaxSize=20: is below InitialSize"),
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_refused(key: str, value: str, said: str) -> None:
+    text = DEFAULTS.replace(f"\n{key}\n", f"\n{value}\n")
+    assert text != DEFAULTS
+    with pytest.raises(BadInputError) as refused:
+        import_profile("sqliosim", "t", text, Path())
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_configuration_as_notepad_saves_it_is_read(encoding: str, tmp_path: Path) -> None:
+    place = tmp_path / "server.cfg.ini"
+    place.write_bytes(DEFAULTS.replace("\n", "\r\n").encode(encoding))
+    assert main(["import", str(place), "-o", str(tmp_path / "server.toml")]) == 0
+
+
+@pytest.mark.parametrize("profile", ["sqliosim", "jetstress"])
+def test_a_dry_run_says_what_would_be_done(profile: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", profile, "sim:demartek-2009-sas", "--dry-run"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert ("target_io 100 ms" in out) is (profile == "sqliosim")
+    assert "buffer_pool " in out
+    assert "000ns" not in out
+
+
+def test_jetstress_does_not_pass_where_no_page_was_written(capsys: pytest.CaptureFixture[str]) -> None:
+    """The cache holds the whole database, so that the limits say nothing of its writes."""
+    small = ("--set", "mailboxes=20", "--set", "mailbox_size=5MB", "--set", "mailbox_iops=1")
+    assert main(["run", "jetstress", "sim:iodrive-160-slc", *small, "--set", "test.duration=12s"]) == 1
+    assert "no database page was written" in " ".join(capsys.readouterr().out.split())
 
 
 def test_percentages_are_hundredths_and_users_without_work_are_left_out() -> None:

@@ -144,13 +144,13 @@ def test_a_stall_inside_the_submission_is_the_storages(
     [end] = events_of(record, "phase_end")
     assert not end["generator_bound"]
     assert end["loop_busy_share"] < 0.5
-    warnings = {item["id"]: item for item in record.info.warnings}
+    warnings = {item.id: item for item in record.info.warnings}
     assert "generator_bound" not in warnings
     assert "hung_requests" in warnings
     if engine == "io_uring":
         # Such a file system carries each request out before it takes the next.
         assert end["depth"] == {"in_flight": DEPTH, "at_once": 1}
-        assert "had 1.0 requests at once, not 4.0" in warnings["depth_not_reached"]["text"]
+        assert "had 1.0 requests at once, not 4.0" in warnings["depth_not_reached"].text
     else:
         assert "depth_not_reached" not in warnings
 
@@ -163,7 +163,7 @@ def test_answers_that_come_long_after_the_end_are_said(mount: Callable[..., Disk
     time.sleep(3)
     disk.go_on()
     record = run.ended(0)
-    [said] = [item["text"] for item in record.info.warnings if item["id"] == "late"]
+    [said] = [item.text for item in record.info.warnings if item.id == "late"]
     assert said.startswith("In phase reads the last answer came ")
     assert "after the end of the 1.00 s that were measured" in said
 

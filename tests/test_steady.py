@@ -167,7 +167,7 @@ def test_a_run_of_the_engine_records_its_window(capsys: pytest.CaptureFixture[st
 
 def test_warnings_of_the_course_each_by_its_cause() -> None:
     def found(*rates: int, events: tuple[Json, ...] = ()) -> list[tuple[str, str]]:
-        return [(item["id"], item["severity"]) for item in steadiness_warnings(record_of(rates, *events))]
+        return [(item.id, item.severity) for item in steadiness_warnings(record_of(rates, *events))]
 
     assert found(*FLAT, events=(told(True, 0, 5),)) == []
     assert found(*FLAT) == [("not_steady", "warning")]
@@ -182,7 +182,7 @@ def test_variation_is_one_figure_in_table_and_warning(capsys: pytest.CaptureFixt
     (warning,) = steadiness_warnings(record)
     (row,) = analysis.totals(record)
     text = analysis.cells.variation(row.variation)
-    assert f"IOPS vary by {text} between 5 intervals" in warning["text"]
+    assert f"IOPS vary by {text} between 5 intervals" in warning.text
     assert main(["show", str(record.info.id)]) == 0
     assert f" {text} " in capsys.readouterr().out
 

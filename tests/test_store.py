@@ -8,10 +8,12 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from brickyard.errors import BadInputError
+from brickyard.schema import stored
 from brickyard.store import Store, default_place
 from brickyard.store.process import _start_ticks, own_process
 from brickyard.store.schema import APPEND_ONLY, MIGRATIONS, migrate
@@ -20,10 +22,11 @@ from support import SECOND, add_run, cell, events_of, interval, phase_end
 WRITER = """
 import sys
 from support import *
+from brickyard.schema import RunFacts
 from brickyard.store import Store
 store = Store(sys.argv[1])
 run = store.add_run(profile="p", profile_hash="h", plan=plan(), condition="normal", targets=["t"], options={},
-                    software_version="0", facts={})
+                    software_version="0", facts=RunFacts())
 for number in range(int(sys.argv[2])):
     store.add_events(run, [interval(number * SECOND, (number + 1) * SECOND, cell([1000 * (number + 1)] * 20))])
     print(number + 1, flush=True)
@@ -200,6 +203,7 @@ def test_a_store_with_other_columns_is_said_to_be_of_a_development_version(tmp_p
     place = tmp_path / "runs.db"
     Store(place).close()
     database = sqlite3.connect(place)
+    database.execute("DROP TRIGGER interval_cost_summed")
     database.execute("ALTER TABLE interval_cost DROP COLUMN drain")
     database.close()
     with pytest.raises(BadInputError) as refused:
@@ -235,15 +239,15 @@ def test_only_the_default_place_is_made(tmp_path: Path) -> None:
 def test_a_run_that_goes_on_is_told_from_one_that_was_killed(tmp_path: Path) -> None:
     sleeper = subprocess.Popen(["sleep", "600"])
     try:
-        owner = {**own_process(), "pid": sleeper.pid, "start_ticks": _start_ticks(sleeper.pid)}
-        known = {"host": {}, "targets": [], "process": owner}
+        owner = {**stored(own_process()), "pid": sleeper.pid, "start_ticks": _start_ticks(sleeper.pid)}
+        known: dict[str, Any] = {"host": {}, "targets": [], "process": owner}
         with Store(tmp_path / "runs.db") as store:
             run = add_run(store, [], outcome=None, facts=known)
             assert store.record(run).info.outcome == "running"
             sleeper.kill()
             sleeper.wait()
             assert store.record(run).info.outcome == "interrupted"
-            reused = {**known, "process": {**own_process(), "start_ticks": 1}}
+            reused = {**known, "process": {**stored(own_process()), "start_ticks": 1}}
             assert store.record(add_run(store, [], outcome=None, facts=reused)).info.outcome == "interrupted"
     finally:
         sleeper.kill()

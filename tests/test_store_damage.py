@@ -94,6 +94,7 @@ def test_one_damaged_record_leaves_the_others_as_they_were(
     kept = {run["run"]: run for run in document(capsys, "runs", "--store", str(new))["runs"]}
     if 2 in kept and cause not in ("warnings", "outcome"):  # with its end lost, it is an interrupted run
         assert kept[2]["warnings"][0]["id"] == "salvaged"
+        assert kept[2]["outcome"] == "failed"
     assert main(["store", "salvage", *at, "-o", str(new)]) == 2
 
 
@@ -126,6 +127,33 @@ def test_pages_that_are_gone_take_only_their_runs(
     assert document(capsys, "store", "check", "--store", str(new))["damaged_runs"] == []
     with Store(new) as store:
         assert len(store.runs()) == 44
+
+
+@pytest.mark.parametrize(
+    ("table", "change"),
+    [
+        ("interval", "requests = requests + 16384"),
+        ("interval", "mean_ns = mean_ns / 65536"),
+        ("interval", "measure = 'responsE'"),
+        ("interval_cost", "cpu_user_ns = cpu_user_ns + 1"),
+        ("run_end", "end_ns = end_ns + 1024"),
+        ("run", "targets = replace(targets, 'a', 'b')"),
+        ("event", "body = body || ' '"),
+    ],
+)
+def test_a_bit_that_turned_within_a_row_is_found_by_its_check_sum(
+    table: str, change: str, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SQLite takes such a row for sound."""
+    row = "id = 1" if table in ("interval", "interval_cost", "run", "event") else "run = 1"
+    spoil(place, f"UPDATE {table} SET {change} WHERE {row}")
+    found = document(capsys, "store", "check", "--store", str(place), code=1)
+    assert (found["file"], len(found["damaged_runs"])) == ([], 1)
+    [run] = found["damaged_runs"]
+    assert main(["show", str(run), "--store", str(place)]) == 1
+    assert "not as it was written" in capsys.readouterr().err
+    lost = document(capsys, "store", "salvage", "--store", str(place), "-o", str(tmp_path / "new.db"), code=1)["lost"]
+    assert lost[0]["table"] == table
 
 
 @pytest.mark.parametrize("share", [0.9, 0.5])

@@ -19,9 +19,8 @@ from brickyard.analysis import terraserver as tables
 from brickyard.cli import main
 from brickyard.databases.ephemeral import Server, ephemeral_postgres
 from brickyard.databases.layout import Layout
-from brickyard.schema import Bound, bound_of
+from brickyard.schema import Bound, PhaseEnd
 from brickyard.store import Store
-from support import events_of
 
 WAIT_S = 30.0
 PATHS = ("/tile.ashx", "/image.aspx", "/download.aspx", "/imageinfo.aspx", "/famous.aspx")
@@ -170,9 +169,9 @@ def test_loading_is_a_measured_load_too(postgres: Server, tmp_path: Path, capfd:
     with Store(place) as store:
         records = [store.record(info.id) for info in sorted(store.runs(), key=lambda info: info.id)]
     assert [record.info.outcome for record in records] == ["done"] * 3
-    for end in (end for record in records for end in events_of(record, "phase_end")):
+    for end in (end for record in records for end in record.of(PhaseEnd)):
         # A value that its readers know, where the loader was the limit; never prose.
-        assert (bound_of(end) is Bound.CPU) is end["generator_bound"]
+        assert (end.generator_bound_reason is Bound.CPU) is end.generator_bound
     once = [item for item in records[-1].intervals if item.measure == "service"]
     assert {item.operation for item in once} == {"load"}
     assert sum(item.requests for item in once) == layout.tiles

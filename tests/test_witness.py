@@ -94,6 +94,21 @@ def test_what_was_acknowledged_is_there(complete: Round) -> None:
     assert sorted((e.writer, e.sequence) for e in told) == [(w, s) for w in range(3) for s in range(1, 31)]
     found = document("honesty", "verify", str(complete.target), "--recorder-file", str(complete.file))
     assert (found["acknowledged"], found["missing_count"], found["kept"]) == (90, 0, True)
+    assert (found["gaps"], found["host_started_since"]) == ([], False)
+    said = begin("honesty", "verify", str(complete.target), "--recorder-file", str(complete.file)).communicate()[0]
+    assert "no power cut lies between" in said
+
+
+def test_a_line_that_is_gone_from_the_recorder_s_file_is_noticed(complete: Round, tmp_path: Path) -> None:
+    told = [entry for entry in entries(complete.file) if isinstance(entry, WriteEntry)]
+    lines = complete.file.read_bytes().splitlines(keepends=True)
+    head = len(lines) - len(told)
+    place = tmp_path / "recorder.log"
+    place.write_bytes(b"".join([*lines[: head + 20], *lines[head + 21 :]]))
+    gone = told[20]
+    found = document("honesty", "verify", str(complete.target), "--recorder-file", str(place))
+    assert found["gaps"] == [{"writer": gone.writer, "after": gone.sequence - 1}]
+    assert found["acknowledged"] == 89
 
 
 @pytest.mark.parametrize("sync", ["fdatasync", "fsync"])

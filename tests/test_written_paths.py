@@ -47,6 +47,7 @@ WORDS = {
     "honesty": ["none"],
     "honesty write": ["none", "--recorder", "127.0.0.1:1"],
     "import": ["--command", "diskspd -b8K -d6 x.dat"],
+    "interference": ["sim:msr-2003-wd"],
     "lab up": ["none"],
     "load-curve": ["sqlio-random-read-4", "sim:msr-2003-wd"],
     "pts": ["client"],
@@ -55,8 +56,11 @@ WORDS = {
     "show": ["1"],
     "study": ["sata-2003-disks"],
     "store salvage": ["--output", "new"],
+    "trace import": ["none"],
+    "trace profile": ["none"],
     "terraserver load": ["--to", "postgresql://x@127.0.0.1:1/z"],
     "terraserver traffic": ["--size", "1MiB"],
+    "watch": ["none"],
 }
 """What a verb needs beside the option; a verb that is not here needs nothing."""
 

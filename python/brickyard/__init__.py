@@ -11,12 +11,42 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from brickyard.api import Compared, Load, Measured, Table, compare, draw, measured, profile, run, table
+    from brickyard.api import (
+        Compared,
+        Load,
+        Measured,
+        Studied,
+        Table,
+        characterize,
+        check,
+        compare,
+        draw,
+        measured,
+        profile,
+        run,
+        run_study,
+        table,
+    )
     from brickyard.store import Store
 
 _HOMES = {
     **dict.fromkeys(
-        ("Compared", "Load", "Measured", "Table", "compare", "draw", "measured", "profile", "run", "table"),
+        (
+            "Compared",
+            "Load",
+            "Measured",
+            "Studied",
+            "Table",
+            "characterize",
+            "check",
+            "compare",
+            "draw",
+            "measured",
+            "profile",
+            "run",
+            "run_study",
+            "table",
+        ),
         "brickyard.api",
     ),
     "Store": "brickyard.store",
@@ -27,12 +57,16 @@ __all__ = [
     "Load",
     "Measured",
     "Store",
+    "Studied",
     "Table",
+    "characterize",
+    "check",
     "compare",
     "draw",
     "measured",
     "profile",
     "run",
+    "run_study",
     "table",
 ]
 

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from brickyard import analysis, bricks, profiles
 from brickyard.analysis.comparison import Comparison, default_figures, loads_differ
@@ -27,10 +27,16 @@ from brickyard.report.page import write_report
 from brickyard.schema.plan import Plan
 from brickyard.store import Record, Store
 from brickyard.study.aim import Aim, aim, aim_modelled
+from brickyard.study.cells import Specs, Wishes, lay_out
+from brickyard.study.characterize import Characterization, Mode
+from brickyard.study.check import check_run
+from brickyard.study.design import read_design
 from brickyard.study.fit import refuse_programs
 from brickyard.study.interrupt import Interrupt
+from brickyard.study.matrix import Matrix, steps
 from brickyard.study.repeat import repeat
 from brickyard.study.runner import Silent
+from brickyard.study.texts import read as study_text
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,7 @@ class Measured:
     @property
     def warnings(self) -> list[str]:
         """What a reader must know before believing a figure of this run."""
-        return [str(warning["text"]) for warning in self.record.info.warnings]
+        return [warning.text for warning in self.record.info.warnings]
 
     @cached_property
     def figures(self) -> list[Totals]:
@@ -93,6 +99,20 @@ class Compared:
     judged: Gate
     loads_differ: list[str] = field(default_factory=list)
     """How the loads of the two sides differ; a difference in figures then says nothing of the storage."""
+
+
+@dataclass(frozen=True)
+class Studied:
+    """What a study came to: its number in the store, its runs, and what there is to say of it."""
+
+    study: int | None
+    runs: list[int]
+    notes: list[str] = field(default_factory=list)
+
+
+def is_modelled(target: str) -> bool:
+    """Whether a target is a modelled brick."""
+    return bricks.is_modelled(target)
 
 
 def profile(name: str, *changes: str, text: str | None = None) -> Load:
@@ -147,11 +167,92 @@ def run(
                 aimed.condition,
             )
     last = results[-1]
-    if last.outcome == "interrupted":
-        raise KeyboardInterrupt
-    if last.outcome != "done":
-        raise BrickyardError(f"run {last.run} {last.outcome}: {last.message}")
+    _refuse_failed(f"run {last.run}", last.outcome, last.message)
     return [Measured(store.record(result.run)) for result in results]
+
+
+def check(load: Load | str, targets: Sequence[str] = (), *, overwrite: Sequence[str] = ()) -> None:
+    """Raises BadInputError with the line by which `run` would refuse it; nothing is made or written.
+
+    Without a target, or with one that does not exist yet, only the load itself is checked.
+    """
+    found = profile(load) if isinstance(load, str) else load
+    refuse_programs(found.name, found.plan, "brickyard.run()")
+    if any(bricks.is_modelled(target) for target in targets):
+        aimed = aim_modelled(tuple(targets), [])
+        check_run(found.plan, aimed.targets, aimed.options)
+    elif targets:
+        check_run(found.plan, list(targets), {"overwrite": list(overwrite), "create_bytes": None})
+
+
+def characterize(
+    store: Store,
+    target: str | None = None,
+    *,
+    mode: Literal["quick", "default", "full"] = "default",
+    changes: Sequence[str] = (),
+    overwrite: Sequence[str] = (),
+    destroys_data: bool = False,
+    say: Callable[[str], None] | None = None,
+) -> Studied:
+    """Request sizes × sequential and random × read and write, each cell one run, as `brickyard characterize`.
+
+    Raises as `run` does.
+    """
+    listener = _Notes(say)
+    targets = () if target is None else (target,)
+    is_quick = mode == "quick"
+    aiming = _aimed(targets, None, (), None, overwrite, destroys_data=destroys_data, quick=is_quick)
+    with aiming as aimed:
+        for note in aimed.notes:
+            listener.note(note)
+        with _interruptible() as interrupt:
+            studying = Characterization(store, listener, interrupt, Mode(mode))
+            result = studying.run(aimed.targets[0], aimed.options, list(changes))
+    _refuse_failed(f"study s{result.study}", result.outcome, result.message)
+    return Studied(result.study, result.runs, result.notes)
+
+
+def run_study(
+    store: Store,
+    name: str,
+    *,
+    targets: Sequence[str] = (),
+    only: Sequence[str] = (),
+    changes: Sequence[str] = (),
+    repetitions: int | None = None,
+    overwrite: Sequence[str] = (),
+    say: Callable[[str], None] | None = None,
+) -> Studied:
+    """Carries out a study, by its name or the path of its file; runs that are in the store are not measured again.
+
+    `targets` and `only` are as `brickyard study --target` and `--only` take them. Raises as `run` does.
+    """
+    design = read_design(study_text(name))
+    wishes = Wishes(
+        targets=tuple(targets),
+        only=tuple(only),
+        changes=tuple(changes),
+        repetitions=repetitions,
+        overwrite=tuple(overwrite),
+    )
+    layout = lay_out(design, wishes)
+    folder = Path(name).parent if "/" in name or name.endswith(".toml") else None
+    planned = steps(design, layout, wishes, Specs(design, wishes, folder))
+    listener = _Notes(say)
+    for note in layout.notes:
+        listener.note(note)
+    with _interruptible() as interrupt:
+        result = Matrix(store, listener, interrupt, design, wishes, planned).run()
+    _refuse_failed(design.name, "done" if result.outcome == "stopped" else result.outcome, result.message)
+    return Studied(result.study, result.made, [*layout.notes, *result.notes])
+
+
+def _refuse_failed(what: str, outcome: str, message: str) -> None:
+    if outcome == "interrupted":
+        raise KeyboardInterrupt
+    if outcome != "done":
+        raise BrickyardError(f"{what} {outcome}: {message}")
 
 
 def measured(store: Store, runs: Iterable[int]) -> list[Measured]:
@@ -195,6 +296,7 @@ def _aimed(
     overwrite: Sequence[str],
     *,
     destroys_data: bool,
+    quick: bool = False,
 ) -> AbstractContextManager[Aim]:
     if any(bricks.is_modelled(target) for target in targets):
         changes = [*brick_changes, *([bricks.condition_override(condition)] if condition else [])]
@@ -210,6 +312,7 @@ def _aimed(
         keep=False,
         overwrite=tuple(overwrite),
         destroys_data=destroys_data,
+        quick=quick,
     )
 
 

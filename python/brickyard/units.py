@@ -73,3 +73,8 @@ def postgresql_bytes(text: str) -> int:
     units = {"kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40, "B": 1}
     number = text.strip().rstrip("kKMGTB")
     return int(float(number) * units[text.strip()[len(number) :]])
+
+
+def plural(operation: str) -> str:
+    """Of an operation's name."""
+    return operation + ("es" if operation.endswith("sh") else "s")

@@ -44,7 +44,7 @@ def test_kill_9_is_undone_by_the_next_start(condition: str, capsys: pytest.Captu
         assert not conditions.leftovers(), "what is still held is nobody else's to undo"
     assert len(conditions.leftovers()) == 1
     told = conditions.restore()
-    assert [item["error"] for item in told] == [""]
+    assert [item.error for item in told] == [""]
     assert not conditions.leftovers()
     wait_for_normal(array, print)
     assert array.state().name == "normal"
@@ -80,7 +80,7 @@ def test_a_killed_run_keeps_its_samples_and_says_that_nobody_judged_them(tmp_pat
     shares = [sample["progress_share"] for sample in check["samples"]]
     assert shares == sorted(shares)
     assert len(set(shares)) > 1, "the rebuild went on"
-    assert [item["error"] for item in conditions.restore()] == [""]
+    assert [item.error for item in conditions.restore()] == [""]
     wait_for_normal(array, print)
 
 

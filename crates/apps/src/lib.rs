@@ -69,6 +69,7 @@ impl Programs for Apps {
             source: source(program, worker),
             cells: cells(&program),
             buffer_bytes: request_bytes,
+            own_pace: false,
             fresh_data: !matches!(program, Program::RewriteFile {} | Program::SeekFile { .. }),
         })
     }

@@ -88,6 +88,7 @@ fn run(text: &str, mut fails: impl FnMut(&Request) -> bool) -> (Vec<Asked>, Mode
             lane,
             lanes: stream.workers,
             server: None,
+            area: None,
         };
         let mut sources: Vec<_> = (0..stream.workers)
             .map(|lane| apps.source(&place(lane)).expect("a source"))

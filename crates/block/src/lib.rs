@@ -9,5 +9,6 @@ pub mod psync;
 pub mod punctual;
 pub mod session;
 pub mod storage;
+pub mod submission;
 pub mod uring;
 pub mod watched;

@@ -35,6 +35,8 @@ pub struct Options {
     pub scratch_dir: Option<PathBuf>,
     /// Where they stay, so that the next run with the same directory goes on to check what this one wrote.
     pub verify_keep: Option<PathBuf>,
+    /// An empty file that gets every request of the phases as a trace.
+    pub take: Option<PathBuf>,
     /// Requests become no-operations of the ring: the run shows what the loop and the ring cost by themselves.
     pub nop: bool,
 }
@@ -58,6 +60,7 @@ pub struct Session {
     clock: Clock,
     run_id: u64,
     programs: Box<dyn Programs>,
+    take: Option<PathBuf>,
 }
 
 /// Makes the programs of a run. Those that a check tries are not those that run.
@@ -103,7 +106,16 @@ pub fn prepare_with(
         Ok((storage, clock, notes)) => {
             let start = Start { notes, ..start_facts(&profile, &targets, &storage, clock) };
             let run_id = start.start_unix_ns;
-            Ok(Session { profile, targets, storage, start, clock, run_id, programs: programs() })
+            Ok(Session {
+                profile,
+                targets,
+                storage,
+                start,
+                clock,
+                run_id,
+                programs: programs(),
+                take: options.take.clone(),
+            })
         }
         Err(error) => {
             for target in targets.iter().filter(|t| t.created) {
@@ -363,6 +375,8 @@ fn start_facts(profile: &Profile, targets: &[Target], storage: &Storage, clock: 
         }),
         clock: ClockFacts { source: clock.name().into(), read_cost_ns: clock.read_cost_ns },
         reap: Some(profile.reap),
+        submit: choice.submission.as_ref().and_then(|s| s.at_most),
+        submit_reason: choice.submission.as_ref().map_or_else(String::new, |s| s.reason.clone()),
         features: choice.features.clone(),
         targets: targets.iter().map(target_facts).collect(),
         phases: profile.phase.iter().map(phase_facts).collect(),
@@ -392,7 +406,38 @@ impl Session {
         }
         let areas: Vec<TargetArea> = self.targets.iter().map(|t| t.area.clone()).collect();
         let storage = self.storage.clone();
-        conductor::run_with(&self.profile, &areas, storage, verifiers, &*self.programs, control, emit);
+        let Some(path) = &self.take else {
+            return conductor::run_with(&self.profile, &areas, storage, verifiers, &*self.programs, control, emit);
+        };
+        let header = self.header();
+        let starts = areas.iter().map(|area| area.start_bytes).collect();
+        match retrace::take(storage, path, &header, starts) {
+            Ok(taken) => {
+                let taken = Arc::new(taken);
+                let run = |emit: &mut dyn FnMut(Event)| {
+                    let (programs, taken) = (&*self.programs, taken.clone());
+                    conductor::run_with(&self.profile, &areas, taken, verifiers, programs, control, emit);
+                };
+                retrace::run_to_end(run, || taken.finish().map(|_| ()), emit);
+            }
+            Err(message) => emit(Event::End { end_ns: self.clock.now_ns(), outcome: RunOutcome::Failed, message }),
+        }
+    }
+
+    /// What a trace of the run says of itself.
+    fn header(&self) -> trace::Header {
+        let device = |t: &Target| trace::Device {
+            name: t.area.path.clone(),
+            capacity_bytes: t.area.length_bytes,
+            sector_bytes: t.area.align_bytes as u32,
+        };
+        trace::Header {
+            devices: self.targets.iter().map(device).collect(),
+            clock: self.clock.name().into(),
+            start_unix_ns: self.start.start_unix_ns,
+            source: "a run of brickyard".into(),
+            before_queue: false,
+        }
     }
 
     fn ready_targets(

@@ -13,6 +13,7 @@ use plan::{EngineChoice, Knob, Profile};
 use crate::clock::Clock;
 use crate::memory::Buffers;
 use crate::psync::{Handle, Psync};
+use crate::submission::{self, Submission};
 use crate::uring::{Features, Uring, build_ring, ring_entries};
 use crate::watched::{Beacon, RingWatch};
 
@@ -37,6 +38,8 @@ pub struct Choice {
     pub iopoll: bool,
     pub reason: String,
     pub features: Vec<String>,
+    /// How rings submit; none where there are none.
+    pub submission: Option<Submission>,
 }
 
 /// What is seen of a loop's device from outside of its thread.
@@ -67,6 +70,10 @@ impl Storage {
         let mut choice = choose(&targets, profile)?;
         if nop {
             choice.features.push("nop".into());
+        }
+        if choice.uring {
+            let queues: Vec<(&File, bool)> = targets.iter().map(|t| (&t.file, t.direct)).collect();
+            choice.submission = Some(submission::choose(profile, nop, &queues));
         }
         let raw = targets.iter().map(|t| t.file.as_raw_fd()).collect();
         let handles = targets.iter().map(|t| Handle { fd: t.file.as_raw_fd(), block: t.block }).collect();
@@ -99,7 +106,13 @@ impl Storage {
 
 /// io_uring where the kernel grants it and has all operations, else psync, with the reason in words.
 fn choose(targets: &[Opened], profile: &Profile) -> Result<Choice, String> {
-    let psync = |reason: &str| Choice { uring: false, iopoll: false, reason: reason.into(), features: Vec::new() };
+    let psync = |reason: &str| Choice {
+        uring: false,
+        iopoll: false,
+        reason: reason.into(),
+        features: Vec::new(),
+        submission: None,
+    };
     if profile.engine == EngineChoice::Psync {
         return Ok(psync("asked for"));
     }
@@ -126,7 +139,7 @@ fn choose(targets: &[Opened], profile: &Profile) -> Result<Choice, String> {
     let polls = only_transfers && targets.iter().all(|t| t.direct && t.polls && really_polls(t));
     let features = Features { single_issuer: probe.unwrap_or(false), iopoll: polls, ..Features::default() };
     let reason = if forced { "asked for" } else { "the kernel offers it" };
-    Ok(Choice { uring: true, iopoll: polls, reason: reason.into(), features: features.names() })
+    Ok(Choice { uring: true, iopoll: polls, reason: reason.into(), features: features.names(), submission: None })
 }
 
 /// Requests that a profile has in flight at the most.
@@ -162,7 +175,7 @@ fn really_polls(target: &Opened) -> bool {
 /// A thread of psync waits for one request at a time.
 pub fn honours_of(uring: bool) -> Honours {
     let device = if uring { "io_uring" } else { "psync" };
-    Honours { reap: uring, nop: uring, ..Honours::everything(device) }
+    Honours { reap: uring, submit: uring, nop: uring, ..Honours::everything(device) }
 }
 
 /// A device of either kind; the branch is always the same within a run.
@@ -184,6 +197,9 @@ impl Devices for Storage {
             let mut uring = Uring::open(setup, &self.raw, self.clock, self.choice.iopoll)?;
             self.watched().insert(setup.loop_index, Watched::Ring(uring.watch()));
             *self.features.lock().unwrap_or_else(PoisonError::into_inner) = uring.features.names();
+            if let Some(at_most) = self.choice.submission.as_ref().and_then(|s| s.at_most) {
+                uring.set_submit(at_most);
+            }
             if self.nop {
                 uring.set_nop();
             }

@@ -66,6 +66,8 @@ pub struct Uring {
     submissions: Submissions,
     look_at_ns: u64,
     reap: u32,
+    /// One call submits at most so many.
+    submit: u32,
     away_ns: u64,
     punctual: Punctual,
     one_buffer: bool,
@@ -123,6 +125,7 @@ impl Uring {
             // Without deferred task work, what ended in the call cannot be told from what ended soon after.
             look_at_ns: if single_issuer { 0 } else { u64::MAX },
             reap: setup.reap,
+            submit: u32::MAX,
             away_ns: 0,
             punctual: Punctual::default(),
             one_buffer: setup.slots > BUFFERS_REGISTERED_MAX,
@@ -142,6 +145,11 @@ impl Uring {
     /// Turns every request into a no-operation.
     pub fn set_nop(&mut self) {
         self.features.nop = true;
+    }
+
+    /// One call submits at most so many requests; otherwise all that wait.
+    pub fn set_submit(&mut self, at_most: u32) {
+        self.submit = at_most;
     }
 
     /// Where the limit on locked memory forbids it, requests carry plain addresses.
@@ -238,13 +246,51 @@ impl Uring {
         self.in_flight -= done.len() as u32;
     }
 
+    /// Submits in several calls, of which the last waits. Apart, so that it costs the others one comparison.
+    #[inline(never)]
+    fn enter_in_pieces(&mut self, before_ns: u64, want: u32, wait_ns: u64) -> Result<(), String> {
+        if before_ns >= self.look_at_ns {
+            self.look_at_submission(before_ns);
+        } else {
+            self.submit_ahead();
+        }
+        let done = self.enter(self.entries.len() as u32, want, wait_ns);
+        self.watch.begins_anew();
+        done
+    }
+
+    /// Submits by calls of their own all but what one call may submit. What a call finds no room for stays in the queue
+    /// for the next.
+    fn submit_ahead(&mut self) {
+        let submit = self.submit as usize;
+        loop {
+            let left = self.ring.submission().len();
+            let first = self.entries.len().saturating_sub(left);
+            let now_ns = self.clock.now_ns();
+            for entry in self.entries.iter().skip(first).take(submit) {
+                self.submitted_ns[entry.get_user_data() as usize] = now_ns;
+            }
+            if left <= submit {
+                return;
+            }
+            self.watch.moves_to(first as u32, now_ns);
+            // SAFETY: no argument but numbers.
+            let submitted = unsafe { self.ring.submitter().enter::<libc::sigset_t>(self.submit, 0, 0, None) };
+            // The call that waits has the answers to what can go wrong here.
+            if !submitted.is_ok_and(|count| count > 0) {
+                return;
+            }
+        }
+    }
+
     /// Submits by a call of its own, which posts nothing but what ended in it: on a ring with deferred task work, all
     /// that ends later waits for a call that asks for it.
     #[cold]
     fn look_at_submission(&mut self, now_ns: u64) {
         self.look_at_ns = now_ns + SUBMISSION_LOOK_NS;
-        let queued = self.ring.submission().len() as u32;
         let before = self.ring.completion().len();
+        self.submit_ahead();
+        let queued = self.ring.submission().len() as u32;
         // SAFETY: no argument but numbers.
         let submitted = unsafe { self.ring.submitter().enter::<libc::sigset_t>(queued, 0, 0, None) };
         if submitted.is_ok_and(|count| count as u32 == queued) {
@@ -350,10 +396,14 @@ impl Device for Uring {
         let want = if sleep_ns == 0 { 0 } else { self.reap.min(self.in_flight) };
         if sleep_ns > 0 || self.in_flight > 0 {
             self.watch.enters(before_ns, batch, self.in_flight);
-            if before_ns >= self.look_at_ns && batch > 0 {
-                self.look_at_submission(before_ns);
+            if batch > self.submit {
+                self.enter_in_pieces(before_ns, want, sleep_ns)?;
+            } else {
+                if before_ns >= self.look_at_ns && batch > 0 {
+                    self.look_at_submission(before_ns);
+                }
+                self.enter(batch, want, sleep_ns)?;
             }
-            self.enter(batch, want, sleep_ns)?;
             self.watch.leaves();
         }
         self.entries.clear();

@@ -55,6 +55,8 @@ pub struct RingWatch {
     in_flight: AtomicU32,
     /// Entries that the call submits.
     batch: AtomicU32,
+    /// The first of them, where earlier ones went by calls before it.
+    first: AtomicU32,
     /// Where they are; none once the ring is gone.
     entries: Mutex<Option<Entries>>,
 }
@@ -93,6 +95,17 @@ impl RingWatch {
         self.entered_ns.store(now_ns, Relaxed);
     }
 
+    /// Earlier entries have been submitted; a call for those from `first` on begins.
+    pub fn moves_to(&self, first: u32, now_ns: u64) {
+        self.first.store(first, Relaxed);
+        self.entered_ns.store(now_ns, Relaxed);
+    }
+
+    /// The next batch is submitted from its first entry on.
+    pub fn begins_anew(&self) {
+        self.first.store(0, Relaxed);
+    }
+
     #[inline(always)]
     pub fn leaves(&self) {
         self.entered_ns.store(0, Relaxed);
@@ -117,7 +130,7 @@ impl RingWatch {
             let (slot, code) = (words[USER_DATA_WORD] as u32, words[0] as u8);
             Blocked { id: (ring as u64) << 32 | u64::from(slot), order: order_of(slot, code, &words), since_ns }
         };
-        let found = (0..self.batch.load(Relaxed)).map(read).collect();
+        let found = (self.first.load(Relaxed)..self.batch.load(Relaxed)).map(read).collect();
         fence(Acquire);
         if self.entered_ns.load(Relaxed) == since_ns { found } else { Vec::new() }
     }

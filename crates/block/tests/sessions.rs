@@ -211,6 +211,38 @@ fn a_new_file_is_filled_before_it_is_read() {
 }
 
 /// Counters of the block layer: Documentation/admin-guide/iostats.rst.
+#[test]
+fn requests_that_are_submitted_by_pieces_all_arrive_and_are_checked() {
+    for submit in [1, 2, 3, 7] {
+        let scratch = Scratch::new();
+        let profile = format!("submit = {submit}\n{}", write_then_read("io_uring", "direct", 8));
+        let told = run_on(&profile, &scratch.path("file"), Some(2 * MIB));
+        assert_eq!((told.start().submit, told.start().submit_reason.as_str()), (Some(submit), "asked for"));
+        assert_eq!(told.totals(0)["write"], (512, 2 * MIB, 0), "submit = {submit}");
+        assert_eq!(told.totals(1)["read"], (512, 2 * MIB, 0), "submit = {submit}");
+        assert_eq!(told.outcome(), (RunOutcome::Done, ""));
+    }
+}
+
+#[test]
+fn a_scheduler_makes_rings_submit_few_requests_a_call() {
+    let _turn = turn();
+    let device = Loop::new(4 * MIB);
+    let chooser = format!("/sys/block/{}/queue/scheduler", device.short_name());
+    let known = std::fs::read_to_string(&chooser).expect("the schedulers of a loop device");
+    for (name, at_most) in [("none", None), ("mq-deadline", Some(2))] {
+        if !known.contains(name) {
+            eprintln!("left out: this kernel has no {name}");
+            continue;
+        }
+        std::fs::write(&chooser, name).expect("a scheduler");
+        let told = run_on(&write_then_read("io_uring", "direct", 8), &device.path, None);
+        assert_eq!(told.start().submit, at_most, "{name}: {}", told.start().submit_reason);
+        assert!(told.start().submit_reason.contains("scheduler"), "{}", told.start().submit_reason);
+        assert_eq!(told.outcome(), (RunOutcome::Done, ""));
+    }
+}
+
 fn stat(device: &str) -> Vec<u64> {
     let text = std::fs::read_to_string(format!("/sys/block/{device}/stat")).expect("counters of the device");
     text.split_whitespace().map(|n| n.parse().expect("a number")).collect()

@@ -29,6 +29,8 @@ const PATIENCE_NS: u64 = 150_000_000;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Loops begin together, this long after the slowest of them is ready.
 const START_DELAY_NS: u64 = 1_000_000;
+/// Phases of huge buffers do not wait for longer.
+const TOUCHING_NS_MAX: u64 = 1_000_000_000;
 /// Failures that a run describes one by one.
 const FAILURES_TOLD: usize = 1_000;
 /// A loop whose own work takes so much of its time, or whose thread is so busy, may be what limits the figures.
@@ -226,7 +228,9 @@ impl<D: Devices> Conductor<'_, D> {
         let wanted = if plan.lockstep.is_some() { 1 } else { self.devices.loops(lanes.len()) };
         let loops = wanted.clamp(1, lanes.len().max(1));
         let virtual_time = D::Device::VIRTUAL;
-        let Some(start_ns) = self.start_ns(phase, loops) else { return Ok(PhaseReason::Interrupted) };
+        let Some(start_ns) = self.start_ns(phase, loops, touching_ns(&lanes)) else {
+            return Ok(PhaseReason::Interrupted);
+        };
         let duration_ns = plan.duration.map(|d| d.ns).or_else(|| longest_ns(plan));
         let cells = cells_of(&lanes);
         let timeline = Timeline::new(start_ns, plan.warmup.ns, duration_ns, self.profile.interval.ns, cells);
@@ -272,9 +276,10 @@ impl<D: Devices> Conductor<'_, D> {
     }
 
     /// When the loops of a phase begin; none where the run was stopped before that was known.
-    fn start_ns(&self, phase: usize, loops: usize) -> Option<u64> {
+    fn start_ns(&self, phase: usize, loops: usize, touching_ns: u64) -> Option<u64> {
         let virtual_time = D::Device::VIRTUAL;
-        let soon_ns = || self.devices.now_ns() + if virtual_time { 0 } else { START_DELAY_NS + 500_000 * loops as u64 };
+        let delay_ns = START_DELAY_NS + 500_000 * loops as u64 + touching_ns;
+        let soon_ns = || self.devices.now_ns() + if virtual_time { 0 } else { delay_ns };
         let Some(starter) = &self.control.starter else { return Some(soon_ns()) };
         let stopped = || self.control.state() != State::Run;
         let start_ns = starter.start_ns(phase, &|| self.devices.now_ns(), &stopped)?;
@@ -617,6 +622,13 @@ fn longest_ns(plan: &plan::Phase) -> Option<u64> {
 fn left_behind(now_ns: u64, outstanding: u64) -> Outcome {
     let (slowest, submissions, frames) = (Slowest::default(), Submissions::default(), Vec::new());
     Outcome { end_ns: now_ns, late_ns: 0, unsent: 0, outstanding, slowest, submissions, exhausted: false, frames }
+}
+
+/// How long loops may take to touch the buffers of their requests before they can begin, at a byte a ns: a short phase of
+/// large requests would otherwise lose that part of its time.
+fn touching_ns(lanes: &[LaneSpec]) -> u64 {
+    let (slots, buffer_bytes) = needs(lanes);
+    (u64::from(slots) * u64::from(buffer_bytes)).min(TOUCHING_NS_MAX)
 }
 
 fn setup_for(loop_index: usize, loops: usize, lanes: &[LaneSpec], reap: u32) -> Setup {

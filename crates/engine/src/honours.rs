@@ -13,6 +13,8 @@ pub struct Honours {
     pub device: &'static str,
     /// `reap` above 1: completions come in batches.
     pub reap: bool,
+    /// `submit`: requests are submitted in calls of so many.
+    pub submit: bool,
     /// `engine` chooses between this device and another.
     pub engine: bool,
     /// `io = "buffered"` and `cache = "as_is"`: there is a page cache in front of it.
@@ -35,6 +37,7 @@ impl Honours {
         Honours {
             device,
             reap: true,
+            submit: true,
             engine: true,
             page_cache: true,
             fill: true,
@@ -50,11 +53,12 @@ impl Honours {
     /// that has no effect and does no harm.
     pub fn check(&self, profile: &Profile, nop: bool) -> Result<Vec<String>, String> {
         // Taken apart by name, so that a new field cannot be forgotten here.
-        let Honours { device, reap, engine, page_cache, fill, data, hangs, flush, trim, nop: nops } = *self;
+        let Honours { device, reap, submit, engine, page_cache, fill, data, hangs, flush, trim, nop: nops } = *self;
         let verifies = streams(profile).any(|s| s.verify);
         let buffered = profile.io == IoMode::Buffered || profile.cache == CacheState::AsIs;
         let refusals = [
             (!reap && profile.reap > 1, format!("reap = {} has no effect on {device}; remove it", profile.reap)),
+            (!submit && profile.submit.is_some(), format!("submit has no effect on {device}; remove it")),
             (
                 !page_cache && buffered,
                 format!("{device} has no page cache; remove io = \"buffered\" and cache = \"as_is\""),

@@ -10,7 +10,7 @@ use crate::device::{Completion, Device, Entry, Operation, Order};
 use crate::frames::FrameJudge;
 use crate::pattern::Pattern;
 use crate::payload::Payload;
-use crate::source::{ChainKind, Next, Part, Request, Source};
+use crate::source::{ChainKind, Due, Next, Part, Request, Source};
 use crate::verify::Verifier;
 
 /// When a lane's operations are due.
@@ -20,6 +20,8 @@ pub enum Pacer {
         think_ns: u64,
     },
     Open(Schedule),
+    /// When its source says.
+    Own,
 }
 
 /// Where a lane's operations come from. A pattern is known as one, so that a request of it costs no call.
@@ -33,6 +35,33 @@ impl Source for LaneSource {
         match self {
             LaneSource::Pattern(pattern) => Next::Do(pattern.next()),
             LaneSource::Other(source) => source.next(slot, now_ns, last),
+        }
+    }
+
+    fn start_at(&mut self, start_ns: u64) {
+        if let LaneSource::Other(source) = self {
+            source.start_at(start_ns);
+        }
+    }
+
+    fn due(&self) -> Due {
+        match self {
+            LaneSource::Pattern(_) => Due::Never,
+            LaneSource::Other(source) => source.due(),
+        }
+    }
+
+    fn skip_until(&mut self, now_ns: u64) -> u64 {
+        match self {
+            LaneSource::Pattern(_) => 0,
+            LaneSource::Other(source) => source.skip_until(now_ns),
+        }
+    }
+
+    fn durable(&self) -> bool {
+        match self {
+            LaneSource::Pattern(_) => false,
+            LaneSource::Other(source) => source.durable(),
         }
     }
 
@@ -98,6 +127,8 @@ pub(crate) struct Lane {
     /// Sequence number of the next write, for its data.
     pub writes: u64,
     pub writes_since_flush: u32,
+    /// Of the next request.
+    pub sync: SyncMode,
     pub ended: bool,
     /// Requests or bytes that are left of this round of the lockstep.
     pub round_left: u64,
@@ -197,6 +228,7 @@ impl Lane {
         if let Pacer::Open(schedule) = &mut spec.pacer {
             schedule.start_at(start_ns);
         }
+        spec.source.start_at(start_ns);
         let free = (first_slot..first_slot + spec.depth_max).rev().collect();
         let depth_now = spec.depth;
         let round_left = round_of(&spec);
@@ -205,6 +237,7 @@ impl Lane {
         let follows_at_once = !tied && matches!(spec.pacer, Pacer::Closed { think_ns: 0 });
         let ended = spec.requests_left == 0 || spec.bytes_left == 0;
         Lane {
+            sync: spec.sync,
             spec,
             free,
             first_slot,
@@ -243,6 +276,16 @@ impl Lane {
             let taken = if lockstep.bytes.is_some() { u64::from(request_bytes) } else { 1 };
             self.round_left = self.round_left.saturating_sub(taken);
             self.held = self.round_left == 0;
+        }
+    }
+
+    /// When the next request is due, where the lane has instants of its own; once its source has no more, it has ended.
+    #[inline(always)]
+    pub fn due_ns(&self) -> Due {
+        match &self.spec.pacer {
+            Pacer::Open(schedule) => Due::At(schedule.due_ns()),
+            Pacer::Own => self.spec.source.due(),
+            Pacer::Closed { .. } => Due::Never,
         }
     }
 
@@ -322,7 +365,7 @@ impl Lane {
             slot,
             target: self.spec.target,
             operation: request.operation,
-            sync: self.spec.sync,
+            sync: self.sync,
             flush_call,
             request_bytes: request.request_bytes,
             offset_bytes: request.offset_bytes,

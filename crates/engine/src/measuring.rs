@@ -164,7 +164,7 @@ fn furnish(specs: Vec<LaneSpec>, spec: &LoopSpec) -> Furnished {
             frames.start_at(spec.timeline.start_ns, spec.timeline.measure_start_ns());
             frame_lanes.push(number);
         }
-        let open = matches!(lane.pacer, Pacer::Open(_));
+        let open = matches!(lane.pacer, Pacer::Open(_) | Pacer::Own);
         if open {
             open_lanes.push(number);
         }

@@ -4,6 +4,7 @@ use plan::{ServerPlace, Stream};
 use record::event::ServerFileEnd;
 
 use crate::source::Source;
+use crate::streams::TargetArea;
 
 /// Makes the sources of programs. It lives as long as a run, since files outlive the phase that made them.
 pub trait Programs: Send + Sync {
@@ -27,6 +28,8 @@ pub struct ProgramPlace<'a> {
     pub lanes: u32,
     /// Where the file lies that a part of a database server works on.
     pub server: Option<Place>,
+    /// What of its target the stream may touch; none of a directory.
+    pub area: Option<&'a TargetArea>,
 }
 
 /// A file within the data of a target.
@@ -44,6 +47,8 @@ pub struct ProgramLane {
     /// Cells that it can count in: operations, and chains by their kind.
     pub cells: Vec<usize>,
     pub buffer_bytes: u32,
+    /// The source says itself when its operations are due.
+    pub own_pace: bool,
     /// Writes get fresh data; otherwise the source changes what was read (`Source::dirty`).
     pub fresh_data: bool,
 }

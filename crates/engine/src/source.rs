@@ -33,6 +33,16 @@ pub enum Next {
     End,
 }
 
+/// When the next operation of a source that paces itself is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Due {
+    At(u64),
+    /// When something that is in flight has ended; the source knows more then.
+    Later,
+    /// There is none.
+    Never,
+}
+
 /// What a chain is counted as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -71,6 +81,24 @@ pub enum Part {
 pub trait Source: Send {
     /// The next operation of a slot, `last` being the end of the one before it in that slot.
     fn next(&mut self, slot: u32, now_ns: u64, last: Option<&Completion>) -> Next;
+
+    /// The instant at which the phase starts, told once before anything else.
+    fn start_at(&mut self, _start_ns: u64) {}
+
+    /// When the next operation is due, asked where the source paces itself (`Pacer::Own`).
+    fn due(&self) -> Due {
+        Due::Never
+    }
+
+    /// Of such a source: how many operations are due by this instant and were not taken.
+    fn skip_until(&mut self, _now_ns: u64) -> u64 {
+        0
+    }
+
+    /// Whether the write that it has just given is not done before its data are on the medium.
+    fn durable(&self) -> bool {
+        false
+    }
 
     /// A step of the slot's chain has failed: what depends on it must not be issued.
     fn abort(&mut self, _slot: u32) {}

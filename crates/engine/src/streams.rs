@@ -67,7 +67,10 @@ pub fn build_lanes_with(
                 "stream {name}: writes unverified where verification goes on later; set verify = true"
             ));
         }
-        if let Ok((region, _)) = area_of(profile, stream, target) {
+        if stream.trace.is_some() {
+            let whole = Region { start_bytes: target.start_bytes, length_bytes: target.length_bytes };
+            verifiers.forget(stream.target, whole);
+        } else if let Ok((region, _)) = area_of(profile, stream, target) {
             verifiers.forget(stream.target, region);
         }
     }
@@ -93,8 +96,17 @@ pub fn build_lanes_with(
             prepares: &[],
             weights: &weights,
             server: None,
+            area: None,
         };
         if stream.program.is_some_and(|p| !p.is_server()) {
+            lanes.extend(builder.program_lanes(programs).map_err(|e| format!("{at}: {e}"))?);
+            continue;
+        }
+        if stream.trace.is_some() {
+            if !target.writable && stream.changes() {
+                return Err(format!("{at}: writes, but {} is open for reading only", target.path));
+            }
+            builder.area = Some(target);
             lanes.extend(builder.program_lanes(programs).map_err(|e| format!("{at}: {e}"))?);
             continue;
         }
@@ -341,6 +353,7 @@ struct StreamBuilder<'a> {
     prepares: &'a [Arc<Verifier>],
     weights: &'a Weights,
     server: Option<Place>,
+    area: Option<&'a TargetArea>,
 }
 
 impl StreamBuilder<'_> {
@@ -395,6 +408,7 @@ impl StreamBuilder<'_> {
                     lane,
                     lanes,
                     server: self.server,
+                    area: self.area,
                 };
                 let made = programs.source(&place)?;
                 Ok(self.program_lane(made, lane, lanes_before + u64::from(lane), &payload))
@@ -414,7 +428,7 @@ impl StreamBuilder<'_> {
             buffer_bytes: made.buffer_bytes,
             operations,
             source: LaneSource::Other(made.source),
-            pacer: self.pacer(lane, self.stream.workers),
+            pacer: if made.own_pace { Pacer::Own } else { self.pacer(lane, self.stream.workers) },
             sync: self.stream.sync,
             flush_every: None,
             requests_left: self.phase.requests.map_or(u64::MAX, |total| self.weights.share(total, number)),
@@ -431,10 +445,10 @@ impl StreamBuilder<'_> {
     fn pacer(&self, lane: u32, lanes: u32) -> Pacer {
         match self.stream.pace {
             Pace::Closed => Pacer::Closed { think_ns: self.stream.think.ns },
-            Pace::Open { rate, arrivals } => {
+            Pace::Open { rate, arrivals, burst } => {
                 let seed = self.profile.seed ^ (self.phase_index as u64) << 48 ^ (self.index as u64) << 32;
                 // Lanes learn the start of the phase when they begin; until then the schedule starts at 0.
-                Pacer::Open(Schedule::new(rate, arrivals, lane, lanes, 0, seed))
+                Pacer::Open(Schedule::new(rate, arrivals, lane, lanes, 0, seed).with_bursts(burst.unwrap_or(1)))
             }
         }
     }

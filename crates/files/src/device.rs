@@ -29,6 +29,7 @@ const NONE: RawFd = -1;
 pub const HONOURS: Honours = Honours {
     device: "a program over files",
     reap: false,
+    submit: false,
     engine: false,
     page_cache: true,
     fill: false,

@@ -121,6 +121,8 @@ fn start_facts(
         io_reason: "programs work on files through the page cache".into(),
         clock: ClockFacts { source: clock.name().into(), read_cost_ns: clock.read_cost_ns },
         reap: Some(1),
+        submit: None,
+        submit_reason: String::new(),
         features: Vec::new(),
         targets,
         phases: profile.phase.iter().map(phase_facts).collect(),

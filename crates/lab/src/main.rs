@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fuser::{ReplyData, ReplyEmpty, ReplyWrite};
 use lab::cache::Medium;
-use lab::draw::{Drawer, State};
+use lab::draw::{Cache, Drawer, State};
 use lab::fuse::{self, Disk};
 use lab::log::{Kind, Log};
 use lab::orders::{Plan, Serve, Show, States, Told, ToldLog, parse_cache, parse_seed, seed_text};
@@ -20,6 +20,7 @@ use lab::view::View;
 use lab::{control, draw};
 use serde::Serialize;
 use serde_json::json;
+use sim::brick::{Brick, Texts, resolve};
 
 const USAGE: &str = "usage: brickyard-lab serve|plan|show, with orders as a line of JSON on standard input";
 const BAD_INPUT: u8 = 2;
@@ -59,9 +60,19 @@ fn no_mount(at: &std::path::Path, error: &io::Error) -> String {
     format!("{}: no FUSE file system can be mounted: {error}; this needs /dev/fuse and root", at.display())
 }
 
+/// Without a volatile cache the drives of the model have none either, where it can be switched off.
+fn brick_of(model: &str, texts: &Texts, cache: Cache) -> Result<Brick, String> {
+    let switched = (cache == Cache::Off).then(|| resolve(model, texts, &["write_cache=false".into()]));
+    match switched {
+        Some(Ok(brick)) => Ok(brick),
+        _ => resolve(model, texts, &[]),
+    }
+}
+
 fn serve(orders: Serve) -> Result<(), String> {
+    let cache = parse_cache(&orders.cache)?;
     let brick = match &orders.model {
-        Some(model) => Some(sim::brick::resolve(model, &orders.bricks, &[])?),
+        Some(model) => Some(brick_of(model, &orders.bricks, cache)?),
         None => None,
     };
     let timing = Timing::new(brick, orders.speed)?;
@@ -75,7 +86,6 @@ fn serve(orders: Serve) -> Result<(), String> {
     // Without a name it is gone when we are.
     std::fs::remove_file(&orders.medium).and_then(|()| file.set_len(size_bytes)).map_err(refuse)?;
     let medium = Medium::new(file, orders.cache_bytes);
-    let cache = parse_cache(&orders.cache)?;
     let disk = Emulated::new(Parts { medium, size_bytes, cache, timing, log: orders.log })?;
     let session = fuse::mount(disk.clone(), &orders.mount).map_err(|e| no_mount(&orders.mount, &e))?;
     let keeper = disk.clone();

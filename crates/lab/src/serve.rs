@@ -29,7 +29,7 @@ const MISPLACED_BYTES: u64 = 64 << 10;
 enum Pending {
     Read { offset_bytes: u64, bytes: u32, reply: ReplyData },
     Write { number: u64, offset_bytes: u64, data: Vec<u8>, durable: bool, reply: ReplyWrite },
-    Flush { start: u64, covered: u64, reply: ReplyEmpty },
+    Flush { start: u64, covered: u64, works: bool, reply: ReplyEmpty },
 }
 
 impl Pending {
@@ -72,6 +72,8 @@ pub struct Status {
 
 struct Inner {
     medium: Medium,
+    /// Also those that have not ended.
+    flushes_begun: u64,
     size_bytes: u64,
     cache: Cache,
     timing: Timing,
@@ -115,6 +117,7 @@ impl Emulated {
             None => None,
         };
         let inner = Inner {
+            flushes_begun: 0,
             medium: parts.medium,
             size_bytes: parts.size_bytes,
             cache: parts.cache,
@@ -192,8 +195,12 @@ impl Emulated {
         let now_ns = self.now_ns();
         let tag = inner.next_tag;
         inner.next_tag = inner.next_tag.wrapping_add(1);
+        let is_ignored = matches!(pending, Pending::Flush { works: false, .. });
         inner.pending.insert(tag, (now_ns, pending));
-        inner.timing.submit(now_ns, tag, kind, at.0, at.1, at.2);
+        match is_ignored {
+            true => inner.timing.ignore_flush(now_ns, tag),
+            false => inner.timing.submit(now_ns, tag, kind, at.0, at.1, at.2),
+        }
         let before_ns = inner.timing.next();
         if before_ns <= now_ns {
             inner.end_due(now_ns);
@@ -234,8 +241,7 @@ impl Inner {
             }
             Pending::Write { number, offset_bytes, data, durable, reply } => {
                 self.counts.writes += 1;
-                let honest = !matches!(self.cache, Cache::Lying { .. });
-                let durable = self.cache == Cache::Off || durable && honest;
+                let durable = self.cache == Cache::Off || durable;
                 self.medium.ends(number, durable);
                 let logged = self.log.as_mut().map_or(Ok(()), |log| log.write(now_ns, offset_bytes, &data, durable));
                 match logged {
@@ -243,13 +249,8 @@ impl Inner {
                     Err(e) => self.log_fails(e, |errno| reply.error(errno)),
                 }
             }
-            Pending::Flush { start, covered, reply } => {
+            Pending::Flush { start, covered, works, reply } => {
                 self.counts.flushes += 1;
-                let works = match self.cache {
-                    Cache::Honest | Cache::Off => true,
-                    Cache::Lying { .. } => false,
-                    Cache::Lossy { n } => !self.counts.flushes.is_multiple_of(n),
-                };
                 if works {
                     self.medium.flushed(covered);
                 }
@@ -389,6 +390,8 @@ impl Disk for Arc<Emulated> {
             Ok(number) => number,
             Err(e) => return reply.error(Errno::from(e)),
         };
+        // To a disk that lies a durable write is one like others.
+        let durable = durable && !matches!(inner.cache, Cache::Lying { .. });
         let pending = Pending::Write { number, offset_bytes, data: data.to_vec(), durable, reply };
         self.submit(inner, Kind::Write, (offset_bytes, data.len() as u32, durable), pending);
     }
@@ -397,10 +400,16 @@ impl Disk for Arc<Emulated> {
         let mut inner = self.lock();
         let now_ns = self.now_ns();
         let covered = inner.medium.flush_covers();
+        inner.flushes_begun += 1;
+        let works = match inner.cache {
+            Cache::Honest | Cache::Off => true,
+            Cache::Lying { .. } => false,
+            Cache::Lossy { n } => !inner.flushes_begun.is_multiple_of(n),
+        };
         let start = match inner.log.as_mut().map_or(Ok(0), |log| log.flush_start(now_ns)) {
             Ok(start) => start,
             Err(e) => return inner.log_fails(e, |errno| reply.error(errno)),
         };
-        self.submit(inner, Kind::Flush, (0, 0, false), Pending::Flush { start, covered, reply });
+        self.submit(inner, Kind::Flush, (0, 0, false), Pending::Flush { start, covered, works, reply });
     }
 }

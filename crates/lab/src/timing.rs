@@ -11,7 +11,8 @@ use sim::brick::Brick;
 use sim::member::Kind;
 use sim::system::{Request, System};
 
-/// A disk without a model takes so long for a flush, so that other requests come meanwhile as they do on real disks.
+/// What a flush takes that no model times, so that other requests come meanwhile as they do on real disks: on a disk without
+/// a model, and where the disk ignores it.
 const FLUSH_NS: u64 = 50_000;
 
 /// A request that has ended: its tag, when it did by the model's clock, and whether it failed.
@@ -19,7 +20,7 @@ pub type Ended = (u32, u64, bool);
 
 #[derive(Debug)]
 enum Source {
-    AtOnce(BinaryHeap<Reverse<(u64, u32)>>),
+    AtOnce,
     /// `failed`: members that failed, which a power cut does not mend.
     Model {
         system: Box<System>,
@@ -31,6 +32,8 @@ enum Source {
 #[derive(Debug)]
 pub struct Timing {
     source: Source,
+    /// When what no model times will have ended, with its tag.
+    due: BinaryHeap<Reverse<(u64, u32)>>,
     /// The model's seconds a second.
     speed: f64,
     slowness: f64,
@@ -45,15 +48,23 @@ impl Timing {
             Some(brick) => {
                 Source::Model { system: Box::new(System::new(&brick)?), brick: Box::new(brick), failed: Vec::new() }
             }
-            None => Source::AtOnce(BinaryHeap::new()),
+            None => Source::AtOnce,
         };
-        Ok(Timing { source, speed, slowness: 1.0, then_real_ns: 0, then_model_ns: 0, stalled_until_ns: 0 })
+        Ok(Timing {
+            source,
+            due: BinaryHeap::new(),
+            speed,
+            slowness: 1.0,
+            then_real_ns: 0,
+            then_model_ns: 0,
+            stalled_until_ns: 0,
+        })
     }
 
     pub fn capacity_bytes(&self) -> Option<u64> {
         match &self.source {
             Source::Model { system, .. } => Some(system.capacity_bytes()),
-            Source::AtOnce(_) => None,
+            Source::AtOnce => None,
         }
     }
 
@@ -89,17 +100,24 @@ impl Timing {
     pub fn submit(&mut self, real_ns: u64, tag: u32, kind: Kind, offset_bytes: u64, bytes: u32, durable: bool) {
         let now = self.now(real_ns);
         match &mut self.source {
-            Source::AtOnce(due) => due.push(Reverse((now + if kind == Kind::Flush { FLUSH_NS } else { 0 }, tag))),
+            Source::AtOnce => self.due.push(Reverse((now + if kind == Kind::Flush { FLUSH_NS } else { 0 }, tag))),
             Source::Model { system, .. } => system.submit(now, Request { tag, kind, offset_bytes, bytes, durable }),
         }
     }
 
+    /// A flush that the disk ignores: the drive never hears of it.
+    pub fn ignore_flush(&mut self, real_ns: u64, tag: u32) {
+        let at = self.now(real_ns) + FLUSH_NS;
+        self.due.push(Reverse((at, tag)));
+    }
+
     /// When something will happen, by our clock.
     pub fn next(&self) -> u64 {
+        let due = self.due.peek().map_or(NEVER, |Reverse((at, _))| *at);
         match &self.source {
-            Source::AtOnce(due) => self.real(due.peek().map_or(NEVER, |Reverse((at, _))| *at)),
+            Source::AtOnce => self.real(due),
             Source::Model { system, .. } if system.has_ended() => self.real(0),
-            Source::Model { system, .. } => self.real(system.next_event()),
+            Source::Model { system, .. } => self.real(system.next_event().min(due)),
         }
     }
 
@@ -108,24 +126,21 @@ impl Timing {
             return;
         }
         let now = self.now(real_ns);
-        match &mut self.source {
-            Source::AtOnce(due) => {
-                while due.peek().is_some_and(|Reverse((at, _))| *at <= now) {
-                    ended.extend(due.pop().map(|Reverse((at, tag))| (tag, at, false)));
-                }
-            }
-            Source::Model { system, .. } => {
-                system.advance(now);
-                system.take_outcomes(|outcome| ended.push(outcome));
-            }
+        while self.due.peek().is_some_and(|Reverse((at, _))| *at <= now) {
+            ended.extend(self.due.pop().map(|Reverse((at, tag))| (tag, at, false)));
+        }
+        if let Source::Model { system, .. } = &mut self.source {
+            system.advance(now);
+            system.take_outcomes(|outcome| ended.push(outcome));
         }
     }
 
     /// Forgets every request; the model begins again with nothing in its caches.
     pub fn power_cut(&mut self, real_ns: u64) -> Result<(), String> {
         self.settle(real_ns);
+        self.due.clear();
         match &mut self.source {
-            Source::AtOnce(due) => due.clear(),
+            Source::AtOnce => {}
             Source::Model { system, brick, failed } => {
                 **system = System::new(brick)?;
                 // A new model begins at 0.
@@ -139,7 +154,7 @@ impl Timing {
     pub fn fail_member(&mut self, real_ns: u64, member: u32) -> Result<(), String> {
         let now = self.now(real_ns);
         match &mut self.source {
-            Source::AtOnce(_) => Err("a disk without a model has no members; use full or power-cut".into()),
+            Source::AtOnce => Err("a disk without a model has no members; use full or power-cut".into()),
             Source::Model { system, failed, .. } => {
                 system.fail_member(now, member)?;
                 failed.push(member);

@@ -22,6 +22,8 @@ pub struct Schedule {
     /// Requests that are due together each time, and how many of them have been taken.
     burst: u64,
     taken: u64,
+    /// Requests of the rate that one instant stands for.
+    share: f64,
     /// The rate that the stream asked for, of which a ramp takes per cents.
     own_rate_per_s: f64,
     /// Constant: distance of two requests of the stream. Poisson: mean distance of two requests of this lane.
@@ -43,6 +45,7 @@ impl Schedule {
             issued: 0,
             burst: 1,
             taken: 0,
+            share: 1.0,
             own_rate_per_s: rate_per_s,
             period: 0,
             elapsed: 0,
@@ -51,6 +54,15 @@ impl Schedule {
         };
         schedule.restart(rate_per_s, start_ns);
         schedule
+    }
+
+    /// So many requests are due together, at as many fewer instants: the rate stays what it is.
+    pub fn with_bursts(mut self, burst: u32) -> Schedule {
+        if burst > 1 {
+            (self.burst, self.share) = (u64::from(burst), f64::from(burst));
+            self.restart(self.own_rate_per_s, self.anchor_ns);
+        }
+        self
     }
 
     /// So many requests are due at each of the schedule's instants.
@@ -94,7 +106,7 @@ impl Schedule {
         let one = (1u128 << FRACTION_BITS) as f64;
         let lanes = if self.arrivals == Arrivals::Poisson { self.lanes as f64 } else { 1.0 };
         // Rounded up: a request that is due exactly at the end of a phase must not slip in before it.
-        self.period = (1e9 * lanes / rate_per_s * one).ceil().max(1.0) as u128;
+        self.period = (1e9 * lanes * self.share / rate_per_s * one).ceil().max(1.0) as u128;
         (self.anchor_ns, self.issued, self.taken, self.elapsed) = (now_ns, 0, 0, 0);
         if self.arrivals == Arrivals::Poisson {
             self.elapsed = self.gap();
@@ -255,6 +267,24 @@ mod tests {
         assert_eq!(schedule.skip_until(20_000_000), 5);
         schedule.resume_at(25_000_000);
         assert_eq!(due_times(&mut schedule, 4), [25_000_000, 25_000_000, 25_000_000, 35_000_000]);
+    }
+
+    #[test]
+    fn bursts_keep_the_rate_and_have_their_variation() {
+        let mut schedule = Schedule::new(10_000.0, Arrivals::Poisson, 0, 1, 0, 3).with_bursts(5);
+        let due = due_times(&mut schedule, 200_000);
+        assert!((due[199_999] as f64 / 20e9 - 1.0).abs() < 0.02, "{}", due[199_999]);
+        let gaps: Vec<f64> = due.windows(2).map(|w| (w[1] - w[0]) as f64).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let variance = gaps.iter().map(|g| (g - mean) * (g - mean)).sum::<f64>() / gaps.len() as f64;
+        // The square of the variation is 2 b - 1.
+        assert!((variance / mean / mean / 9.0 - 1.0).abs() < 0.05, "{}", variance / mean / mean);
+        schedule.set_rate(1_000.0, due[199_999] + 1);
+        while schedule.due_ns() <= due[199_999] {
+            schedule.advance();
+        }
+        let due = due_times(&mut schedule, 20_000);
+        assert!(((due[19_999] - due[0]) as f64 / 20e9 - 1.0).abs() < 0.1);
     }
 
     #[test]

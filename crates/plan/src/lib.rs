@@ -11,6 +11,7 @@ mod program;
 mod reading;
 mod server;
 mod spread;
+mod trace;
 mod units;
 mod validate;
 
@@ -21,6 +22,7 @@ pub use profile::*;
 pub use program::{DirectoryChoice, Program, SizeRange, Unit};
 pub use reading::{Fault, NO_SUCH_KEY, line_of, near, reader_words};
 pub use server::*;
+pub use trace::{Trace, TraceFit, TraceTiming};
 pub use units::{
     Bytes, Duration, Passes, Percent, Position, Span, format_bytes, parse_bytes, parse_bytes_per_s, parse_duration_ns,
 };

@@ -3,6 +3,7 @@
 use crate::frames::Frames;
 use crate::limit::Limit;
 use crate::program::Program;
+use crate::trace::Trace;
 use crate::units::{Bytes, Duration, Passes, Percent, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -31,6 +32,9 @@ pub struct Profile {
     /// How many completions a reap waits for. Above 1, requests wait for others of their own batch.
     #[serde(default = "one_u32")]
     pub reap: u32,
+    /// At most so many requests are submitted in one call. Unless it is set, the queue below the target decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submit: Option<u32>,
     /// Length of an interval of the time series.
     #[serde(default = "one_second")]
     pub interval: Duration,
@@ -269,7 +273,10 @@ pub struct Stream {
     /// A program over the files of a directory or of a database server, instead of `operations` on one target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Program>,
-    /// Needed but for programs whose calls move no data.
+    /// The requests of a trace file, instead of `operations`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Trace>,
+    /// Needed but for programs whose calls move no data, and for traces.
     #[serde(default)]
     pub request: RequestSizes,
     /// Offsets are multiples of this; the smallest request size unless set.
@@ -341,6 +348,14 @@ pub struct Does {
 impl Stream {
     /// Which operations the stream's requests can be.
     pub fn does(&self) -> Does {
+        if let Some(trace) = &self.trace {
+            return Does {
+                reads: trace.reads > 0,
+                writes: trace.writes > 0,
+                flushes: trace.flushes > 0,
+                trims: trace.discards > 0,
+            };
+        }
         let ops = &self.operations;
         let (mixes, flushes_owed) = (self.chain.is_empty() && self.program.is_none(), self.flush_every.is_some());
         Does {
@@ -353,7 +368,7 @@ impl Stream {
 
     /// Whether requests are due at times of their own, whatever the storage does.
     pub fn is_open(&self) -> bool {
-        self.pace != Pace::Closed || self.frames.is_some()
+        self.pace != Pace::Closed || self.frames.is_some() || self.trace.as_ref().is_some_and(Trace::is_open)
     }
 
     /// Whether the stream changes what the target holds.
@@ -574,7 +589,13 @@ pub enum Pace {
     Closed,
     /// Requests are due at `rate` a second for the whole stream, whatever the storage does.
     #[schemars(title = "OpenPace")]
-    Open { rate: f64, arrivals: Arrivals },
+    Open {
+        rate: f64,
+        arrivals: Arrivals,
+        /// So many requests of a worker are due together each time; the rate stays the same.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        burst: Option<u32>,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -593,6 +614,8 @@ enum PaceTable {
         rate: f64,
         #[serde(default)]
         arrivals: Arrivals,
+        #[serde(default)]
+        burst: Option<u32>,
     },
 }
 
@@ -601,7 +624,7 @@ impl<'de> Deserialize<'de> for Pace {
         let what = "\"closed\" or { loop = \"open\", rate = 1000, arrivals = \"poisson\" }";
         Ok(match word_or_table::<PaceTable, D>(d, "loop", what)? {
             PaceTable::Closed {} => Pace::Closed,
-            PaceTable::Open { rate, arrivals } => Pace::Open { rate, arrivals },
+            PaceTable::Open { rate, arrivals, burst } => Pace::Open { rate, arrivals, burst },
         })
     }
 }

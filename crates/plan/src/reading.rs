@@ -152,7 +152,7 @@ fn there_are(known: &[&str]) -> String {
 }
 
 /// Keys of fio, and what says the same here.
-const KEYS_OF_FIO: [(&str, &str); 34] = [
+const KEYS_OF_FIO: [(&str, &str); 36] = [
     ("blockalign", "align"),
     ("blocksize", "request"),
     ("bs", "request"),
@@ -168,7 +168,9 @@ const KEYS_OF_FIO: [(&str, &str); 34] = [
     ("io_size", "bytes"),
     ("iodepth", "depth"),
     ("ioengine", "engine"),
+    ("iodepth_batch", "submit"),
     ("iodepth_batch_complete", "reap"),
+    ("iodepth_batch_submit", "submit"),
     ("latency_target", "stop"),
     ("loops", "passes"),
     ("number_ios", "requests"),

@@ -7,6 +7,8 @@ use crate::{PlanError, Profile};
 
 /// Depth of a lane at the most: an io_uring has at most 32,768 entries, and buffers of that many requests are rarely meant.
 pub const MAX_DEPTH: u32 = 4096;
+/// More than a lane can have in flight are due together only in a queue.
+const MAX_BURST: u32 = 1_000_000;
 pub const MAX_WORKERS: u32 = 1024;
 /// A hundred times a stream's own rate: beyond that it is another load.
 const MAX_LOAD_PERCENT: f64 = 10_000.0;
@@ -38,6 +40,9 @@ impl Profile {
         }
         if self.reap == 0 || self.reap > MAX_DEPTH {
             return refuse(format!("reap: {} is not between 1 and {MAX_DEPTH}", self.reap));
+        }
+        if let Some(submit) = self.submit.filter(|s| *s == 0 || *s > MAX_DEPTH) {
+            return refuse(format!("submit: {submit} is not between 1 and {MAX_DEPTH}"));
         }
         if self.hang_after.ns == 0 {
             return refuse("hang_after: must be longer than 0".into());
@@ -110,7 +115,7 @@ impl Phase {
             return refuse(format!("{at}: needs at least one [[phase.stream]]"));
         }
         let limited = self.duration.is_some() || self.requests.is_some() || self.bytes.is_some();
-        let ends_itself = self.stream.iter().all(|s| s.program.is_some_and(|p| p.ends()));
+        let ends_itself = self.stream.iter().all(|s| s.trace.is_some() || s.program.is_some_and(|p| p.ends()));
         let ramp_ends = self.ramp.as_ref().is_some_and(|r| r.limit.is_some());
         if !limited && self.passes.is_none() && !ends_itself && !ramp_ends {
             return refuse(format!("{at}: nothing ends it; set duration, requests, bytes or passes"));
@@ -124,6 +129,12 @@ impl Phase {
         for (key, value) in zero {
             if value == Some(0) {
                 return refuse(format!("{at}: {key} is 0; leave it out or make it larger"));
+            }
+        }
+        if self.stream.iter().any(|s| s.trace.is_some()) {
+            let set = [("passes", self.passes.is_some()), ("ramp", self.ramp.is_some())];
+            if let Some((key, _)) = set.iter().find(|(_, is_set)| *is_set) {
+                return refuse(format!("{at}: {key} does not go with a trace; take it away"));
             }
         }
         if self.stream.iter().any(|s| s.program.is_some()) {
@@ -342,6 +353,11 @@ impl Stream {
             program.validate(self, at)?;
             return self.validate_lanes(at);
         }
+        if let Some(trace) = &self.trace {
+            self.refuse_keys_beside_trace(at)?;
+            trace.validate(at)?;
+            return self.validate_lanes(at);
+        }
         let ops = &self.operations;
         let sum = ops.read.0 + ops.write.0 + ops.flush.0 + ops.trim.0;
         if (sum - 100.0).abs() > 1e-6 {
@@ -445,6 +461,28 @@ impl Stream {
         Ok(())
     }
 
+    /// A trace says itself what is done where and when.
+    fn refuse_keys_beside_trace(&self, at: &str) -> Check {
+        let set = [
+            ("operations", self.operations != Operations::default()),
+            ("chain", !self.chain.is_empty()),
+            ("align", self.align.is_some()),
+            ("request", !self.request.0.is_empty()),
+            ("address", self.address != Address::default()),
+            ("region", self.region != Span::WHOLE),
+            ("flush_every", self.flush_every.is_some()),
+            ("pace", self.pace != Pace::Closed),
+            ("think", self.think.ns > 0),
+            ("frames", self.frames.is_some()),
+            ("verify", self.verify),
+            ("workers", self.workers != 1),
+        ];
+        match set.iter().find(|(_, is_set)| *is_set) {
+            Some((key, _)) => refuse(format!("{at}: {key} does not go with a trace; take it away")),
+            None => Ok(()),
+        }
+    }
+
     fn validate_lanes(&self, at: &str) -> Check {
         if self.workers == 0 || self.workers > MAX_WORKERS {
             return refuse(format!("{at}: workers is {}, must be 1 to {MAX_WORKERS}", self.workers));
@@ -452,7 +490,10 @@ impl Stream {
         if self.depth == 0 || self.depth > MAX_DEPTH {
             return refuse(format!("{at}: depth is {}, must be 1 to {MAX_DEPTH}", self.depth));
         }
-        if let Pace::Open { rate, .. } = self.pace {
+        if let Pace::Open { rate, burst, .. } = self.pace {
+            if let Some(burst) = burst.filter(|burst| !(1..=MAX_BURST).contains(burst)) {
+                return refuse(format!("{at}: burst is {burst}, must be 1 to {MAX_BURST}"));
+            }
             if !(rate > 0.0 && rate <= 1e9) {
                 return refuse(format!("{at}: rate {rate} is not between 0 and 1,000,000,000 requests a second"));
             }

@@ -52,6 +52,7 @@ const HEAD: Keys = &[
     ("io", &["'direct'", "'buffered'"]),
     ("cache", &["'cold'", "'as_is'"]),
     ("reap", COUNTS),
+    ("submit", COUNTS),
     ("interval", TIMES),
     ("hang_after", TIMES),
     ("stop_on_error", BOOL),

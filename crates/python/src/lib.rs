@@ -8,6 +8,7 @@ mod histogram;
 mod places;
 mod replay;
 mod run;
+mod trace;
 
 use plan::Profile;
 use pyo3::exceptions::PyValueError;
@@ -113,5 +114,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     histogram::register(module)?;
     places::register(module)?;
     crate::replay::register(module)?;
-    run::register(module)
+    run::register(module)?;
+    crate::trace::register(module)
 }

@@ -6,8 +6,9 @@
 use apps::Apps;
 use engine::conductor::RunControl;
 use engine::event::Event;
-use engine::program::Programs;
+use engine::program::{ProgramLane, ProgramPlace, Programs};
 use plan::Profile;
+use record::event::ServerFileEnd;
 
 pub use block::session::Options as StorageOptions;
 pub use sim::session::{Options as ModelOptions, is_modelled};
@@ -58,8 +59,27 @@ pub enum Session {
     Programs(Box<files::session::Session>),
 }
 
-fn servers() -> Box<dyn Programs> {
-    Box::new(Apps::default())
+/// Whatever a stream may name instead of a pattern on a file, device or model: parts of a server, and traces.
+#[derive(Default)]
+struct Sources {
+    apps: Apps,
+}
+
+impl Programs for Sources {
+    fn source(&self, place: &ProgramPlace) -> Result<ProgramLane, String> {
+        match &place.stream.trace {
+            Some(trace) => retrace::lane(place, trace),
+            None => self.apps.source(place),
+        }
+    }
+
+    fn server_files(&self) -> Vec<ServerFileEnd> {
+        self.apps.server_files()
+    }
+}
+
+fn sources() -> Box<dyn Programs> {
+    Box::new(Sources::default())
 }
 
 /// What the targets are, by their names and by what is to be done on them.
@@ -95,11 +115,11 @@ fn kind_of(profile: &Profile, targets: &[String], options: &Options) -> Result<K
 pub fn prepare(profile: Profile, targets: &[String], options: &Options) -> Result<Session, Refusal> {
     Ok(match kind_of(&profile, targets, options)? {
         Kind::Storage => {
-            Session::Storage(Box::new(block::session::prepare_with(profile, targets, &options.storage, servers)?))
+            Session::Storage(Box::new(block::session::prepare_with(profile, targets, &options.storage, sources)?))
         }
         Kind::Programs => Session::Programs(Box::new(files::session::prepare(profile, targets, &options.storage)?)),
         Kind::Model => {
-            let session = sim::session::prepare_with(profile, targets, &options.model, servers).map_err(bad_input)?;
+            let session = sim::session::prepare_with(profile, targets, &options.model, sources).map_err(bad_input)?;
             Session::Model(Box::new(session))
         }
     })
@@ -108,10 +128,10 @@ pub fn prepare(profile: Profile, targets: &[String], options: &Options) -> Resul
 /// Refuses what [`prepare`] would refuse; nothing is made, written or filled.
 pub fn check(profile: Profile, targets: &[String], options: &Options) -> Result<(), Refusal> {
     match kind_of(&profile, targets, options)? {
-        Kind::Storage => Ok(block::session::check(&profile, targets, &options.storage, servers)?),
+        Kind::Storage => Ok(block::session::check(&profile, targets, &options.storage, sources)?),
         Kind::Programs => Ok(files::session::check(&profile, targets, &options.storage)?),
         Kind::Model => {
-            sim::session::prepare_with(profile, targets, &options.model, servers).map(|_| ()).map_err(bad_input)
+            sim::session::prepare_with(profile, targets, &options.model, sources).map(|_| ()).map_err(bad_input)
         }
     }
 }

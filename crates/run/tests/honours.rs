@@ -77,6 +77,7 @@ fn a_thread_that_calls_takes_no_batches_and_has_no_no_operations() {
     let target = folder.0.join("target");
     let (file, target) = (target.clone(), target.display().to_string());
     refused(&format!("engine = \"psync\"\nreap = 8\n{READS}"), &target, &storage(), "reap = 8 has no effect on psync");
+    refused(&format!("engine = \"psync\"\nsubmit = 1\n{READS}"), &target, &storage(), "submit has no effect on psync");
     refused(&format!("engine = \"psync\"\n{READS}"), &target, &with_nop(storage()), "--nop) have no effect on psync");
     assert!(!file.exists(), "a refused run leaves a file behind");
     assert_eq!(answer(&format!("engine = \"psync\"\n{READS}"), &target, &storage()), Ok(Vec::new()));
@@ -87,6 +88,7 @@ fn a_model_refuses_or_names_what_it_would_ignore() {
     let (brick, model) = ("sim:wd2500jd", model());
     for (set, words) in [
         ("reap = 8\n", "reap = 8 has no effect on a modelled brick"),
+        ("submit = 1\n", "submit has no effect on a modelled brick"),
         ("io = \"buffered\"\n", "no page cache"),
         ("cache = \"as_is\"\n", "no page cache"),
     ] {
@@ -114,6 +116,7 @@ fn programs_over_files_refuse_or_name_what_they_would_ignore() {
     let target = folder.0.display().to_string();
     let plain = Options::default();
     refused(&format!("reap = 8\n{FILES}"), &target, &plain, "reap = 8 has no effect on a program over files");
+    refused(&format!("submit = 8\n{FILES}"), &target, &plain, "submit has no effect on a program over files");
     refused(FILES, &target, &with_nop(plain.clone()), "--nop) have no effect on a program over files");
     let notes = answer(&format!("engine = \"psync\"\n{FILES}"), &target, &plain).expect("a run");
     assert!(matches!(&notes[..], [note] if note.contains("engine = \"psync\" has no effect")), "{notes:?}");

@@ -26,6 +26,7 @@ pub type Changes = Arc<Mutex<Vec<(usize, Change)>>>;
 pub const HONOURS: Honours = Honours {
     device: "a modelled brick",
     reap: false,
+    submit: false,
     engine: false,
     page_cache: false,
     fill: false,

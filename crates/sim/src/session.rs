@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 
 use engine::conductor::{self, RunControl};
-use engine::event::{ClockFacts, Event, PhaseFacts, SCHEMA, Start, StreamFacts, TargetFacts};
+use engine::event::{ClockFacts, Event, PhaseFacts, RunOutcome, SCHEMA, Start, StreamFacts, TargetFacts};
 use engine::program::{NoPrograms, Programs};
 use engine::streams::{TargetArea, Verifiers, build_lanes_with};
 use plan::Profile;
@@ -23,6 +23,8 @@ pub struct Options {
     /// `key=value` for every brick of the run.
     pub overrides: Vec<String>,
     pub condition: Option<Condition>,
+    /// An empty file that gets every request of the phases as a trace.
+    pub take: Option<std::path::PathBuf>,
     /// What the record calls the start of the run; virtual time has no date of its own.
     pub start_unix_ns: u64,
 }
@@ -34,6 +36,7 @@ pub struct Session {
     bricks: Arc<Bricks>,
     start: Start,
     programs: Box<dyn Programs>,
+    take: Option<std::path::PathBuf>,
 }
 
 /// Whether a target names a modelled brick.
@@ -94,7 +97,14 @@ pub fn prepare_with(
         build_lanes_with(&profile, phase, &areas, &mut Verifiers::new(0), &*tried)?;
     }
     let start = Start { notes, ..start_facts(&profile, options.start_unix_ns, facts, features) };
-    Ok(Session { profile, areas, bricks: Arc::new(Bricks::new(systems)), start, programs: programs() })
+    Ok(Session {
+        profile,
+        areas,
+        bricks: Arc::new(Bricks::new(systems)),
+        start,
+        programs: programs(),
+        take: options.take.clone(),
+    })
 }
 
 fn condition_of(options: &Options) -> Vec<String> {
@@ -144,6 +154,8 @@ fn start_facts(profile: &Profile, start_unix_ns: u64, targets: Vec<TargetFacts>,
         io_reason: String::new(),
         clock: ClockFacts { source: "virtual".into(), read_cost_ns: 0.0 },
         reap: Some(profile.reap),
+        submit: None,
+        submit_reason: String::new(),
         features,
         targets,
         phases: profile.phase.iter().map(phase_facts).collect(),
@@ -181,7 +193,7 @@ impl Session {
         let changes = self.bricks.changes();
         let bricks = self.bricks.clone();
         let (profile, verifiers) = (&self.profile, Verifiers::new(0));
-        conductor::run_with(profile, &self.areas, self.bricks, verifiers, &*self.programs, control, &mut |event| {
+        let mut tell = |event: Event| {
             let told = std::mem::take(&mut *changes.lock().unwrap_or_else(PoisonError::into_inner));
             told.into_iter().for_each(|(target, change)| emit(told_of(target, change)));
             if let Event::End { end_ns, .. } = &event {
@@ -192,6 +204,32 @@ impl Session {
                 }
             }
             emit(event);
-        });
+        };
+        let Some(path) = &self.take else {
+            let bricks = self.bricks.clone();
+            return conductor::run_with(profile, &self.areas, bricks, verifiers, &*self.programs, control, &mut tell);
+        };
+        let device = |area: &TargetArea| trace::Device {
+            name: area.path.clone(),
+            capacity_bytes: area.length_bytes,
+            sector_bytes: SECTOR_BYTES as u32,
+        };
+        let header = trace::Header {
+            devices: self.areas.iter().map(device).collect(),
+            clock: "virtual".into(),
+            source: "a run of brickyard".into(),
+            ..trace::Header::default()
+        };
+        match retrace::take(self.bricks.clone(), path, &header, vec![0; self.areas.len()]) {
+            Ok(taken) => {
+                let taken = Arc::new(taken);
+                let run = |emit: &mut dyn FnMut(Event)| {
+                    let (programs, taken) = (&*self.programs, taken.clone());
+                    conductor::run_with(profile, &self.areas, taken, verifiers, programs, control, emit);
+                };
+                retrace::run_to_end(run, || taken.finish().map(|_| ()), &mut tell);
+            }
+            Err(message) => tell(Event::End { end_ns: 0, outcome: RunOutcome::Failed, message }),
+        }
     }
 }

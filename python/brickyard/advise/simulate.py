@@ -15,7 +15,7 @@ from brickyard import bricks, profiles
 from brickyard.analysis.totals import totals
 from brickyard.bricks import caches
 from brickyard.errors import BadInputError, BrickyardError, one_line
-from brickyard.schema import Duration, plan_text
+from brickyard.schema import Duration, RunFacts, plan_text
 from brickyard.schema.plan import Phase, Plan, StepWord, Stream
 from brickyard.store import CHAINS, Json, Record, Store
 
@@ -135,7 +135,7 @@ def simulate(plan: Plan, brick: Brick, condition: str | None = "normal", overrid
             targets=[target],
             options={"overrides": changes},
             software_version=_core.version(),
-            facts={},
+            facts=RunFacts(),
         )
         store.add_events(run, [event for event in events if event["event"] != "end"])
         return store.record(run)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from brickyard import analysis
 from brickyard.analysis import RankedCell, Totals, cells
 from brickyard.analysis import summary as summaries
+from brickyard.analysis.caveats_run import DAMAGE_WORDS
 from brickyard.analysis.workload import VIRTUAL
-from brickyard.facts.caveats_run import DAMAGE_WORDS
 from brickyard.schema import Bound, HangEvent, PhaseEnd
 from brickyard.store import CHAINS, FRAME, Json, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_size
@@ -23,7 +23,7 @@ Patterns = dict[tuple[str, str], list[RankedCell]]
 TYPICAL_BYTES = 4096  # the page of most file systems and of memory
 NEAR_BEST = 0.9
 RUNS_TOLD = 6  # sentences that a reader still takes in; the others are in the table
-QUALIFYING = ("steal", "noisy", "cpu_quota", "cpu_throttled")
+QUALIFYING = ("steal", "noisy", "cpu_quota", "cpu_throttled", "cpu_shared")
 """Warnings that name a third limit beside storage and generator."""
 
 
@@ -64,7 +64,7 @@ def belief(records: Sequence[Record], *others: str) -> str:
 def warned_words(records: Sequence[Record], notes: int = 0) -> str:
     """How many warnings and notes there are; what they say is below."""
     warned = summaries.distinct_warnings(list(records))
-    grave = sum(item.get("severity") != "note" for item in warned)
+    grave = sum(item.severity != "note" for item in warned)
     gentle = len(warned) - grave + notes
     counted = [
         *([_count(grave, "warning")] if grave else []),
@@ -184,7 +184,7 @@ def _failures(records: Sequence[Record]) -> list[str]:
 def _limit(records: Sequence[Record]) -> str:
     bound = [r for r in records if any(end.generator_bound for end in r.of(PhaseEnd))]
     if not bound:
-        found = {str(warning.get("id")) for record in records for warning in record.info.warnings}
+        found = {warning.id for record in records for warning in record.info.warnings}
         if found.intersection(QUALIFYING):
             return "The generator was not the limit."
         return "The storage, not the generator, was the limit."

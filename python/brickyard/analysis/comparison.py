@@ -216,6 +216,8 @@ def asked_words(record: Record, row: Totals) -> str:
     phases = [_unnamed(phase) for phase in plan.get("phase", [])]
     # Which engine was named is how it is carried out; `differing` tells it.
     asked = {key: plan.get(key) for key in ("io", "cache", "reap")}
+    # Unset, the queue decides; a load that sets it is another.
+    asked |= {key: plan[key] for key in ("submit",) if plan.get(key)}
     hashed = hashlib.sha256(json.dumps({**asked, "phase": phases}, sort_keys=True).encode()).hexdigest()[:8]
     several = len(phases) > 1 or any(len(phase["stream"]) > 1 for phase in phases)
     return f"load {hashed}" + (f", phase {row.phase + 1}, stream {row.stream + 1}" if several else "")

@@ -117,10 +117,9 @@ def _warned(records: Sequence[Record]) -> list[Differing]:
     runs: dict[tuple[str, str], list[int]] = {}
     for record in records:
         for warning in record.info.warnings:
-            if warning.get("severity") != "note":
-                text = str(warning.get("text", ""))
-                key = str(warning.get("id")), FIGURE.sub("#", text)
-                texts.setdefault(key, text)
+            if warning.severity != "note":
+                key = warning.id, FIGURE.sub("#", warning.text)
+                texts.setdefault(key, warning.text)
                 runs.setdefault(key, []).append(record.info.id)
     found = []
     for key, warned in runs.items():

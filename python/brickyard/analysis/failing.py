@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
+from brickyard.analysis.caveats_run import NO_DESCRIPTORS
 from brickyard.analysis.totals import phase_name, stream_name
-from brickyard.facts.caveats_run import NO_DESCRIPTORS
 from brickyard.schema import PhaseEnd
 from brickyard.store import Record
 

@@ -95,7 +95,7 @@ RATES_BY_OPERATION = {"call": "calls/s", "load": "tiles/s"}
 def figure_of(figure: Figure, operation: str) -> Figure:
     """A figure as it is called for an operation: nobody's calls are IOPS."""
     title = RATES_BY_OPERATION.get(operation)
-    return replace(figure, title=title) if title and figure.name == "iops" else figure
+    return replace(figure, title=title, unit=title) if title and figure.name == "iops" else figure
 
 
 _FIGURES = (

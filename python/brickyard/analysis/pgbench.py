@@ -13,7 +13,7 @@ from brickyard.analysis.cells import DASH
 from brickyard.analysis.replay_disks import disk_cells, disk_total
 from brickyard.analysis.totals import Totals, totals
 from brickyard.errors import BadInputError
-from brickyard.schema import PgbenchEnd, PhaseEnd, ServerSample
+from brickyard.schema import PgbenchEnd, PhaseEnd, RunWarning, ServerSample
 from brickyard.schema.plan import OtherKind, OtherPlan, PgbenchAsked
 from brickyard.store import Json, Record
 from brickyard.units import (
@@ -27,6 +27,7 @@ from brickyard.units import (
 )
 
 AGREEMENT_MAX = 0.01  # of pgbench's own figures and those of its log; beyond it one of them is wrong
+SPAN_MOST = 1.05  # a server's counts are of hardly more than the run
 SCALE_BYTES = 15_000_000  # of a scale, as pgbench's own manual counts
 POINTS = ("p50", "p90", "p99", "p99.9", "p99.99")
 
@@ -156,17 +157,25 @@ def _own_rows(row: Totals, own: PgbenchEnd) -> list[list[str]]:
 
 
 def _server_cells(row: Totals, server: ServerSpan) -> list[str]:
-    flushes = server.wal_flushes_per_s
-    grouped = three_digits(row.iops / flushes) if flushes and row.is_rated else DASH
+    grouped = commits_a_flush(row, server)
     return [
-        _per_s(flushes),
+        _per_s(server.wal_flushes_per_s),
         _per_s(server.wal_writes_per_s),
         format_mib_per_s(server.wal_bytes_per_s),
-        grouped,
+        DASH if grouped is None else three_digits(grouped),
         _per_s(server.block_reads_per_s),
         _per_s(server.block_writes_per_s),
         str(server.checkpoints),
     ]
+
+
+def commits_a_flush(row: Totals, server: ServerSpan) -> float | None:
+    """Transactions ÷ flushes, both as counts. The server's span holds the whole run, so that flushes before its first
+    transaction count as well; None where these could be more than a twentieth of all."""
+    flushes = (server.wal_flushes_per_s or 0.0) * (server.end_s - server.start_s)
+    if not flushes or not row.is_rated or server.end_s - server.start_s > row.rated_ns / 1e9 * SPAN_MOST:
+        return None
+    return row.requests / flushes
 
 
 def _per_s(value: float | None) -> str:
@@ -186,10 +195,9 @@ def words(record: Record) -> list[str]:
     said = [f"{text}, the slowest after {format_ns(response.max_ns)}."]
     server = server_total(record)
     if server is not None and server.wal_flushes_per_s:
-        said.append(
-            f"The server flushed its log {format_iops(server.wal_flushes_per_s)} times a second, so that one flush"
-            f" carried {three_digits(row.iops / server.wal_flushes_per_s)} commits."
-        )
+        text = f"The server flushed its log {format_iops(server.wal_flushes_per_s)} times a second"
+        carried = commits_a_flush(row, server)
+        said.append(f"{text}; one flush carried {three_digits(carried)} commits." if carried else f"{text}.")
     return said
 
 
@@ -213,14 +221,32 @@ def disagreement(record: Record) -> float | None:
     return abs(row.iops / own.transactions_per_s - 1)
 
 
-def pgbench_warnings(record: Record) -> list[Json]:
-    return [*_fitting(record), *_disagreeing(record)] if is_pgbench(record) else []
+def pgbench_warnings(record: Record) -> list[RunWarning]:
+    return [*_undurable(record), *_fitting(record), *_disagreeing(record)] if is_pgbench(record) else []
 
 
-def _fitting(record: Record) -> Iterator[Json]:
+def _undurable(record: Record) -> Iterator[RunWarning]:
+    """Settings with which a power cut loses what a client was told is committed, or damages the database."""
+    own = settings_of(record)
+    names = ("fsync", "synchronous_commit", "full_page_writes")
+    off = [f"{name}=off" for name in names if own.get(name) == "off"]
+    torn = [text for text in off if text.startswith("full_page_writes")]
+    lost = [text for text in off if text not in torn]
+    if lost or torn:
+        yield RunWarning(
+            id="not_durable",
+            severity="warning",
+            text=f"The server ran with {' and '.join([*lost, *torn])}:"
+            + (" commits were not durable, so this is no rate of commits." if lost else "")
+            + (" A power cut may leave torn pages that cannot be repaired." if torn else ""),
+            remedy="Compare such a run with its like alone.",
+        )
+
+
+def _fitting(record: Record) -> Iterator[RunWarning]:
     target = (record.info.engine.get("targets") or [{}])[0]
     size = int(target.get("size_bytes") or 0)
-    memory = int(((record.info.facts.get("host") or {}).get("memory") or {}).get("total_bytes") or 0)
+    memory = (record.info.facts.host.memory_bytes if record.info.facts.host else None) or 0
     if not size or not memory or size >= memory or not target.get("is_local"):
         return
     try:
@@ -229,21 +255,21 @@ def _fitting(record: Record) -> Iterator[Json]:
         buffers = 0
     also = f" and even in shared_buffers ({format_size(buffers)})" if buffers > size else ""
     scale = asked_of(record).scale
-    yield {
-        "id": "fits_in_memory",
-        "severity": "warning",
-        "text": f"Scale {scale} ({format_size(size)}) fits in memory ({format_size(memory)}){also}: what is read comes"
+    yield RunWarning(
+        id="fits_in_memory",
+        severity="warning",
+        text=f"Scale {scale} ({format_size(size)}) fits in memory ({format_size(memory)}){also}: what is read comes"
         " from there, so the figures show commits and checkpoints, not the reads of the disk.",
-        "remedy": f"To measure reads as well, take a scale of {2 * memory // SCALE_BYTES:,}, twice the memory.",
-    }
+        remedy=f"To measure reads as well, take a scale of {2 * memory // SCALE_BYTES:,}, twice the memory.",
+    )
 
 
-def _disagreeing(record: Record) -> Iterator[Json]:
+def _disagreeing(record: Record) -> Iterator[RunWarning]:
     share = disagreement(record)
     if share is not None and share > AGREEMENT_MAX and record.info.outcome != "interrupted":
-        yield {
-            "id": "pgbench_disagrees",
-            "severity": "warning",
-            "text": f"The rate of pgbench's log is {share:.1%} off the one that pgbench printed.",
-            "remedy": "Run for longer; connecting counts for more in a short run.",
-        }
+        yield RunWarning(
+            id="pgbench_disagrees",
+            severity="warning",
+            text=f"The rate of pgbench's log is {share:.1%} off the one that pgbench printed.",
+            remedy="Run for longer; connecting counts for more in a short run.",
+        )

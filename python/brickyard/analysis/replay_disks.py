@@ -11,6 +11,7 @@ from statistics import median
 
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.totals import rated_intervals
+from brickyard.schema.watch_sheet import WatchedDevice, WatchSheet
 from brickyard.store import Interval, IntervalCost, Json, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, three_digits
 
@@ -74,11 +75,11 @@ def disk_course(record: Record) -> list[Json]:
     devices = target_devices(watched_targets(record))
     if not devices:
         return []
-    series = [device["series"] for device in devices]
-    length = min(len(columns["at_ns"]) for columns in series)
+    series = [device.series for device in devices]
+    stamps = devices[0].at_ns
     found = []
-    for i in range(1, length):
-        start_ns, end_ns = series[0]["at_ns"][i - 1], series[0]["at_ns"][i]
+    for i in range(1, min(len(device.at_ns) for device in devices)):
+        start_ns, end_ns = stamps[i - 1], stamps[i]
         if end_ns > start_ns:
             deltas = [{k: c[k][i] - c[k][i - 1] for k in c if k not in ("at_ns", "in_flight")} for c in series]
             found.append({"start_s": start_ns / 1e9, "end_s": end_ns / 1e9, **_disk(deltas, end_ns - start_ns)})
@@ -88,22 +89,22 @@ def disk_course(record: Record) -> list[Json]:
 def disk_total(record: Record) -> Json | None:
     """The same over the whole run."""
     watched = watched_targets(record)
-    deltas = [device["delta"] for device in target_devices(watched) if device.get("delta")]
+    deltas = [device.delta for device in target_devices(watched) if device.delta]
     if not deltas or not watched:
         return None
-    return _disk(deltas, int(watched[0].get("duration_ns") or 0))
+    return _disk(deltas, watched[0].duration_ns)
 
 
-def watched_targets(record: Record) -> list[Json]:
-    return [item for item in (record.info.watch or {}).get("targets", []) if item]
+def watched_targets(record: Record) -> list[WatchSheet]:
+    return [item for item in record.info.watch.targets if item]
 
 
-def target_devices(watched: list[Json]) -> list[Json]:
+def target_devices(watched: list[WatchSheet]) -> list[WatchedDevice]:
     """The devices that the servers' file systems lie on, each once."""
-    found: dict[str, Json] = {}
+    found: dict[str, WatchedDevice] = {}
     for item in watched:
-        for number, device in (item.get("devices") or {}).items():
-            if "target" in device["roles"]:
+        for number, device in (item.devices or {}).items():
+            if "target" in device.roles:
                 found.setdefault(number, device)
     return list(found.values())
 

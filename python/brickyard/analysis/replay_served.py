@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from brickyard.analysis.replay_disks import COLD_S, WHOLE_DEVICE, Second, course, target_devices, watched_targets
 from brickyard.analysis.replay_runs import service_cells
+from brickyard.schema import WatchSheet
 from brickyard.store import Json, Record
 from brickyard.units import format_iops, format_size, three_digits
 
@@ -50,13 +51,13 @@ class Served:
         }
 
 
-def served(records: list[Record], watch: list[Json] | None = None) -> Served:
+def served(records: list[Record], watch: list[WatchSheet] | None = None) -> Served:
     """Of repetitions together; `watch` is what was seen of a run whose record does not hold it yet."""
     reads = writes = 0.0
     calls, is_seen = 0, bool(records)
     for record in records:
         told = watched_targets(record) if watch is None else watch
-        deltas = [device["delta"] for device in target_devices(told) if device.get("delta")]
+        deltas = [device.delta for device in target_devices(told) if device.delta]
         # A replay over several databases of which one is elsewhere has reads that nobody counted.
         is_seen = is_seen and bool(deltas) and len(told) == len(record.info.engine.get("targets", []))
         reads += sum(int(delta["read_requests"]) for delta in deltas) * _servers_share(told, "read")
@@ -82,14 +83,16 @@ def _by_run(records: list[Record]) -> tuple[float, ...]:
     return tuple(reads for reads in found if reads is not None)
 
 
-def _servers_share(watch: list[Json], direction: str) -> float:
+def _servers_share(watch: list[WatchSheet], direction: str) -> float:
     """Of the bytes read from or written to the devices, by the kernel's accounts of the servers; all where these are
     not known. A file system that writes each byte more than once does so for the server too."""
-    parts = [(item.get("foreign") or {}).get(direction) or {} for item in watch]
-    device = sum(int(part.get("device_bytes") or 0) for part in parts)
-    if not device or not all((item.get("foreign") or {}).get("known") for item in watch):
+    known = [item.foreign for item in watch if item.foreign and item.foreign.known]
+    told = [foreign.read if direction == "read" else foreign.write for foreign in known]
+    parts = [part for part in told if part]
+    device = sum(part.device_bytes for part in parts)
+    if not device or len(known) < len(watch):
         return 1.0
-    return min(1.0, sum(int(part.get("ours_bytes") or 0) * int(part.get("copies") or 1) for part in parts) / device)
+    return min(1.0, sum(part.ours_bytes * (part.copies or 1) for part in parts) / device)
 
 
 def per_hundred(per_call: float) -> str:

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 from brickyard.analysis.replay_runs import away_s, ends, issued_calls, log_counts, replay_asked, share_words, torn_logs
 from brickyard.analysis.replay_served import served, served_words
-from brickyard.schema import Drivers
+from brickyard.schema import Drivers, RunWarning, TargetFacts, WatchSheet
 from brickyard.schema.plan import OrderKnown, Outlier
-from brickyard.store import Json, Record
+from brickyard.store import Record
 from brickyard.units import format_count, format_ns, format_percent, format_seconds
 
 OUTLIERS_NAMED = 3
@@ -33,12 +33,12 @@ def coverage_words(record: Record) -> str:
     return text
 
 
-def replay_warnings(record: Record, watched: list[Json]) -> list[Json]:
+def replay_warnings(record: Record, watched: list[WatchSheet]) -> list[RunWarning]:
     """What must be known before believing a replay's figures; `watched` is what was seen of the servers' devices."""
-    found: list[Json] = []
+    found: list[RunWarning] = []
 
     def warn(identifier: str, text: str, remedy: str, severity: str = "warning") -> None:
-        found.append({"id": identifier, "severity": severity, "text": text, "remedy": remedy})
+        found.append(RunWarning(id=identifier, severity=severity, text=text, remedy=remedy))
 
     if ends(record) and not issued_calls(record):
         warn("no_calls", "No call was made: this run measured nothing.", "See --explain, --from and --until.")
@@ -103,18 +103,18 @@ def _order(record: Record) -> OrderKnown:
     return replay_asked(record).order or OrderKnown()
 
 
-def _order_warnings(record: Record) -> list[Json]:
-    found: list[Json] = []
+def _order_warnings(record: Record) -> list[RunWarning]:
+    found: list[RunWarning] = []
     if said := distorted(record):
-        found.append({"id": "log_disorder", "severity": "warning", "text": f"{said}.", "remedy": SORT_REMEDY})
+        found.append(RunWarning(id="log_disorder", severity="warning", text=f"{said}.", remedy=SORT_REMEDY))
     elif said := unverified(record):
         text = f"{said[0].upper()}{said[1:]}."
-        found.append({"id": "log_unverified", "severity": "note", "text": text, "remedy": SORT_REMEDY})
+        found.append(RunWarning(id="log_unverified", severity="note", text=text, remedy=SORT_REMEDY))
     if count := log_counts(record)["outliers"]:
         named = "; ".join(outlier_words(replay_asked(record).outliers[:OUTLIERS_NAMED]))
         text = f"{format_count(count)} requests were left out, whose stamps are far from all others: {named}."
         remedy = "Set the clock of that server; --keep-outliers replays them, with the time between."
-        found.append({"id": "log_outliers", "severity": "warning", "text": text, "remedy": remedy})
+        found.append(RunWarning(id="log_outliers", severity="warning", text=text, remedy=remedy))
     return found
 
 
@@ -131,37 +131,37 @@ def _stamp(unix_ns: int) -> str:
     return datetime.fromtimestamp(unix_ns // 1_000_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _down_warning(record: Record, number: int, target: Json) -> list[Json]:
+def _down_warning(record: Record, number: int, target: TargetFacts) -> list[RunWarning]:
     """A database that was down at the beginning, or for longer than a blink."""
     down_s = away_s([record], number)
-    if target.get("unreachable"):
-        text = f"{target['path']} could not be reached when the run began: {target['unreachable']}."
+    if target.unreachable:
+        text = f"{target.path} could not be reached when the run began: {target.unreachable}."
     elif down_s >= BLINK_S:
-        text = f"{target['path']} could not be reached for {format_seconds(down_s)} of the run."
+        text = f"{target.path} could not be reached for {format_seconds(down_s)} of the run."
     else:
         return []
     remedy = "Its rate counts the time in which it served; its calls meanwhile failed, or waited for the only database."
-    return [{"id": "brick_down", "severity": "warning", "text": text, "remedy": remedy}]
+    return [RunWarning(id="brick_down", severity="warning", text=text, remedy=remedy)]
 
 
-def _site_warnings(record: Record) -> list[Json]:
-    found: list[Json] = []
-    for number, target in enumerate(record.info.engine.get("targets", [])):
+def _site_warnings(record: Record) -> list[RunWarning]:
+    found: list[RunWarning] = []
+    for number, target in enumerate(record.info.start.targets if record.info.start else []):
         found += _down_warning(record, number, target)
-        link = target.get("link")
-        speed = (link or {}).get("megabit_per_s")
-        if not speed:
+        link = target.link
+        speed = link.megabit_per_s if link else None
+        if link is None or not speed:
             continue
         rate = max((_bytes_per_s(event) for event in record.of(Drivers)), default=0.0) * 8 / 1e6
         if rate > LINK_SHARE_MAX * speed:
-            text = f"The drivers' network was full: {rate:,.0f} Mbit/s of results over {link['device']} of {speed:,}."
+            text = f"The drivers' network was full: {rate:,.0f} Mbit/s of results over {link.device} of {speed:,}."
             remedy = "Drive from other hosts, or over a faster network: the databases may carry more."
-            found.append({"id": "driver_network", "severity": "warning", "text": text, "remedy": remedy})
+            found.append(RunWarning(id="driver_network", severity="warning", text=text, remedy=remedy))
     covered = log_counts(record)["covered_share"]
     if covered is not None and covered < 0.9:
         text = f"Only {share_words(covered)} of the requests became calls."
         remedy = "See the most frequent others with --explain, and add them to the mapping."
-        found.append({"id": "coverage", "severity": "warning", "text": text, "remedy": remedy})
+        found.append(RunWarning(id="coverage", severity="warning", text=text, remedy=remedy))
     return found
 
 

@@ -134,6 +134,9 @@ def _jetstress(record: Record, phase: int, plan: Phase, program: MailboxUser) ->
         for name, found, most in limits
         if found is not None and found > most
     ]
+    failures += [f"{name}: nothing was measured" for name, found, _ in limits[:2] if found is None]
+    if not sum(row.requests for row in writes):
+        failures.append("no database page was written: the cache holds all that changed, so take a larger database")
     failures += _damage(record)
     if record.info.outcome != "done":
         failures.append("the run did not end in order")

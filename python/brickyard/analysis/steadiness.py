@@ -20,8 +20,9 @@ from brickyard.analysis.totals import (
     variation,
     whole_intervals,
 )
+from brickyard.schema import RunWarning
 from brickyard.schema.plan import SteadyRule
-from brickyard.store import CHAINS, Json, Record
+from brickyard.store import CHAINS, Record
 from brickyard.units import format_ns, format_percent
 
 # A spread of a tenth between intervals is twice what a quiet device shows and hides differences of that size.
@@ -33,14 +34,14 @@ LATE_SHARE = 0.10
 LATE_NS_MIN = 1_000_000_000  # a deep queue of a slow drive needs no warning
 
 
-def steadiness_warnings(record: Record) -> list[Json]:
+def steadiness_warnings(record: Record) -> list[RunWarning]:
     phases = sorted({cost.phase for cost in record.costs if not cost.warmup and not cost.drain})
     late = [_item("late", text, LATE_REMEDY) for text in _late(record)]
     return [*late, *_short(record, phases), *_unsteady(record, phases), *_noisy(record, phases)]
 
 
-def _item(identifier: str, text: str, remedy: str, severity: str = "warning") -> Json:
-    return {"id": identifier, "severity": severity, "text": text, "remedy": remedy}
+def _item(identifier: str, text: str, remedy: str, severity: str = "warning") -> RunWarning:
+    return RunWarning(id=identifier, severity=severity, text=text, remedy=remedy)
 
 
 def _name(record: Record, phase: int) -> str:
@@ -80,7 +81,7 @@ def _late(record: Record) -> Iterator[str]:
             )
 
 
-def _short(record: Record, phases: list[int]) -> Iterator[Json]:
+def _short(record: Record, phases: list[int]) -> Iterator[RunWarning]:
     """A program ends by itself, and has many phases: one sentence for all that were short."""
     short = [phase for phase in phases if _count(record, phase) < INTERVALS_MIN]
     programs = [phase for phase in short if (p := profile_phase(record, phase)) and any(s.program for s in p.stream)]
@@ -101,7 +102,7 @@ def _short(record: Record, phases: list[int]) -> Iterator[Json]:
         )
 
 
-def _unsteady(record: Record, phases: list[int]) -> Iterator[Json]:
+def _unsteady(record: Record, phases: list[int]) -> Iterator[RunWarning]:
     for phase in phases:
         found = steady(record, phase)
         if found is None or _is_ramp(record, phase):
@@ -131,7 +132,7 @@ def steady_rule(asked: SteadyRule) -> str:
     return f" ({limits} of {asked.measure} over {asked.rounds} rounds)"
 
 
-def _noisy(record: Record, phases: list[int]) -> Iterator[Json]:
+def _noisy(record: Record, phases: list[int]) -> Iterator[RunWarning]:
     for phase in phases:
         whole = full_intervals(record, phase)
         if len(whole) < INTERVALS_MIN or _is_ramp(record, phase):

@@ -8,21 +8,23 @@ from __future__ import annotations
 import re
 from collections import Counter
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
-from brickyard import bricks
+from brickyard import bricks, schema
 from brickyard.analysis.condition import condition_check, condition_words
 from brickyard.analysis.conditions import condition_spans
 from brickyard.analysis.further import further_document
+from brickyard.analysis.judged import IntervalSums
 from brickyard.analysis.latency import Latency
 from brickyard.analysis.tools import tool_document
 from brickyard.analysis.totals import Totals, totals, whole_intervals
 from brickyard.analysis.workload import workload_words
 from brickyard.bricks import caches
-from brickyard.schema import HangEvent, PhaseEnd, VerifiedEvent
+from brickyard.schema import DeviceSheet, HangEvent, HostSheet, PhaseEnd, RunWarning, TargetSheet, VerifiedEvent
 from brickyard.schema import Steady as SteadyEvent
+from brickyard.schema.host_sheet import VirtualizationSheet
+from brickyard.schema.target_sheet import MdSheet, MountSheet, QueueSheet
 from brickyard.store import CHAINS, Json, Record, RunInfo
 from brickyard.units import format_count, format_ns, format_percent, format_size
 
@@ -52,11 +54,11 @@ def run_document(record: Record) -> Json:
         "outcome": info.outcome,
         "message": info.message,
         "software_version": info.software_version,
-        "host": info.facts.get("host", {}),
-        "target_facts": info.facts.get("targets", []),
+        "host": info.facts_document.get("host", {}),
+        "target_facts": info.facts_document.get("targets", []),
         "engine": info.engine,
-        "watch": info.watch,
-        "warnings": info.warnings,
+        "watch": info.watch_document,
+        "warnings": schema.stored(info.warnings),
         "totals": [totals_document(row) for row in totals(record)],
         "totals_with_transient": [totals_document(row) for row in with_transient(record)],
         **tool_document(record),
@@ -192,22 +194,10 @@ def circumstance_lines(record: Record) -> list[tuple[str, str]]:
         ("Seed", str(info.seed)),
         ("Verified", verified_words(record)),
         *_engine_lines(record),
-        *_host_lines(info.facts.get("host", {})),
+        *_host_lines(info.facts.host),
         ("Brickyard", info.software_version),
     ]
     return [(label, text) for label, text in lines if text]
-
-
-def dig(value: Any, *keys: str | int) -> Any:
-    """A nested value, or None where any step is missing."""
-    for key in keys:
-        if isinstance(value, dict):
-            value = value.get(key)
-        elif isinstance(value, list) and isinstance(key, int) and key < len(value):
-            value = value[key]
-        else:
-            return None
-    return value
 
 
 def _joined(*parts: object) -> str:
@@ -223,7 +213,8 @@ def _target_lines(record: Record) -> list[tuple[str, str]]:
     lines = [(MODEL_SET, ", ".join(overrides))] if overrides else []
     modelled = bricks.resolved_of(record.info.targets, record.info.options)
     for number, opened in enumerate(record.info.engine.get("targets", [])):
-        facts = dig(record.info.facts, "targets", number) or {}
+        told = record.info.facts.targets
+        facts = told[number] if number < len(told) else None
         if opened["kind"] == "postgresql":
             lines += [("Database", _database_words(opened)), *_device_lines(facts)]
             continue
@@ -274,44 +265,28 @@ def unwritten_words(opened: Json) -> str:
     return f"{format_size(int(told))}{share} of it never written"
 
 
-def _device_lines(facts: Json) -> list[tuple[str, str]]:
-    mount = facts.get("mount") or {}
-    lines = [
-        (
-            "File system",
-            _joined(
-                " ".join(str(x) for x in (mount.get("file_system"), "on", mount.get("mount_point")))
-                if mount.get("file_system")
-                else "",
-                mount.get("options"),
-            ),
-        )
-    ]
-    for node in facts.get("stack") or []:
-        queue = node.get("queue") or {}
-        array = node.get("md") or {}
-        name = " ".join(str(node[key]) for key in ("vendor", "model") if node.get(key))
-        lines.append(
-            (
-                f"Device {node.get('name')}",
-                _joined(
-                    name or ("virtual disk" if node.get("virtual") else node.get("type")),
-                    f"firmware {node['firmware']}" if node.get("firmware") else "",
-                    format_size(node["size_bytes"]) if node.get("size_bytes") else "",
-                    node.get("transport"),
-                    {True: "rotational", False: "not rotational", None: ""}[queue.get("rotational")],
-                    f"scheduler {queue['scheduler']}" if queue.get("scheduler") else "",
-                    f"write cache: {queue['write_cache']}" if queue.get("write_cache") else "",
-                    f"{array['level']}, {array.get('sync_action') or array.get('state') or ''}"
-                    if array.get("level")
-                    else "",
-                ),
-            )
-        )
-    cache = facts.get("cache_bytes")
-    if facts:
-        lines.append(("Cache", format_size(cache) if cache else "unknown"))
-    return lines
+def _device_lines(facts: TargetSheet | None) -> list[tuple[str, str]]:
+    mount = (facts.mount if facts else None) or MountSheet()
+    place = " ".join(str(x) for x in (mount.file_system, "on", mount.mount_point)) if mount.file_system else ""
+    lines = [("File system", _joined(place, mount.options))]
+    if facts is None:
+        return lines
+    lines += [(f"Device {node.name}", _device_words(node)) for node in facts.stack]
+    return [*lines, ("Cache", format_size(facts.cache_bytes) if facts.cache_bytes else "unknown")]
+
+
+def _device_words(node: DeviceSheet) -> str:
+    queue, array = node.queue or QueueSheet(), node.md or MdSheet()
+    return _joined(
+        node.maker_and_model or ("virtual disk" if node.virtual else node.type),
+        f"firmware {node.firmware}" if node.firmware else "",
+        format_size(node.size_bytes) if node.size_bytes else "",
+        node.transport,
+        {True: "rotational", False: "not rotational", None: ""}[queue.rotational],
+        f"scheduler {queue.scheduler}" if queue.scheduler else "",
+        f"write cache: {queue.write_cache}" if queue.write_cache else "",
+        f"{array.level}, {array.sync_action or array.array_state or ''}" if array.level else "",
+    )
 
 
 def _engine_lines(record: Record) -> list[tuple[str, str]]:
@@ -331,6 +306,7 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
                 _with_reason(str(engine.get("engine")), engine.get("engine_reason")),
                 _with_reason(f"{engine['io']} I/O", engine.get("io_reason")) if engine.get("io") else "",
                 _reap(engine.get("reap")),
+                _submitted(record),
             ),
         ),
         (
@@ -354,29 +330,39 @@ def _reap(count: int | None) -> str:
     return "completions are reaped one at a time (reap = 1)" if count == 1 else f"reap = {count}"
 
 
-def _host_lines(host: Json) -> list[tuple[str, str]]:
-    if not host:
+def _submitted(record: Record) -> str:
+    """How many requests one call submits, and why; nothing where no ring submits."""
+    count, reason = (record.info.engine.get(key) for key in ("submit", "submit_reason"))
+    if not reason:
+        return ""
+    most = "all waiting requests are" if count is None else f"at most {count} requests are"
+    return _with_reason(f"{'at most 1 request is' if count == 1 else most} submitted in one call", reason)
+
+
+def _host_lines(host: HostSheet | None) -> list[tuple[str, str]]:
+    if host is None:
         return []
-    cpu, virtual = host.get("cpu") or {}, host.get("virtualization") or {}
-    memory = dig(host, "memory", "total_bytes")
+    cores = host.cpu.logical_cores if host.cpu else None
+    virtual = host.virtualization or VirtualizationSheet()
+    governors = host.frequency.governors if host.frequency else None
     return [
         (
             "Host",
             _joined(
-                host.get("name"),
-                cpu.get("model"),
-                f"{format_count(cpu['logical_cores'])} cores" if cpu.get("logical_cores") else "",
-                f"{format_size(memory)} of memory" if memory else "",
-                "virtual machine" if virtual.get("virtual_machine") else "",
-                f"in {virtual['container']}" if virtual.get("container") else "",
+                host.name,
+                host.cpu.model if host.cpu else None,
+                f"{format_count(cores)} cores" if cores else "",
+                f"{format_size(host.memory_bytes)} of memory" if host.memory_bytes else "",
+                "virtual machine" if virtual.virtual_machine else "",
+                f"in {virtual.container}" if virtual.container else "",
             ),
         ),
-        ("Kernel", _joined(host.get("kernel"), host.get("os"))),
-        ("Governor", _joined(*(dig(host, "frequency", "governors") or []))),
+        ("Kernel", _joined(host.kernel, host.os)),
+        ("Governor", _joined(*(governors or {}))),
     ]
 
 
-def interval_documents(record: Record) -> list[Json]:
+def interval_sums(record: Record) -> list[IntervalSums]:
     """Each interval with its sums over all streams and operations, also where nothing completed."""
     requests: Counter[tuple[int, int]] = Counter()
     errors: Counter[tuple[int, int]] = Counter()
@@ -385,18 +371,13 @@ def interval_documents(record: Record) -> list[Json]:
             requests[item.phase, item.start_ns] += item.requests
             errors[item.phase, item.start_ns] += item.errors
     return [
-        {
-            "phase": cost.phase,
-            "index": index,
-            "start_ns": cost.start_ns,
-            "end_ns": cost.end_ns,
-            "warmup": cost.warmup,
-            "drain": cost.drain,
-            "knob": cost.knob,
-            "requests": requests[cost.phase, cost.start_ns],
-            "errors": errors[cost.phase, cost.start_ns],
-        }
-        for index, cost in enumerate(whole_intervals(record))
+        IntervalSums(
+            phase=cost.phase,
+            end_ns=cost.end_ns,
+            requests=requests[cost.phase, cost.start_ns],
+            errors=errors[cost.phase, cost.start_ns],
+        )
+        for cost in whole_intervals(record)
     ]
 
 
@@ -405,23 +386,24 @@ FIGURE = re.compile(r"(?<![\w.])(?<![Pp]hase )(\d[\d,]*(?:\.\d+)?)( ?(?:[KMGT]iB
 SCALE = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "µs": 10**3, "ms": 10**6, "s": 10**9}
 
 
-def distinct_warnings(records: list[Record]) -> list[Json]:
+def distinct_warnings(records: list[Record]) -> list[RunWarning]:
     """Warnings of several runs, each once: figures as their range, targets as a list, and the number of runs where not
     all have it."""
-    found: dict[tuple[str, str], list[tuple[Record, str, Json]]] = {}
+    found: dict[tuple[str, str], list[tuple[Record, str, RunWarning]]] = {}
     for record in records:
         for warning in record.info.warnings:
-            text = _without_target(record, str(warning.get("text", "")))
-            found.setdefault((str(warning.get("id")), FIGURE.sub("#", text)), []).append((record, text, warning))
+            text = _without_target(record, warning.text)
+            found.setdefault((warning.id, FIGURE.sub("#", text)), []).append((record, text, warning))
     merged = []
     for same in found.values():
         # Where runs differ in severity, the graver one speaks.
-        first = min((warning for _, _, warning in same), key=lambda item: item.get("severity") != "warning")
+        first = min((warning for _, _, warning in same), key=lambda item: item.severity != "warning")
         targets = list(dict.fromkeys(path for record, _, _ in same for path in record.info.targets))
         text = _ranged([text for _, text, _ in same]).replace(TARGET, _listed(targets))
         count = len({record.info.id for record, _, _ in same})
-        merged.append({**first, "text": text if count == len(records) else f"{text} ({count} of {len(records)} runs)"})
-    return sorted(merged, key=lambda item: item.get("severity") != "warning")
+        told = text if count == len(records) else f"{text} ({count} of {len(records)} runs)"
+        merged.append(msgspec.structs.replace(first, text=told))
+    return sorted(merged, key=lambda item: item.severity != "warning")
 
 
 TARGET = "{target}"
@@ -467,7 +449,15 @@ def circumstances(records: list[Record]) -> list[tuple[str, str]]:
         "Started": f"{when(records[0].info)}, the last run {when(records[-1].info)}",
         "Generator": _generator_range(records),
     }
+    if len({_submitted(record) for record in records}) > 1:
+        engine = next((text for label, text in lines if label == "Engine"), "")
+        changed["Engine"] = engine.removesuffix(_submitted(records[0])).rstrip(", ") + _submitted_range(records)
     return [(label, changed.get(label, text)) for label, text in lines]
+
+
+def _submitted_range(records: list[Record]) -> str:
+    counts = Counter(said for record in records if (said := _submitted(record)))
+    return "".join(f"; in {count} of {len(records)} runs {said}" for said, count in counts.items())
 
 
 def _generator_range(records: list[Record]) -> str:

@@ -41,6 +41,8 @@ def _demand(records: Sequence[Record]) -> str:
     of_workers = f"{workers} worker{'' if workers == '1' else 's'}"
     if all(isinstance(stream, Stream) and stream.program for stream in streams):
         return of_workers
+    if all(isinstance(stream, Stream) and stream.trace for stream in streams):
+        return "the requests of a trace"
     most = max(len(phase.stream) for record in records for phase in record.info.plan.phase)
     if most > 1:
         return f"{most} streams, {_span(_in_flight(records))} requests in flight in all"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from brickyard.arrays.steps import MountStep
 from brickyard.errors import BadInputError
 from brickyard.store import Json
 
@@ -138,7 +139,7 @@ class Array:
         """Puts a member that was taken out by `fail` back; the array then rebuilds it."""
         raise self.cannot("take a member back")
 
-    def fail_steps(self, member: str) -> list[Json]:
+    def fail_steps(self, member: str) -> list[MountStep]:
         """What a journal must know beside the member, because `fail` itself might be cut short."""
         return []
 

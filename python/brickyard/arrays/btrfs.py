@@ -10,10 +10,10 @@ import re
 
 from brickyard.arrays.array import Array, Member, Scrub, Sheet, State
 from brickyard.arrays.host import Host, persistently
+from brickyard.arrays.steps import MountStep
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.facts import mounts
 from brickyard.facts.roots import entries, number, text
-from brickyard.store import Json
 
 # mkfs.btrfs(8): how many devices each profile can lose.
 LOSABLE = {"raid1": 1, "raid1c3": 2, "raid1c4": 3, "raid10": 1, "raid5": 1, "raid6": 2}
@@ -27,10 +27,10 @@ class Btrfs(Array):
     def __init__(self, place: str, host: Host | None = None) -> None:
         self.host = host or Host()
         found = mounts.mount_of(self.host.roots, os.path.realpath(place))
-        if found is None or found.get("file_system") != "btrfs":
+        if found is None or found.file_system != "btrfs":
             raise BadInputError(f"{place}: no btrfs is mounted there; name its mount point")
-        self.mount: Json = found
-        self.place = str(found["mount_point"])
+        self.mount = found
+        self.place = found.mount_point
         self.name = f"btrfs:{self.place}"
         uuid, _ = mounts.btrfs_devices(self.host.roots, found)
         self.uuid = uuid or self._uuid_by_tool()
@@ -97,19 +97,16 @@ class Btrfs(Array):
             scrub=parse_scrub(self.host.run("btrfs", "scrub", "status", "--raw", self.place).out),
         )
 
-    def fail_steps(self, member: str) -> list[Json]:
+    def fail_steps(self, member: str) -> list[MountStep]:
         """For a journal: between unmounting and mounting again the file system is nowhere."""
         others = [found.name for found in self.members() if found.state == "active" and not _same(found.name, member)]
         options = ",".join(["degraded", *self._options(), *(f"device={other}" for other in others)])
-        return [{"do": "mount", "source": others[0], "place": self.place, "options": options, "type": "btrfs"}]
+        return [MountStep(source=others[0], place=self.place, options=options, type="btrfs")]
 
     def _options(self) -> list[str]:
-        words = [
-            *str(self.mount.get("options") or "").split(","),
-            *str(self.mount.get("super_options") or "").split(","),
-        ]
+        words = [*self.mount.options.split(","), *self.mount.super_options.split(",")]
         kept = [word for word in dict.fromkeys(words) if word and not word.startswith(NO_OPTIONS)]
-        subvolume = mounts.option(str(self.mount.get("super_options") or ""), "subvolid")
+        subvolume = mounts.option(self.mount.super_options, "subvolid")
         return [word for word in kept if not word.startswith("subvolid=")] + (
             [f"subvolid={subvolume}"] if subvolume else []
         )
@@ -124,7 +121,7 @@ class Btrfs(Array):
         try:
             self.host.must("btrfs", "device", "scan", "--forget", member)
         finally:
-            self.host.must("mount", "-t", "btrfs", "-o", step["options"], step["source"], step["place"])
+            self.host.must("mount", "-t", step.type, "-o", step.options, step.source, step.place)
 
     def give_back(self, member: str) -> None:
         missing = next((found for found in self.members() if found.state == "missing"), None)
@@ -214,9 +211,9 @@ def btrfs_mounts(host: Host) -> list[str]:
     """The mount points of btrfs over several devices, each file system once."""
     found: dict[str, str] = {}
     for row in mounts.parse_mountinfo(text(host.roots.at_proc("self", "mountinfo")) or ""):
-        if row.get("file_system") == "btrfs":
+        if row.file_system == "btrfs":
             uuid, names = mounts.btrfs_devices(host.roots, row)
             several = len(names) > 1 or len(entries(host.roots.at_sys("fs", "btrfs", uuid or "", "devinfo"))) > 1
             if uuid and several:
-                found.setdefault(uuid, str(row["mount_point"]))
+                found.setdefault(uuid, row.mount_point)
     return list(found.values())

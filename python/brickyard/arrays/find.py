@@ -20,7 +20,7 @@ from brickyard.arrays.zfs import Zfs, zfs_pools
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.facts import stack
 from brickyard.facts.target import target_facts
-from brickyard.store import Json
+from brickyard.schema.target_sheet import MountSheet
 
 
 def named(address: str, host: Host | None = None) -> Array:
@@ -49,18 +49,17 @@ def find(target: str, host: Host | None = None) -> Array | None:
     """The array that a target lies on, the nearest first; None where there is none that this host's kernel knows."""
     place = host or Host()
     facts = target_facts(target, False, place.roots)
-    mount: Json = facts.get("mount") or {}
-    if mount.get("file_system") == "zfs":
-        return Zfs(str(mount.get("source") or "").split("/")[0], place)
-    missing = (mount.get("btrfs") or {}).get("missing_members")
-    if mount.get("file_system") == "btrfs" and (missing or len(stack.tops(facts.get("stack") or [])) > 1):
-        return Btrfs(str(mount["mount_point"]), place)
-    for node in stack.walk(facts.get("stack") or []):
-        if node.get("type") == "md":
-            return Md(str(node["name"]), place)
-        dm: Json = node.get("dm") or {}
-        if dm.get("owner") == "lvm" and dm.get("raid"):
-            return LvmRaid.of_mapping(str(dm["mapping"]), place)
+    mount = facts.mount or MountSheet()
+    if mount.file_system == "zfs":
+        return Zfs((mount.source or "").split("/")[0], place)
+    missing = mount.btrfs.missing_members if mount.btrfs else None
+    if mount.file_system == "btrfs" and (missing or len(stack.tops(facts.stack)) > 1):
+        return Btrfs(mount.mount_point or "", place)
+    for node in stack.walk(facts.stack):
+        if node.type == "md":
+            return Md(node.name, place)
+        if node.dm and node.dm.owner == "lvm" and node.dm.raid and node.dm.mapping:
+            return LvmRaid.of_mapping(node.dm.mapping, place)
     return None
 
 
@@ -70,7 +69,8 @@ def of_target(target: str, host: Host | None = None) -> Array | None:
     array = find(target, place)
     if array is not None:
         return array
-    disks = {f"{place.roots.dev}/{node['name']}" for node in stack.devices(_stack(target, place))}
+    below = stack.devices(target_facts(target, False, place.roots).stack)
+    disks = {f"{place.roots.dev}/{node.name}" for node in below}
     return next(
         (
             found
@@ -80,11 +80,6 @@ def of_target(target: str, host: Host | None = None) -> Array | None:
         ),
         None,
     )
-
-
-def _stack(target: str, host: Host) -> list[Json]:
-    nodes: list[Json] = target_facts(target, False, host.roots).get("stack") or []
-    return nodes
 
 
 def all_arrays(host: Host | None = None) -> list[Array]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from brickyard import outputs
+from brickyard.arrays.alarms import AlarmBook
 from brickyard.arrays.health import Notice
 from brickyard.arrays.host import Host
 from brickyard.arrays.looking import Seen, look
@@ -96,6 +97,9 @@ class Guard:
     place: Path | None = None
     host: Host = field(default_factory=Host)
     schedule: Schedule | None = None
+    book: AlarmBook | None = None
+    """Where alarms are kept, with what people have said to them; without it each notice is sent as it comes."""
+    remind_s: float | None = None
     left: Callable[[], dict[str, str]] = dict
     """What killed runs have left, by the arrays' identities."""
     scrubbed: Json = field(default_factory=dict)
@@ -149,11 +153,21 @@ class Guard:
         for notice in notices:
             self.say(f"{notice.severity}: {notice.text}")
         self.told += notices
-        self._send(notices)
+        self._send(notices if self.book is None else self._alarmed(self.book, notices, seen))
         if self.schedule is not None:
             self.schedule.look(seen, self.scrubbed, time.time(), self.say)
         self.save()
         return notices
+
+    def _alarmed(self, book: AlarmBook, notices: list[Notice], seen: Seen) -> list[Notice]:
+        """What is to be sent: neither what is our own doing, nor what somebody has acknowledged."""
+        names = {sheet.key: sheet.name for sheet in seen.arrays}
+        silent = {names[key]: f"held by {holder.words}" for key, holder in seen.holders.items() if key in names}
+        if self.schedule is not None and self.schedule.running is not None:
+            silent.setdefault(self.schedule.running[0], "its scheduled scrub is under way")
+        now_s = time.time()
+        sent = book.take(notices, silent, now_s)
+        return sent if self.remind_s is None else [*sent, *book.remind(self.remind_s, now_s)]
 
     def _send(self, notices: list[Notice]) -> None:
         for number, channel in enumerate(self.channels, 1):

@@ -17,8 +17,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import msgspec
+
 from brickyard import outputs
 from brickyard.errors import BrickyardError
+from brickyard.schema import ProcessMark
 from brickyard.store.process import is_alive, own_process
 
 MARK = re.compile(rb"\Abrickyard lock\n")
@@ -37,11 +40,16 @@ class Holder:
 
     pid: int
     start_ticks: int | None
+    """When it was started, as `ProcessMark` has it."""
     boot_id: str | None
     verb: str
     """The command, as `array fail` or `run --condition degraded`."""
     taken: int = 0
     """How many members it keeps out of the array on purpose."""
+
+    @property
+    def process(self) -> ProcessMark:
+        return ProcessMark(pid=self.pid, start_ticks=self.start_ticks, boot_id=self.boot_id)
 
     @property
     def words(self) -> str:
@@ -74,7 +82,7 @@ def device_key(device: str) -> str:
 def held(keys: Iterable[str], verb: str, what: str, taken: int = 0) -> Iterator[None]:
     """All of these locks, or LockedError at once. `what` names the array for the message."""
     process = own_process()
-    holder = Holder(process["pid"], process["start_ticks"], process["boot_id"], verb, taken)
+    holder = Holder(process.pid, process.start_ticks, process.boot_id, verb, taken)
     with ExitStack() as stack:
         for key in sorted(set(keys)):
             stack.enter_context(_one(key, holder, what))
@@ -133,9 +141,8 @@ def _write(place: Path, holder: Holder) -> None:
 
 def _read(place: Path) -> Holder | None:
     try:
-        told = json.loads(place.with_suffix(".holder").read_text(encoding="utf-8"))
-        return Holder(int(told["pid"]), told["start_ticks"], told["boot_id"], str(told["verb"]), int(told["taken"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        return msgspec.json.decode(place.with_suffix(".holder").read_bytes(), type=Holder)
+    except (OSError, ValueError, msgspec.MsgspecError):
         return None
 
 
@@ -150,6 +157,6 @@ def current(key: str) -> Holder | None:
     """Who holds it now; None where nobody does. Anybody may ask, and sees what root holds as well."""
     for base in dict.fromkeys([home(), *([] if OVERRIDE in os.environ else [SYSTEM_HOME])]):
         found = _read(_place(key, base))
-        if found is not None and is_alive(asdict(found)):
+        if found is not None and is_alive(found.process):
             return found
     return None

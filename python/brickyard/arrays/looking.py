@@ -14,9 +14,9 @@ from brickyard.arrays.host import Host
 from brickyard.arrays.lock import Holder, current
 from brickyard.errors import BrickyardError
 from brickyard.facts import mounts
-from brickyard.facts.health import parse_smartctl
+from brickyard.facts.health import parse_smartctl, tells_anything
 from brickyard.facts.roots import entries, text
-from brickyard.store import Json
+from brickyard.schema.target_sheet import HealthSheet
 
 # Kinds that lie on drives; others are full or read-only by nature.
 DISK_FILE_SYSTEMS = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "jfs", "reiserfs", "ntfs", "ntfs3", "vfat")
@@ -25,7 +25,7 @@ DISK_FILE_SYSTEMS = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "jfs
 @dataclass(frozen=True)
 class Drive:
     name: str
-    told: Json
+    told: HealthSheet
     """What smartctl tells, as `facts.health` reads it."""
 
 
@@ -84,7 +84,7 @@ def look_at_drives(host: Host) -> list[Drive]:
             continue
         answer, _ = host.roots.tools.run("smartctl", "-n", "standby", "-j", "-x", os.path.join(host.roots.dev, name))
         told = parse_smartctl(answer)
-        if any(value is not None for value in told.values()):
+        if tells_anything(told):
             found.append(Drive(name, told))
     return found
 
@@ -92,10 +92,10 @@ def look_at_drives(host: Host) -> list[Drive]:
 def look_at_file_systems(host: Host) -> list[FileSystem]:
     found: dict[str, FileSystem] = {}
     for row in mounts.parse_mountinfo(text(host.roots.at_proc("self", "mountinfo")) or ""):
-        kind, place = str(row.get("file_system")), str(row.get("mount_point"))
+        kind, place = row.file_system, row.mount_point
         if kind not in DISK_FILE_SYSTEMS:
             continue
-        words = f"{row.get('options')},{row.get('super_options')}".split(",")
+        words = f"{row.options},{row.super_options}".split(",")
         found[place] = FileSystem(place, kind, "ro" in words, _used(place))
     return list(found.values())
 

@@ -8,7 +8,7 @@ import re
 from brickyard.arrays.array import Array, Member, Scrub, Sheet, State
 from brickyard.arrays.host import Host
 from brickyard.errors import BadInputError, BrickyardError
-from brickyard.facts.health import parse_json
+from brickyard.facts.health import dig, parse_json
 from brickyard.store import Json
 
 FIELDS = (
@@ -123,7 +123,7 @@ def report(host: Host, what: str, *, hidden: bool = False) -> list[Json]:
 def parse_lvs(content: str) -> list[Json]:
     """The rows of `lvs --reportformat json`."""
     rows: list[Json] = []
-    reports = parse_json(content).get("report")
+    reports = dig(parse_json(content), "report")
     for part in reports if isinstance(reports, list) else []:
         found = part.get("lv") if isinstance(part, dict) else None
         rows += [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []

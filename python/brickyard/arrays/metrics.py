@@ -113,15 +113,16 @@ def _all(seen: Seen) -> Iterator[tuple[str, dict[str, str], float]]:
 
 def _drive(drive: Drive) -> Iterator[tuple[str, dict[str, str], float]]:
     labels, told = {"device": drive.name}, drive.told
-    if told.get("passed") is not None:
-        yield "smartctl_device_smart_status", labels, float(told["passed"])
-    if told.get("temperature_celsius") is not None:
-        yield "smartctl_device_temperature", {**labels, "temperature_type": "current"}, told["temperature_celsius"]
-    if told.get("power_on_hours") is not None:
-        yield "smartctl_device_power_on_seconds", labels, told["power_on_hours"] * 3600.0
-    for key, name in DRIVE_NAMES.items():
-        if told.get(key) is not None:
-            yield name, labels, float(told[key])
+    if told.passed is not None:
+        yield "smartctl_device_smart_status", labels, float(told.passed)
+    if told.temperature_celsius is not None:
+        yield "smartctl_device_temperature", {**labels, "temperature_type": "current"}, float(told.temperature_celsius)
+    if told.power_on_hours is not None:
+        yield "smartctl_device_power_on_seconds", labels, told.power_on_hours * 3600.0
+    for field, name in DRIVE_NAMES.items():
+        value: int | None = getattr(told, field)
+        if value is not None:
+            yield name, labels, float(value)
 
 
 def _md(sheet: Sheet) -> Iterator[tuple[str, dict[str, str], float]]:

@@ -128,6 +128,43 @@ class Command:
             raise BrickyardError(f"{self.words[0]}: exit code {done.returncode}{f': {said}' if said else ''}")
 
 
+@dataclass(frozen=True)
+class Relay:
+    """By Apprise, to whatever its addresses name. They hold passwords and are never told."""
+
+    addresses: tuple[str, ...]
+    name: str = "apprise"
+
+    def __repr__(self) -> str:
+        return f"Relay({len(self.addresses)} addresses)"
+
+    def send(self, notice: Notice) -> None:
+        import apprise
+
+        sender = apprise.Apprise()
+        for address in self.addresses:
+            sender.add(address)
+        kinds = {"error": apprise.NotifyType.FAILURE, "warning": apprise.NotifyType.WARNING}
+        title = one_line(f"[brickyard {socket.gethostname()}] {notice.severity}")
+        if not sender.notify(body=notice.text, title=title, notify_type=kinds.get(notice.severity, "info")):
+            raise BrickyardError(f"Apprise: not all of {len(self.addresses)} addresses took the message")
+
+
+def relay(file: Path) -> Relay:
+    """Apprise's addresses, one a line; lines that begin with # are comments."""
+    try:
+        import apprise
+    except ImportError as error:
+        raise BadInputError("--apprise-file: needs Apprise; install brickyard[alarms]") from error
+    lines = [line.strip() for line in _private(file).splitlines()]
+    addresses = tuple(line for line in lines if line and not line.startswith("#"))
+    wrong = next((n for n, one in enumerate(addresses, 1) if not apprise.Apprise.instantiate(one)), None)
+    if wrong is not None or not addresses:
+        which = "no address is in it" if wrong is None else f"address {wrong} is none that Apprise knows"
+        raise BadInputError(f"{file}: {which}; write lines such as mailto://user:password@example.org")
+    return Relay(addresses)
+
+
 def mail(
     recipients: Sequence[str], sender: str | None, server: str, user: str | None, password_file: Path | None
 ) -> Mail:
@@ -150,12 +187,17 @@ def _password(file: Path | None) -> str:
         if password is None:
             raise BadInputError(f"--smtp-user: needs the password in {PASSWORD_VARIABLE} or in --smtp-password-file")
         return password
+    return _private(file).rstrip("\n")
+
+
+def _private(file: Path) -> str:
+    """The text of a file that only its owner can read."""
     try:
         if file.stat().st_mode & 0o077:
             raise BadInputError(f"{file}: others can read it; chmod 600 {file}")
-        return file.read_text(encoding="utf-8").rstrip("\n")
+        return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInputError(f"{file}: the password cannot be read from it; check the path") from error
+        raise BadInputError(f"{file}: cannot be read; check the path") from error
 
 
 def webhook(address: str) -> Webhook:

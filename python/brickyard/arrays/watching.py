@@ -114,25 +114,25 @@ def _shows_end(key: str, seen: Seen) -> bool:
     for drive in seen.drives:
         told = drive.told
         if key == f"drive {drive.name} smart":
-            return told.get("passed") is True
+            return told.passed is True
         if key == f"drive {drive.name} critical":
-            return told.get("critical_warning") == 0
+            return told.critical_warning == 0
         if key == f"drive {drive.name} worn":
-            return told.get("percentage_used") is not None
+            return told.percentage_used is not None
     return any(key.startswith(f"file system {system.place} ") for system in seen.file_systems)
 
 
 def drive_findings(seen: Seen) -> Iterator[Finding]:
     for drive in seen.drives:
         told, name = drive.told, drive.name
-        if told.get("passed") is False:
+        if told.passed is False:
             words = f"the drive {name} says that it will fail soon (SMART)"
             yield Finding(f"drive {name} smart", "error", words, f"the drive {name} passes its own test again")
-        if told.get("critical_warning"):
-            words = f"the drive {name} warns of itself: critical warning {told['critical_warning']:#04x}"
+        if told.critical_warning:
+            words = f"the drive {name} warns of itself: critical warning {told.critical_warning:#04x}"
             yield Finding(f"drive {name} critical", "error", words, f"the drive {name} warns no more")
-        if (told.get("percentage_used") or 0) >= WORN_PERCENT:
-            words = f"the drive {name} has used up {told['percentage_used']} % of its rated life"
+        if (told.percentage_used or 0) >= WORN_PERCENT:
+            words = f"the drive {name} has used up {told.percentage_used} % of its rated life"
             yield Finding(f"drive {name} worn", "warning", words, f"the drive {name} is not worn")
 
 
@@ -142,7 +142,9 @@ def error_counts(seen: Seen) -> Iterator[tuple[str, str, int]]:
             if member.errors is not None and member.name != "–":
                 yield f"errors {sheet.name} {member.name}", f"errors of {member.name} in {sheet.name}", member.errors
     for drive in seen.drives:
-        for key, words in (("media_errors", "media errors"), ("reallocated_sectors", "reallocated sectors")):
-            count = drive.told.get(key)
-            if count is not None:
-                yield f"drive {drive.name} {key}", f"{words} of the drive {drive.name}", int(count)
+        told = drive.told
+        if told.media_errors is not None:
+            yield f"drive {drive.name} media_errors", f"media errors of the drive {drive.name}", told.media_errors
+        if told.reallocated_sectors is not None:
+            words = f"reallocated sectors of the drive {drive.name}"
+            yield f"drive {drive.name} reallocated_sectors", words, told.reallocated_sectors

@@ -82,7 +82,8 @@ def _run(given: list[str]) -> int:
             result_action="return_value",
         )
     except cyclopts.CycloptsError as error:
-        return _complain(given, f"{_parse_words(error)} {_meant(given, error)}", BAD_INPUT, error)
+        said = _habit(given, error) or f"{_parse_words(error)} {_meant(given, error)}"
+        return _complain(given, said, BAD_INPUT, error)
     return result if isinstance(result, int) else 0
 
 
@@ -98,6 +99,19 @@ KEYS_OF_OPTIONS = {
     "warmup": "warmup", "io": "io", "address": "address", "operations": "operations", "region": "region",
 }  # fmt: skip
 """What people write as options of a run, with the key of a profile that means it."""
+HABITS = {
+    "name": "A run has no job name here: leave it out.",
+    "filename": "Name the file or device itself, without an option.",
+    "ioengine": "Write --engine, or leave it out: io_uring is used where the host has it.",
+    "time_based": "Leave it out: --runtime alone ends the run.",
+    "time-based": "Leave it out: --runtime alone ends the run.",
+    "group_reporting": "Leave it out: all workers of a run are reported together.",
+    "group-reporting": "Leave it out: all workers of a run are reported together.",
+    "output-format": "Write --json, or export a run with brickyard export.",
+    "output": "Write a report with brickyard report RUN -o NAME.",
+    "norandommap": 'Leave it out, or write a profile with address = "random".',
+}
+"""Options of fio that a load in its words does not have, with what to do instead."""
 
 
 def _parse_words(error: cyclopts.CycloptsError) -> str:
@@ -108,9 +122,20 @@ def _parse_words(error: cyclopts.CycloptsError) -> str:
     return one_line(error)
 
 
+UNKNOWN = re.compile(r"[Uu]nknown option: \"?--([\w-]+)")
+
+
+def _habit(given: Sequence[str], error: Exception) -> str:
+    """What replaces an option of fio; a guess by its letters would name an option that means something else."""
+    found = UNKNOWN.search(str(error))
+    if found is None or given[:1] != ["run"] or found[1] not in HABITS:
+        return ""
+    return f"Unknown option: --{found[1]}. {HABITS[found[1]]}"
+
+
 def _meant(given: Sequence[str], error: Exception) -> str:
     """Where an unknown option is a key of a profile: how to set it."""
-    found = re.search(r"[Uu]nknown option: \"?--([\w-]+)", str(error))
+    found = UNKNOWN.search(str(error))
     key = KEYS_OF_OPTIONS.get(found[1]) if found else None
     if key is None or given[:1] == ["runs"]:
         verb = f" {given[0]}" if given and given[0] in _verbs() else ""

@@ -6,22 +6,21 @@ Refusal: nothing is changed without `--manage`; what may be changed is decided i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import Annotated
 
 from cyclopts import App, Parameter
 from rich.console import Console
 
-from brickyard import arrays, conditions
+from brickyard import arrays, conditions, managing
 from brickyard.arrays import Array, Sheet, life, lock
-from brickyard.arrays.health import mismatch_words
 from brickyard.cli import options
 from brickyard.cli.conditioning import parse_rate
 from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError
 from brickyard.reading import parsed_bytes
+from brickyard.schema import stored
 from brickyard.store import Json
-from brickyard.units import format_mib_per_s, format_percent, format_seconds, format_size
+from brickyard.units import format_mib_per_s, format_percent, format_size
 
 app = App(name="array", help="The arrays of this host: states, members, progress, and what is done to them.")
 
@@ -107,18 +106,7 @@ def _holder(sheet: Sheet) -> str:
 
 
 def _findings(sheet: Sheet) -> list[str]:
-    """What is to be known of an array beside its state: who holds it, what a killed run left, what a scrub found."""
-    holder, left = _holder(sheet), conditions.left_of(sheet.key)
-    found = [f"held by {holder}"] if holder else []
-    if left:
-        found.append(left)
-    elif sheet.frozen and not holder:
-        found.append(sheet.frozen)
-    if sheet.scrub.mismatches:
-        found.append(mismatch_words(sheet, sheet.scrub.mismatches))
-    if sheet.scrub.complete is False:
-        found.append("the last scrub was stopped before its end")
-    return found
+    return managing.findings(sheet, _holder(sheet), conditions.left_of(sheet.key))
 
 
 def _print(console: Console, sheet: Sheet) -> None:
@@ -129,7 +117,7 @@ def _print(console: Console, sheet: Sheet) -> None:
     if state.progress_share is not None:
         words += f", {format_percent(state.progress_share)} done"
     if state.rate_bytes_per_s:
-        words += f" at {format_mib_per_s(state.rate_bytes_per_s)} MiB/s{_remaining(sheet)}"
+        words += f" at {format_mib_per_s(state.rate_bytes_per_s)} MiB/s{managing.remaining_words(sheet)}"
     console.print(words, markup=False, soft_wrap=True)
     for finding in _findings(sheet):
         console.print(f"! {finding}", markup=False, soft_wrap=True)
@@ -147,14 +135,6 @@ def _print(console: Console, sheet: Sheet) -> None:
         console.print(table("", columns, rows))
 
 
-def _remaining(sheet: Sheet) -> str:
-    """How long it still takes; a rate is of one member, whose part of the array is what is worked through."""
-    component, state = sheet.extra.get("component_bytes"), sheet.state
-    if not component or not state.rate_bytes_per_s or state.progress_share is None:
-        return ""
-    return f", {format_seconds(component * (1 - state.progress_share) / state.rate_bytes_per_s)} left"
-
-
 @app.command(name="restore", help="Undo what a run that was killed has left: members taken out, limits, write caches.")
 def restore(
     *,
@@ -166,12 +146,12 @@ def restore(
 ) -> int:
     console = stderr()
     told = conditions.restore(say=lambda text: console.print(text, markup=False, soft_wrap=True), forget=forget)
-    failed = [item for item in told if item["error"] and not forget]
+    failed = [item for item in told if item.error and not forget]
     if json:
-        emit({"restored": told})
+        emit({"restored": stored(told)})
     else:
         for item in failed:
-            console.print(f"error: {item['error']}", markup=False, soft_wrap=True)
+            console.print(f"error: {item.error}", markup=False, soft_wrap=True)
         if not told:
             stdout().print("nothing was left to be undone")
     return FAILED if failed else DONE
@@ -192,11 +172,6 @@ def _managed(address: str, manage: bool) -> Array:
     """The array that is to be changed."""
     _need(manage, address)
     return arrays.named(address)
-
-
-def _locked(array: Array, verb: str, *devices: str) -> AbstractContextManager[None]:
-    """One manager at a time: whoever holds this repeats its checks under it."""
-    return lock.held([array.identity(), *map(lock.device_key, devices)], verb, array.name)
 
 
 def _say(text: str) -> None:
@@ -274,8 +249,7 @@ def destroy(
     json: options.Json = False,
 ) -> int:
     array = _managed(address, manage)
-    with _locked(array, "array destroy"):
-        freed = life.destroy(array, destroys_data=i_know_this_destroys_data)
+    freed = managing.destroy(array, destroys_data=i_know_this_destroys_data)
     if json:
         emit({"destroyed": array.name, "freed": freed})
     else:
@@ -294,10 +268,7 @@ def fail(
 ) -> int:
     """A hot spare, where there is one, takes its place at once."""
     array = _managed(address, manage)
-    with _locked(array, "array fail"):
-        array.check_redundant()
-        chosen = member or array.failable()
-        array.fail(chosen)
+    chosen = managing.take_out(array, member)
     _say(f"{chosen} was taken out of {array.name}; `brickyard array spare {address} {chosen} --manage` gives it back")
     return _ended(array, False, json)
 
@@ -314,8 +285,7 @@ def spare(
     json: options.Json = False,
 ) -> int:
     array = _managed(address, manage)
-    with _locked(array, "array spare", device):
-        life.add_spare(array, device, destroys_data=i_know_this_destroys_data)
+    managing.add_spare(array, device, destroys_data=i_know_this_destroys_data)
     return _ended(array, wait, json)
 
 
@@ -332,8 +302,7 @@ def replace(
     json: options.Json = False,
 ) -> int:
     array = _managed(address, manage)
-    with _locked(array, "array replace", new):
-        _say(life.replace(array, old, new, destroys_data=i_know_this_destroys_data))
+    _say(managing.replace(array, old, new, destroys_data=i_know_this_destroys_data))
     return _ended(array, wait, json)
 
 
@@ -341,8 +310,7 @@ def replace(
 def remove(address: Address, member: str, /, *, manage: options.Manage = False, json: options.Json = False) -> int:
     """What the device carries stays; one that is in use is taken out by `array fail`."""
     array = _managed(address, manage)
-    with _locked(array, "array remove"):
-        array.remove(member)
+    managing.remove(array, member)
     _say(f"{member} is not a member of {array.name} any more")
     return _ended(array, False, json)
 
@@ -360,7 +328,7 @@ def grow(
     if not devices:
         raise BadInputError(f"{address}: name the devices that it is to grow by")
     array = _managed(address, manage)
-    with _locked(array, "array grow", *devices):
+    with managing.locked(array, "array grow", *devices):
         life.grow(array, devices, destroys_data=i_know_this_destroys_data)
     return _ended(array, wait, json)
 
@@ -383,11 +351,7 @@ def scrub(
     if rate and not wait:
         raise BadInputError("--rate: the limit is taken back at the end, which has to be waited for; add --wait")
     if not wait:
-        with _locked(array, "array scrub"):
-            if array.state().name != "normal":
-                raise BadInputError(f"{array.name}: is {array.state().name}; a scrub begins when it is normal")
-            array.prepare_work()
-            array.start_scrub()
+        managing.begin_scrub(array)
         return _ended(array, False, json)
     sheet = conditions.scrub_through(array, parse_rate(rate, "--rate"), _say)
     _show(sheet, json)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -14,13 +14,16 @@ from cyclopts import Parameter
 
 from brickyard import conditions
 from brickyard.arrays import notify
+from brickyard.arrays.alarms import AlarmBook
 from brickyard.arrays.guarding import Guard, Schedule, serve_metrics
+from brickyard.arrays.health import Notice
 from brickyard.arrays.watching import Watcher
 from brickyard.cli import options
 from brickyard.cli.conditioning import parse_rate
 from brickyard.cli.output import emit, stderr
 from brickyard.conditions import journal
-from brickyard.errors import DONE, BadInputError
+from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError
+from brickyard.managing import alarm_place
 
 SPAN_S = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
@@ -53,6 +56,19 @@ def watch(
         Parameter(negative="", show_default=False, help="A command for each notice, which is on its standard input."),
     ] = (),
     listen: Annotated[str | None, Parameter(help="Serve Prometheus metrics at HOST:PORT/metrics.")] = None,
+    apprise_file: Annotated[
+        Path | None,
+        Parameter(
+            validator=options.READ,
+            help="A file of Apprise addresses (mailto://, ntfy:// …), one a line, that only its owner can read.",
+        ),
+    ] = None,
+    test: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Send one test message by every way, and end.")
+    ] = False,
+    remind_every: Annotated[
+        str | None, Parameter(help="Send an alarm again after such a span, as 24h, until somebody acknowledges it.")
+    ] = None,
     scrub_every: Annotated[str | None, Parameter(help="Scrub each array after such a span, as 30d; --manage.")] = None,
     scrub_rate: Annotated[str | None, Parameter(help="At most so much a second, such as 20MiB.")] = None,
     manage: options.Manage = False,
@@ -78,11 +94,14 @@ def watch(
         channels.append(notify.mail(mail_to, mail_from, smtp, smtp_user, smtp_password_file))
     channels += [notify.webhook(address) for address in webhook]
     channels += [notify.command(line) for line in run]
+    channels += [] if apprise_file is None else [notify.relay(apprise_file)]
     console = stderr()
 
     def say(text: str) -> None:
         console.print(text, markup=False, soft_wrap=True)
 
+    if test:
+        return _test(channels, say)
     schedule = None
     if scrub_every:
         rate = parse_rate(scrub_rate, "--scrub-rate")
@@ -93,12 +112,31 @@ def watch(
             ),
         )
     place = state or journal.user_home().parent / "watch.json"
-    guard = Guard(Watcher(full / 100), channels, say, place, schedule=schedule, left=_left)
+    # A state of its own has alarms of its own; the page shows those of the usual place.
+    book = AlarmBook(alarm_place() if state is None else state.with_suffix(".alarms.json"))
+    remind_s = None if remind_every is None else span_s("--remind-every", remind_every)
+    guard = Guard(
+        Watcher(full / 100), channels, say, place, schedule=schedule, book=book, remind_s=remind_s, left=_left
+    )
     guard.load()
     looks = _look_until_stopped(guard, span_s("--every", every), once, listen)
     if json:
         emit({"looks": looks, "notices": [notice.document() for notice in guard.told]})
     return DONE
+
+
+def _test(channels: list[notify.Channel], say: Callable[[str], None]) -> int:
+    if not channels:
+        raise BadInputError("--test: name a way to send it, such as --mail-to or --apprise-file")
+    failed = 0
+    for channel in channels:
+        try:
+            channel.send(Notice("test", "test", "note", "a test message of brickyard array watch; nothing is wrong"))
+            say(f"{channel.name}: sent")
+        except BrickyardError as error:
+            failed += 1
+            say(f"{channel.name}: {error}")
+    return FAILED if failed else DONE
 
 
 def _left() -> dict[str, str]:

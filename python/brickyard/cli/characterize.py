@@ -18,6 +18,7 @@ from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_answer, print_characterization, print_circumstances, print_warnings
 from brickyard.cli.target import aim_at, split_overrides
 from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError
+from brickyard.schema import stored
 from brickyard.store import Json, Record, Store
 from brickyard.study.aim import Aim, aim_modelled
 from brickyard.study.characterize import Characterization, Mode, StudyResult
@@ -92,7 +93,7 @@ def document(result: StudyResult, records: list[Record], page: Path | None) -> J
         "message": result.message,
         "notes": result.notes,
         **(answer(records, analysis.characterization(records)).document() if records else {}),
-        "warnings": distinct_warnings(records),
+        "warnings": stored(distinct_warnings(records)),
         "cells": [
             {
                 "run": item.cell.run,

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from brickyard.advise.answer import fitted
 from brickyard.advise.fitting.arrays import WRITES_EACH
 from brickyard.advise.fitting.course import Fall, fell
 from brickyard.advise.fitting.hints import Hint, unspent
 from brickyard.advise.fitting.search import FITS, Fitted, Predicted
 from brickyard.advise.fitting.seen import Seen
+from brickyard.analysis.answers import Answer
 from brickyard.cli.output import stdout, table
+from brickyard.cli.tables import print_answer
 from brickyard.store import Json
 from brickyard.units import format_iops, format_size, three_digits
 
@@ -38,9 +41,18 @@ class Outcome:
     def caveats(self) -> list[str]:
         return [*missing(self.loads), *untold(self.found)]
 
+    @property
+    def answer(self) -> Answer:
+        doubts = [*self.caveats, *([self._longer(self.hint)] if self.hint else [])]
+        return fitted(self.target, _sentence(self.best), self.spoken, doubts)
+
+    def _longer(self, found: Hint) -> str:
+        return f"{unspent(self.loads)}; {found.why}: {found.option} measures that as well"
+
     def document(self) -> Json:
         best = self.best
         return {
+            **self.answer.document(),
             "target": self.target,
             "brick": str(self.place),
             "spoken": self.spoken,
@@ -76,6 +88,7 @@ class Outcome:
     def print(self) -> None:
         out = stdout()
         best = self.best
+        print_answer(out, self.answer)
         columns = [("load", "left"), ("measured /s", "right"), ("predicted /s", "right"), ("error", "right")]
         for title, rows in (("Fitted to", best.training), ("Kept back and predicted", best.held_out)):
             if rows:
@@ -87,14 +100,10 @@ class Outcome:
             out.print(table("Classes, the best at kept-back loads first", classes, [_class_row(f) for f in self.found]))
             out.print()
         self._print_falls()
-        out.print(f"{self.target}: {_sentence(best)}", style="bold", markup=False, soft_wrap=True)
-        notes = [*array_words(best), *self.caveats, *self.refused[:3]]
+        notes = [*array_words(best), *self.refused[:3]]
         if len(self.refused) > 3:
             notes.append(f"and {len(self.refused) - 3} more runs left out")
-        if self.hint is not None:
-            done = unspent(self.loads)
-            notes.append(f"{done}; {self.hint.why}: {self.hint.option} measures that as well")
-        for text in (*notes, f"brick: {self.place}; use it as {self.spoken}"):
+        for text in (*notes, f"brick: {self.place}"):
             out.print(text, markup=False, soft_wrap=True)
 
     def _print_falls(self) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from brickyard.analysis.differing import runs_words
-from brickyard.analysis.figures import COMPARABLE, FIGURES
+from brickyard.analysis.figures import COMPARABLE, FIGURES, Figure
 from brickyard.analysis.history import RUNS_MIN, History, histories
 from brickyard.cli import options
 from brickyard.cli.compare import parse_share, write_pictures
@@ -68,8 +68,8 @@ def history(
             {
                 "target": target,
                 "figure": figure,
-                "unit": unit_of(figure),
-                "histories": [_document(h) for h in found],
+                "unit": unit_of(FIGURES[figure]),
+                "histories": [{**_document(h), "unit": unit_of(h.figure)} for h in found],
                 "pictures": pictures,
             }
         )
@@ -115,10 +115,9 @@ def places(run: RunHead) -> list[tuple[str, str]]:
     return [(name, real or name) for name, real in zip_longest(run.targets, known)]
 
 
-def unit_of(figure: str) -> str:
+def unit_of(figure: Figure) -> str:
     """Of the values in the document; times are in ns there."""
-    found = FIGURES[figure]
-    return "ns" if found.kind == "time" else found.unit
+    return "ns" if figure.kind == "time" else figure.unit
 
 
 def _draw(found: list[History], folder: Path) -> list[str]:
@@ -130,7 +129,7 @@ def _draw(found: list[History], folder: Path) -> list[str]:
 
 def _print(found: list[History], pictures: list[str], sure: float) -> None:
     console = stdout()
-    title = found[0].figure.title if found else ""
+    title = " and ".join(dict.fromkeys(item.figure.title for item in found))
     columns = [("load", "left"), ("runs", "right"), ("first", "right"), ("newest", "right"), ("changes", "left")]
     rows = [
         [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
+import msgspec
 from cyclopts import App, Parameter
 from rich.console import Console
 from rich.text import Text
@@ -83,7 +84,8 @@ def honesty(
 
 def cache_of(records: list[Record]) -> Json:
     """What is known of the write caches below the one target of these runs."""
-    return write_cache_facts(records[0].info.facts["targets"][0])
+    found: Json = msgspec.to_builtins(write_cache_facts(records[0].info.facts.targets[0]))
+    return found
 
 
 def _document(study: int, records: list[Record], measured: Figures, facts: Json, found: list[Finding]) -> Json:

@@ -5,6 +5,7 @@ Refusal: what the formats mean is known in `brickyard.formats` alone.
 
 from __future__ import annotations
 
+import codecs
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -81,10 +82,14 @@ def import_(
 
 def _read(place: Path) -> str:
     try:
-        # Windows tools write the code page of their time; names in it are all that could suffer.
-        return place.read_text("utf-8", errors="replace")
+        found = place.read_bytes()
     except OSError as error:
         raise BadInputError(f"{place}: cannot be read: {one_line(error.strerror)}") from error
+    # Notepad begins with a byte order mark. Without one Windows tools write the code page of their time; names in it
+    # are all that could suffer.
+    is_utf16 = found.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    text = found.decode("utf-16" if is_utf16 else "utf-8-sig", errors="replace")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _import_result(name: str, text: str, store: Path | None, *, as_json: bool) -> int:

@@ -61,8 +61,8 @@ class Count:
     least: int
     most: int
 
-    def __call__(self, _type: object, value: int) -> None:
-        if not self.least <= value <= self.most:
+    def __call__(self, _type: object, value: int | None) -> None:
+        if value is not None and not self.least <= value <= self.most:
             raise ValueError(f"from {self.least} to {self.most}, not {value}")
 
 

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from brickyard.cli.fitted import Column, Fitted
 from brickyard.printable import json_text, printable
+from brickyard.schema import RunWarning
 from brickyard.store import Json
 
 TABLE_WIDTH = 400  # where nobody looks, a line of a table is a line
@@ -113,10 +114,10 @@ def table(
 SEVERITY_STYLE = {"error": "bold red", "warning": "yellow", "info": "cyan", "note": "cyan"}
 
 
-def warning_text(warning: Json) -> Text:
-    severity = str(warning.get("severity", "warning"))
+def warning_text(warning: RunWarning) -> Text:
+    severity = warning.severity
     text = Text(f"{severity}: ", style=SEVERITY_STYLE.get(severity, "yellow"))
-    text.append(str(warning.get("text", "")), style="default")
-    if warning.get("remedy"):
-        text.append(f" → {warning['remedy']}", style="dim")
+    text.append(warning.text, style="default")
+    if warning.remedy:
+        text.append(f" → {warning.remedy}", style="dim")
     return text

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
-
-import msgspec
 
 from brickyard.analysis.ramp import limit_text
 from brickyard.schema import Duration
+from brickyard.schema.codec import values_of
 from brickyard.schema.operations import shares
-from brickyard.schema.plan import OpenPace, Phase, Plan, Ramp, Step, Stream, SyncMode, Think
+from brickyard.schema.plan import OpenPace, Phase, Plan, Ramp, Step, Stream, SyncMode, Think, TraceTiming
 from brickyard.units import format_ns, format_size
 
 
@@ -19,6 +19,7 @@ def plan_lines(plan: Plan) -> list[str]:
     lines.append(
         f"  seed {plan.seed}, engine {plan.engine}, {plan.io} I/O, interval {_time(plan.interval)}"
         + (", completions are reaped one at a time (reap = 1)" if plan.reap == 1 else f", reap = {plan.reap}")
+        + (f", at most {plan.submit} submitted in one call (submit = {plan.submit})" if plan.submit else "")
         + (", ends at the first error" if plan.stop_on_error else "")
     )
     for number, phase in enumerate(plan.phase, 1):
@@ -70,8 +71,20 @@ def _step(step: Step) -> str:
 
 
 def _stream(stream: Stream, index: int) -> str:
+    if trace := stream.trace:
+        count = trace.reads + trace.writes + trace.flushes + trace.discards
+        speed = (
+            f" at {trace.speed:g} times its speed"
+            if trace.speed != 1 and trace.timing is not TraceTiming.FIRE_HOSE
+            else ""
+        )
+        timing = str(trace.timing).replace("_", " ")
+        return (
+            f"{stream.name or f'stream {index}'}: {count:,} requests of {trace.file}, {timing}{speed}, "
+            f"offsets {trace.fit}, at most {stream.depth} in flight, target {stream.target}"
+        )
     if stream.program:
-        return _program(stream, index, msgspec.to_builtins(stream.program))
+        return _program(stream, index, values_of(stream.program))
     operations = " + ".join(
         f"{share:g} % {name}" if share < 100 else name for name, share in shares(stream.operations).items() if share
     )
@@ -80,7 +93,7 @@ def _stream(stream: Stream, index: int) -> str:
     sizes = ", ".join(
         format_size(item.size) + (f" ({item.share:g} %)" if item.share < 100 else "") for item in stream.request
     )
-    address = msgspec.to_builtins(stream.address)
+    address = values_of(stream.address)
     kind = str(address.pop("kind")).replace("_", " ")
     details = ", ".join(f"{key} {value}" for key, value in address.items() if value)
     parts = [
@@ -91,7 +104,9 @@ def _stream(stream: Stream, index: int) -> str:
     if stream.region not in ("0..100%", "0%..100%", "0B..100%", ".."):
         parts.append(f"region {stream.region}")
     if isinstance(stream.pace, OpenPace):
-        parts.append(f"open loop, {stream.pace.rate:,g} requests/s, {stream.pace.arrivals} arrivals")
+        parts.append(
+            f"open loop, {stream.pace.rate:,g} requests/s, {stream.pace.arrivals} arrivals" + _burst(stream.pace)
+        )
     if frames := stream.frames:
         asked = frames.format or f"{format_size(frames.bytes or 0)} at {frames.rate:g}/s"
         buffer = frames.buffer
@@ -107,11 +122,26 @@ def _stream(stream: Stream, index: int) -> str:
     return ", ".join(parts)
 
 
+DURATION = re.compile(r"\d+ns")
+SIZE_KEYS = frozenset(
+    {"size", "most", "log_size", "increment", "buffer_pool", "gather", "record", "mailbox_size", "maintenance"}
+)
+
+
+def _value(key: str, value: object) -> object:
+    """A size or a time of a program with its unit."""
+    if key in SIZE_KEYS and isinstance(value, int):
+        return format_size(value)
+    return format_ns(int(value.removesuffix("ns"))) if isinstance(value, str) and DURATION.fullmatch(value) else value
+
+
+def _burst(pace: OpenPace) -> str:
+    return f" of {pace.burst} together" if (pace.burst or 1) > 1 else ""
+
+
 def _program(stream: Stream, index: int, program: dict[str, Any]) -> str:
     kind = str(program.pop("kind")).replace("_", " ")
-    said = {
-        key: format_size(value) if key == "size" and isinstance(value, int) else value for key, value in program.items()
-    }
+    said = {key: _value(key, value) for key, value in program.items()}
     details = ", ".join(f"{key} {value}" for key, value in said.items() if value not in (None, False))
     sizes = f" in calls of {format_size(stream.request[0].size)}" if stream.request else ""
     workers = stream.workers

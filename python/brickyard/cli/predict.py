@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from brickyard import bricks, profiles
 from brickyard.advise import predict as predicting
+from brickyard.advise.answer import Sustained, prediction
 from brickyard.advise.simulate import Brick, dearest, filled, rates, simulate, unverified
 from brickyard.analysis import search
 from brickyard.analysis.curve_words import search_words
@@ -22,6 +23,7 @@ from brickyard.analysis.search import SEARCHES
 from brickyard.cli import conditioning, options
 from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.cli.progress import Terminal
+from brickyard.cli.tables import print_answer
 from brickyard.cli.target import split_overrides
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.rulers import Ruler
@@ -208,20 +210,26 @@ def _answer(
     *,
     as_json: bool,
 ) -> None:
+    figure, _, most = limit.partition(":")
+    doubts = [*_doubts(found, figure), *([cached] if cached else [])]
+    carried = [Sustained(item.condition, item.rates, item.unlimited_per_s) for item in found]
+    question = f"How many requests/s does {target} sustain of {profile} with the {figure} response time within {most}?"
+    answer = prediction(question, carried, doubts, is_modelled=bricks.is_modelled(target))
     documents = [_document(item, per_mailbox, per_page) for item in found]
     if as_json:
         said = {"caches": cached} if cached else {}
-        emit({"profile": profile, "target": target, "limit": limit, **documents[0], **said, "conditions": documents})
+        asked = {**answer.document(), "profile": profile, "target": target, "limit": limit}
+        emit({**asked, **documents[0], **said, "conditions": documents})
         return
     out = stdout()
-    figure, _, most = limit.partition(":")
+    print_answer(out, answer)
     rows = [["requests a second", *(_rates(item, 1, format_iops) for item in found)]]
     if per_mailbox is not None:
         rows.append([f"mailboxes, {per_mailbox:g}/s each", *(_rates(item, per_mailbox, _whole) for item in found)])
     if per_page is not None:
         pages = [_rates(item, per_page, format_iops) for item in found]
         rows.append([f"page views a second, {per_page:g} requests each", *pages])
-    rows.append(["closed loop, as the profile is", *(format_iops(item.unlimited_per_s) for item in found)])
+    rows.append(["closed loop (set by the profile)", *(format_iops(item.unlimited_per_s) for item in found)])
     out.print(f"What {target} sustains of {profile} with {figure} within {most}", style="bold", markup=False)
     out.print(table("", [("", "left"), *((item.condition, "right") for item in found)], rows))
     for item in found:
@@ -233,21 +241,25 @@ def _answer(
                 markup=False,
                 soft_wrap=True,
             )
-    for note in [*_notes(found, figure), *([cached] if cached else [])]:
+    for note in _notes(found):
         out.print(note, markup=False, soft_wrap=True)
 
 
-def _notes(found: list[Predicted], figure: str) -> list[str]:
+def _notes(found: list[Predicted]) -> list[str]:
+    """What the table's words mean."""
     counts = {rates.n for item in found if (rates := item.rates)}
     notes = ["open loop with Poisson arrivals in the profile's mix; last line: its own requests in flight, no limit"]
-    if 1 in counts:
-        notes.append("one search, which says nothing of its own spread: use --searches 3")
-    elif counts:
+    if counts - {1}:
         notes.append(f"in brackets: the 95 % interval of {max(counts)} searches, each with arrivals of its own")
-    few = search.fewest([carried for item in found for carried in item.searches], figure)
-    if few is not None:
-        notes.append(f"{search_words(few, figure)}: use a longer --duration")
     return notes
+
+
+def _doubts(found: list[Predicted], figure: str) -> list[str]:
+    """What limits belief in the rates."""
+    counts = {rates.n for item in found if (rates := item.rates)}
+    doubts = ["one search, which says nothing of its own spread: use --searches 3"] if 1 in counts else []
+    few = search.fewest([carried for item in found for carried in item.searches], figure)
+    return doubts if few is None else [*doubts, f"{search_words(few, figure)}: use a longer --duration"]
 
 
 def _whole(value: float) -> str:

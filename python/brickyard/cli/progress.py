@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from brickyard.analysis import PhaseRate
+from brickyard.analysis.moments import planned_ns
 from brickyard.cli.output import stderr
-from brickyard.schema.plan import OtherPlan, Phase, Plan
 from brickyard.store import CHAINS, METADATA, Json
 from brickyard.study.runner import RunResult, RunSpec
 from brickyard.units import format_iops, format_mib_per_s, format_ns, format_seconds, format_size
@@ -71,16 +71,6 @@ def closing(rates: Sequence[PhaseRate], words: str = IOPS) -> str:
         text += f"  {rate.errors:,} errors" if rate.errors else ""
         said.append(f"{rate.phase_name}: {text}" if len(rates) > 1 else text)
     return "; ".join(said)
-
-
-def planned_ns(plan: Plan | OtherPlan) -> int | None:
-    """How long a plan lasts, where time ends every phase."""
-    total = 0
-    for phase in plan.phase:
-        if not phase.duration:
-            return None
-        total += phase.duration.ns + (phase.warmup.ns if isinstance(phase, Phase) else 0)
-    return total
 
 
 class Terminal:

@@ -15,25 +15,27 @@ from rich.console import Console
 
 from brickyard import _core, bricks
 from brickyard.analysis.cells import DASH
-from brickyard.analysis.pts import Measured, Point, recovery
-from brickyard.analysis.pts_points import COLUMNS, TITLE, point_rows, points_answer, troubles
+from brickyard.analysis.pts import Point, recovery
+from brickyard.analysis.pts_points import COLUMNS, TITLE, point_rows, troubles
 from brickyard.cli import options
 from brickyard.cli.output import emit, print_line, stderr, stdout, table, warning_text
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_answer, print_circumstances, print_warnings
 from brickyard.cli.target import aim_at, split_overrides
 from brickyard.errors import DONE, BadInputError, BrickyardError, one_line
+from brickyard.schema import RunWarning
 from brickyard.store import Store
 from brickyard.study import pts_tests as tests
 from brickyard.study.aim import Aim, aim_modelled
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.pts import Found, Rounds, Setting, Specification, document, extent
+from brickyard.study.pts_stored import pts_answer
+from brickyard.study.pts_tables import round_tables, saturation_table, stimuli_table
 from brickyard.study.pts_tests import KINDS, TESTS, TITLES, Kind
 from brickyard.study.runner import RunResult
 from brickyard.units import format_iops, format_ns, format_seconds, format_size, three_digits
 
 MB = 1e6  # PTS states throughput in decimal megabytes
-SHOWN_POINTS = 12
 
 
 def pts(
@@ -89,14 +91,20 @@ def pts(
     ):
         found = _carry_out(kept, setting, names, aimed)
         records = [kept.record(run) for run in found.runs]
-    answer = points_answer(found.operating, records, is_steady=found.is_steady) if found.operating else None
+    answer = pts_answer(found, records)
     if json:
-        said = answer.document() if answer else {}
-        emit({**said, "kind": kind, "by_the_book": setting.is_by_the_book, "source": tests.SOURCE, **document(found)})
+        emit(
+            {
+                **answer.document(),
+                "kind": kind,
+                "by_the_book": setting.is_by_the_book,
+                "source": tests.SOURCE,
+                **document(found),
+            }
+        )
         return DONE
     console = stdout()
-    if answer:
-        print_answer(console, answer)
+    print_answer(console, answer)
     print_warnings(console, records[-1:])
     console.print()
     print_circumstances(console, records[-1:])
@@ -196,7 +204,9 @@ def _print(console: Console, setting: Setting, found: Found) -> None:
     )
     for name, rounds in found.rounds.items():
         console.print()
-        _PRINTERS[name](console, rounds)
+        for title, columns, rows, texts in round_tables(name, rounds):
+            heads = [(column, "left" if at < texts else "right") for at, column in enumerate(columns)]
+            console.print(table(title, heads, rows, keys=texts))
         _print_steadiness(console, rounds)
     if found.operating:
         console.print()
@@ -208,65 +218,6 @@ def _print(console: Console, setting: Setting, found: Found) -> None:
         console.print()
         _print_stimuli(console, found)
     print_line(console, f"study s{found.study}, runs {found.runs[0]}-{found.runs[-1]}")
-
-
-def _matrix(rounds: Rounds, *, by_demand: bool = False) -> tuple[list[str], list[str], dict[tuple[str, str], Measured]]:
-    """Rows, columns, and the mean of the measurement window at each crossing."""
-    cells = {}
-    for cell in rounds.test.cells:
-        at = (str(cell.workers), str(cell.depth)) if by_demand else (format_size(cell.size_bytes), cell.mix)
-        cells[at] = rounds.of(cell)
-    rows = list(dict.fromkeys(row for row, _ in cells))
-    return rows, list(dict.fromkeys(column for _, column in cells)), cells
-
-
-def _print_iops(console: Console, rounds: Rounds) -> None:
-    rows, columns, cells = _matrix(rounds)
-    heads = [("block size", "left"), *((column, "right") for column in columns)]
-    lines = [[row, *(format_iops(cells[row, column].iops) for column in columns)] for row in reversed(rows)]
-    console.print(table("IOPS by block size and read/write mix, random", heads, lines, keys=1))
-
-
-def _print_throughput(console: Console, rounds: Rounds) -> None:
-    rows, columns, cells = _matrix(rounds)
-    heads = [("block size", "left"), *((f"{column} MB/s", "right") for column in columns)]
-    lines = [[row, *(three_digits(cells[row, column].bytes_per_s / MB) for column in columns)] for row in rows]
-    console.print(table("Throughput by block size and read/write mix, sequential, in 10^6 bytes/s", heads, lines))
-
-
-def _print_latency(console: Console, rounds: Rounds) -> None:
-    heads = [(name, "left") for name in ("block size", "read/write")]
-    heads += [(name, "right") for name in ("average", "99.999 %", "maximum", "IOPS")]
-    lines = [
-        [
-            format_size(cell.size_bytes),
-            cell.mix,
-            format_ns(rounds.of(cell).mean_ns),
-            format_ns(rounds.of(cell).nines_ns),
-            format_ns(rounds.of(cell).max_ns),
-            format_iops(rounds.of(cell).iops),
-        ]
-        for cell in rounds.test.cells
-    ]
-    console.print(table("Response time, random, 1 thread × 1 in flight", heads, lines))
-
-
-def _print_demand(console: Console, rounds: Rounds) -> None:
-    rows, columns, cells = _matrix(rounds, by_demand=True)
-    heads = [("threads", "right"), *((f"QD {column}", "right") for column in columns)]
-    what = f"random, {format_size(tests.DEMAND_BYTES)}, {tests.DEMAND_READS}/{100 - tests.DEMAND_READS}"
-    lines = [[row, *(format_iops(cells[row, column].iops) for column in columns)] for row in rows]
-    console.print(table(f"Demand variation: IOPS by threads and queue depth, {what}", heads, lines, keys=1))
-    lines = [[row, *(format_ns(cells[row, column].mean_ns) for column in columns)] for row in rows]
-    console.print(table("Demand intensity: mean response time by threads and queue depth", heads, lines, keys=1))
-
-
-_PRINTERS = {
-    "iops": _print_iops,
-    "throughput": _print_throughput,
-    "latency": _print_latency,
-    "dirth": _print_demand,
-}
 
 
 def _print_steadiness(console: Console, rounds: Rounds) -> None:
@@ -294,50 +245,20 @@ def _print_points(console: Console, found: Found) -> None:
     heads = [(name, "left" if name == "point" else "right") for name in COLUMNS]
     console.print(table(TITLE, heads, point_rows(found.operating)))
     for text in troubles(found.operating, is_steady=found.is_steady):
-        print_line(console, warning_text({"text": text}))
+        print_line(console, warning_text(RunWarning(id="", severity="warning", text=text)))
 
 
 def _print_saturation(console: Console, points: list[Point]) -> None:
-    step = max(1, -(-len(points) // SHOWN_POINTS))
-    shown = [*points[::step], *([points[-1]] if (len(points) - 1) % step else [])]
-    heads = [(name, "right") for name in ("after", "written", "IOPS", "average", "99.999 %", "maximum")]
-    lines = [
-        [
-            format_seconds(point.end_s),
-            format_size(point.written_bytes),
-            format_iops(point.figures.iops),
-            format_ns(point.figures.mean_ns),
-            format_ns(point.figures.nines_ns),
-            format_ns(point.figures.max_ns),
-        ]
-        for point in shown
-    ]
+    title, columns, rows, _ = saturation_table(points)
     first, last = points[0].figures.iops, points[-1].figures.iops
-    console.print(table("Write saturation: random writes of 4 KiB, not preconditioned", heads, lines))
+    console.print(table(title, [(column, "right") for column in columns], rows))
     print_line(console, f"at the end {last / first * 100:.0f} % of the first round's rate; all rounds: --json")
 
 
 def _print_stimuli(console: Console, found: Found) -> None:
-    heads = [("group", "left"), ("stimulus", "left")]
-    heads += [(name, "right") for name in ("first MB/s", "mean MB/s", "last MB/s", "average", "maximum")]
-    lines = []
-    for name, size, is_random, _ in tests.STIMULI:
-        group = found.stimuli.get(name, [])
-        if not group:
-            continue
-        rates = [point.figures.bytes_per_s / MB for point in group]
-        requests = sum(point.figures.iops for point in group)
-        mean_ns = sum(point.figures.mean_ns * point.figures.iops for point in group) / requests
-        lines.append(
-            [
-                name,
-                f"{'random' if is_random else 'sequential'} writes of {format_size(size)}",
-                *(three_digits(value) for value in (rates[0], sum(rates) / len(rates), rates[-1])),
-                format_ns(mean_ns),
-                format_ns(max(point.figures.max_ns for point in group)),
-            ]
-        )
-    console.print(table("Cross-stimulus recovery, in 10^6 bytes/s", heads, lines))
+    title, columns, rows, texts = stimuli_table(found)
+    heads = [(column, "left" if at < texts else "right") for at, column in enumerate(columns)]
+    console.print(table(title, heads, rows))
     back = recovery(found.stimuli.get("A", []), found.stimuli.get("C", []), tests.WINDOW)
     said = "never" if back is None else f"in round {back}"
     print_line(console, f"C is back within 10 % of what A had at its end: {said}")

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 from rich.console import Console
 
 from brickyard import _core, bricks, profiles
 from brickyard.analysis.summary import run_document
+from brickyard.cli import again as traces
 from brickyard.cli import conditioning, options
 from brickyard.cli import judging as judges
 from brickyard.cli.ad_hoc import NO_WORDS, AdHoc, made_profile
@@ -36,6 +37,9 @@ from brickyard.study.interrupt import Interrupt
 from brickyard.study.repeat import repeat
 from brickyard.study.sizes import size_of
 
+if TYPE_CHECKING:
+    from brickyard.traces import Replay
+
 LONG_WRITE_S = 60  # from here on it is said beforehand how much will be written
 
 
@@ -44,6 +48,7 @@ def run(
     /,
     *targets: str,
     words: AdHoc = NO_WORDS,
+    again: traces.Again = traces.NOT_AGAIN,
     overrides: options.Overrides = (),
     condition: options.Condition = None,
     manage: options.Manage = False,
@@ -92,7 +97,8 @@ def run(
     Parameters
     ----------
     profile
-        The name of a profile that ships with Brickyard, or the path of a TOML file; left out where the load is given in
+        The name of a profile that ships with Brickyard, or the path of a TOML file or of a trace (.byt), whose requests
+        are issued again; left out where the load is given in
         fio's words, such as --rw randread --bs 4k --iodepth 32.
     targets
         Files or block devices, or modelled bricks such as sim:terraserver-2003 (`brickyard bricks` lists them); for
@@ -110,7 +116,8 @@ def run(
         refuse_options(condition=condition, engine=engine, each=each, stop_on_error=stop_on_error, size=placing.size)
         judge = _judge(ruler, check, price, capacity, ports, max_errors)
         return run_pgbench(targets, tuple(overrides), repeat, judge, store, dry_run=dry_run, as_json=json)
-    text, targets = _load(profile, targets, words)
+    replay = _trace(profile, words, again)
+    text, targets = (_replayed(replay), targets) if replay is not None else _load(profile, targets, words)
     judge = _judge(ruler, check, price, capacity, ports, max_errors)
     changes = [*overrides, "stop_on_error=true"] if stop_on_error else list(overrides)
     changes += [f"engine={engine}"] if engine not in (None, "fio") else []
@@ -132,6 +139,7 @@ def run(
     targets, placing = _in_directory(plan, targets, placing)
     if has_programs(plan):
         _refuse_carriers(text.name, engine, modelled=modelled)
+        traces.refuse_taking(again, text.name, "a program works on files, not on a device")
         plan = profiles.validate(text, [*sized(plan, placing.size), *changes])
         aiming = aim_directories(_target_count(plan), targets, placing, makes=not dry_run)
         asked = None if dry_run else (repeat, judge, wish, store)
@@ -142,6 +150,7 @@ def run(
     if placing.size is None and not modelled and not any(os.path.lexists(path) for path in targets):
         placing = replace(placing, size=own_size(plan))
     if engine == "fio":
+        traces.refuse_taking(again, text.name, "fio sends the requests")
         _check_fio(plan, modelled=modelled)
     if dry_run:
         check_place(store)
@@ -150,8 +159,8 @@ def run(
         return _dry_run(text, plan, targets, placing, aimed, by_fio=engine == "fio", as_json=json)
     if modelled:
         aimed = _aim_models(targets, brick_changes, rebuild_rate, placing.size)
-        with Store(store) as kept:
-            return _measure(kept, text.name, plan, aimed, repeat, judge, as_json=json)
+        with Store(store) as kept, traces.taking(aimed, again, replay) as (aim, taken):
+            return _measure(kept, text.name, plan, aim, repeat, judge, replay=replay, taken=taken, as_json=json)
     _refuse_unnamed(text.name, plan, targets)
     with (
         Store(store) as kept,
@@ -159,7 +168,10 @@ def run(
     ):
         _announce(stderr(), plan, aimed)
         by = "fio" if engine == "fio" else "brickyard"
-        return _measure(kept, text.name, plan, aimed, repeat, judge, by, wish, as_json=json)
+        with traces.taking(aimed, again, replay) as (aim, taken):
+            return _measure(
+                kept, text.name, plan, aim, repeat, judge, by, wish, replay=replay, taken=taken, as_json=json
+            )
 
 
 def _refuse_beside_hosts(engine: str | None, *, condition: str | None, manage: bool, each: bool) -> None:
@@ -222,6 +234,20 @@ def _in_directory(
     if named and has_server(plan):
         return (), replace(placing, scratch=Path(targets[0]))
     return targets, placing
+
+
+def _trace(profile: str | None, words: AdHoc, again: traces.Again) -> Replay | None:
+    """What issues a trace again, if the profile is one."""
+    if profile is None or not traces.names_trace(profile) or words.is_asked:
+        traces.refuse_without_trace(again)
+        return None
+    return traces.replay_of(profile, again)
+
+
+def _replayed(replay: Replay) -> profiles.ProfileText:
+    for note in replay.notes:
+        stderr().print(f"note: {note}", markup=False, soft_wrap=True)
+    return profiles.ProfileText(replay.name, replay.text, replay.place)
 
 
 def _two_loads(profile: str, words: AdHoc) -> str:
@@ -287,6 +313,8 @@ def _measure(
     by: str = "brickyard",
     wish: conditioning.Wish = conditioning.NONE,
     *,
+    replay: Replay | None = None,
+    taken: str | None = None,
     as_json: bool,
 ) -> int:
     with Interrupt() as interrupt, Terminal() as terminal:
@@ -298,8 +326,11 @@ def _measure(
             store, terminal, interrupt, name, plan, aimed.targets, aimed.options, times, condition, by, holding
         )
     records = [store.record(result.run) for result in results]
+    answer = traces.answer_of(records[-1], replay, taken) if replay is not None else None
     if as_json:
         documents = [{**run_document(record), **judge.document(record)} for record in records]
+        if answer is not None:
+            documents[-1]["trace"] = answer.document()
         emit(documents[0] if times == 1 else {"runs": documents})
     else:
         console = stdout()
@@ -307,6 +338,8 @@ def _measure(
             print_run(console, record)
             judge.print(console, record)
             console.print()
+        if answer is not None:
+            traces.print_answer(console, answer)
     for line in judge.failures(records):
         stderr().print(line, markup=False, soft_wrap=True)
     return judge.exit_code(records, EXIT_CODES.get(results[-1].outcome, BAD_INPUT))

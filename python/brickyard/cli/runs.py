@@ -14,6 +14,7 @@ from brickyard.cli import options
 from brickyard.cli.output import emit, stdout, table
 from brickyard.cli.selection import open_store
 from brickyard.errors import BadInputError
+from brickyard.schema import stored
 from brickyard.store import Json, RunHead, RunInfo
 from brickyard.store.damage import DAMAGED
 
@@ -112,5 +113,5 @@ def _document(run: RunInfo) -> Json:
         "created_unix_ns": run.created_unix_ns,
         "outcome": run.outcome,
         "message": run.message,
-        "warnings": run.warnings,
+        "warnings": stored(run.warnings),
     }

@@ -9,7 +9,8 @@ from rich.text import Text
 
 from brickyard import analysis
 from brickyard.analysis import cells, pgbench, summary
-from brickyard.analysis.answers import Answer
+from brickyard.analysis.answers import Answer, answer
+from brickyard.analysis.caveats_run import DAMAGE_WORDS
 from brickyard.analysis.characterization import RankedCell
 from brickyard.analysis.conditions import condition_spans
 from brickyard.analysis.further import further_tables, further_words
@@ -19,7 +20,6 @@ from brickyard.analysis.tool_cells import tool_table
 from brickyard.analysis.totals import Totals
 from brickyard.analysis.workload import workload_words
 from brickyard.cli.output import print_labelled, print_line, table, warning_text
-from brickyard.facts.caveats_run import DAMAGE_WORDS
 from brickyard.schema import HangEvent
 from brickyard.store import CHAINS, METADATA, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, format_size
@@ -309,6 +309,10 @@ def print_run(console: Console, record: Record) -> None:
     style = {"done": "green", "failed": "red"}.get(info.outcome, "yellow")
     said = f"{info.outcome}: {info.message}" if info.message else info.outcome
     console.print(Text.assemble((f"Run {info.id}  ", "bold"), (said, style)))
+    if not is_replay(record) and not pgbench.is_pgbench(record):
+        found = answer([record], {})
+        if found.sentences:
+            print_answer(console, found)
     print_warnings(console, [record])
     console.print()
     print_circumstances(console, [record])

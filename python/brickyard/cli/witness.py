@@ -12,6 +12,7 @@ from brickyard.cli import options
 from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stderr, stdout
 from brickyard.errors import BAD_INPUT, DONE, FAILED, BadInputError, one_line
+from brickyard.honesty.proof import NOT_STARTED, has_started_since
 from brickyard.honesty.recorder import parse_address
 from brickyard.honesty.verify import Verified
 from brickyard.honesty.verify import verify as verify_target
@@ -115,13 +116,29 @@ def verify(
                 "missing": [{"writer": writer, "sequence": sequence} for writer, sequence in found.missing],
                 "foreign_count": found.foreign_count,
                 "torn_bytes": found.torn_bytes,
+                "gaps": [{"writer": writer, "after": sequence} for writer, sequence in found.gaps],
+                "host_started_since": has_started_since(recorder_file),
                 "kept": not found.missing_count,
             }
         )
     else:
-        for line in _lines(found):
+        for line in [*_lines(found), *_doubts(found, recorder_file)]:
             stdout().print(line, markup=False, soft_wrap=True)
     return FAILED if found.missing_count else DONE
+
+
+def _doubts(found: Verified, recorder_file: Path) -> list[str]:
+    """What keeps an all-clear from proving anything."""
+    lines = []
+    if found.gaps:
+        writer, after = found.gaps[0]
+        lines.append(
+            f"the recorder's file has {len(found.gaps):,} holes, the first after writer {writer}'s write {after:,}:"
+            " what stood there is not looked for"
+        )
+    if not found.missing_count and not has_started_since(recorder_file):
+        lines.append(f"but {NOT_STARTED}")
+    return lines
 
 
 def _lines(found: Verified) -> list[str]:

@@ -14,7 +14,9 @@ from brickyard.arrays import Array, Host, Sheet, State, find, lock, named
 from brickyard.arrays.array import UNDER_WAY
 from brickyard.arrays.find import of_target
 from brickyard.arrays.md import Md, restored_value
+from brickyard.arrays.steps import FileStep, MemberStep, ScrubStep, WriteCacheStep
 from brickyard.conditions import journal, undo, write_cache
+from brickyard.conditions.journal import Purpose
 from brickyard.conditions.undo import Say, silent
 from brickyard.conditions.verdict import STATE_OF, Sample, Validity, judge
 from brickyard.errors import BadInputError, BrickyardError
@@ -135,7 +137,7 @@ def hold(
     taken = int(STATE_OF[name] in ("degraded", "rebuilding"))
     keys = [array.identity() for array in (own, other) if array is not None]
     with lock.held(keys, verb or f"run --condition {name.replace('_', '-')}", changed.name, taken):
-        about = {"target": target, "array": changed.name, "identity": changed.identity(), "condition": name}
+        about = Purpose(target=target, array=changed.name, identity=changed.identity(), condition=name)
         entry = journal.begin(about)
         try:
             Bringing(held, changed, entry, rate_bytes_per_s).bring()
@@ -211,9 +213,9 @@ def _undo(entry: journal.Entry, host: Host, say: Say) -> None:
 def finish_leftovers(host: Host, say: Say, array: str) -> None:
     """What a killed run has left is undone before anything else is changed; of other arrays it is only told."""
     for told in undo.restore(host, say):
-        if told["error"]:
-            words = f"an earlier run left something to be undone: {told['error']}"
-            if told["about"].get("array") == array:
+        if told.error:
+            words = f"an earlier run left something to be undone: {told.error}"
+            if told.about.array == array:
                 raise BrickyardError(words)
             say(words)
 
@@ -289,12 +291,11 @@ class Bringing:
         return member
 
     def _note_member(self, member: str) -> None:
-        step = {"do": "member", "array": self.array.name, "identity": self.array.identity(), "member": member}
-        self.entry.note(step)
+        self.entry.note(MemberStep(array=self.array.name, identity=self.array.identity(), member=member))
 
     def _write(self, settings: list[tuple[str, str]]) -> None:
         for path, value in settings:
-            self.entry.note({"do": "file", "path": path, "value": restored_value(path, text(path))})
+            self.entry.note(FileStep(path=path, value=restored_value(path, text(path))))
             self.held.host.write(path, value)
 
     def _start(self, work: str, member: str) -> None:
@@ -303,8 +304,7 @@ class Bringing:
         elif work == "rebuilding":
             self.array.give_back(member)
         elif work == "scrubbing":
-            step = {"do": "scrub", "array": self.array.name, "identity": self.array.identity()}
-            self.entry.note(step)
+            self.entry.note(ScrubStep(array=self.array.name, identity=self.array.identity()))
             self.array.start_scrub()
         else:
             self.array.start_initialization()
@@ -312,8 +312,8 @@ class Bringing:
 
     def _release(self, pause: list[tuple[str, str]], work: str) -> None:
         for path, _ in pause:
-            noted = next(step for step in self.entry.steps if step.get("path") == path)
-            self.held.host.write(path, str(noted["value"]))
+            noted = next(step for step in self.entry.steps if isinstance(step, FileStep) and step.path == path)
+            self.held.host.write(path, noted.value)
         self._wait_for((work, "delayed", "normal"), _plain(work))
 
     def _wait_for(self, states: tuple[str, ...], what: str) -> None:
@@ -339,13 +339,13 @@ def _write_cache(target: str, name: str, manage: bool, host: Host, say: Say) -> 
     drives = write_cache.drive_names(target, host)
     keys = [lock.device_key(f"{host.roots.dev}/{drive}") for drive in drives]
     with lock.held(keys, f"run --condition {name.replace('_', '-')}", f"the write caches below {target}"):
-        entry = journal.begin({"target": target, "array": target, "condition": name})
+        entry = journal.begin(Purpose(target=target, array=target, condition=name))
         wanted = write_cache.ON if name == "write_cache_on" else write_cache.OFF
         try:
             for drive in drives:
                 before = write_cache.setting(host, drive)
                 if before != wanted:
-                    entry.note({"do": "write_cache", "drive": drive, "value": before or write_cache.ON})
+                    entry.note(WriteCacheStep(drive=drive, value=before or write_cache.ON))
                     write_cache.switch(host, drive, wanted)
             yield held
         finally:

@@ -14,11 +14,15 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from brickyard import outputs
 from brickyard.arrays.lock import OVERRIDE
+from brickyard.arrays.steps import UndoStep, step_of
 from brickyard.errors import BrickyardError
-from brickyard.store import Json
+from brickyard.schema import ProcessMark, stored
 from brickyard.store.process import is_alive, own_process
 
 MARK = re.compile(rb'\A{"process": ')
@@ -27,7 +31,7 @@ SYSTEM_HOMES = (Path("/var/lib/brickyard/undo"), Path("/run/brickyard/undo"))
 
 def user_home() -> Path:
     """`$XDG_STATE_HOME/brickyard/undo`, after the XDG Base Directory Specification."""
-    state = os.environ.get("XDG_STATE_HOME", "")
+    state = os.getenv("XDG_STATE_HOME", "")
     base = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
     return base / "brickyard" / "undo"
 
@@ -48,19 +52,30 @@ def _places() -> Iterator[Path]:
     yield from dict.fromkeys(found)
 
 
+class Purpose(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What a hold is for."""
+
+    target: str | None = None
+    array: str | None = None
+    """Its name, or the target where drives are changed and no array."""
+    identity: str | None = None
+    """Of the array."""
+    condition: str | None = None
+
+
 @dataclass(frozen=True)
 class Entry:
     """What one hold has done and not yet undone; steps in the order in which they were done."""
 
     path: Path
-    process: Json
-    about: Json
-    steps: list[Json]
+    process: ProcessMark
+    about: Purpose
+    steps: list[UndoStep]
 
-    def note(self, step: Json) -> None:
+    def note(self, step: UndoStep) -> None:
         """Call before the change: it returns once the step is on the medium."""
         try:
-            outputs.append_to(self.path, (json.dumps(step) + "\n").encode(), MARK)
+            outputs.append_to(self.path, (json.dumps(msgspec.to_builtins(step)) + "\n").encode(), MARK)
         except OSError as error:
             raise BrickyardError(
                 f"{self.path}: what would have to be undone cannot be noted ({error.strerror}), so nothing was changed"
@@ -77,43 +92,30 @@ class Entry:
 
     @property
     def same_boot(self) -> bool:
-        return bool(self.process.get("boot_id") == own_process()["boot_id"])
+        return self.process.boot_id == own_process().boot_id
 
     @property
     def identities(self) -> set[str]:
         """The arrays that it has changed or was about to change."""
-        return {str(of["identity"]) for of in [self.about, *self.steps] if of.get("identity")}
+        return {name for name in (self.about.identity, *(step.array_identity for step in self.steps)) if name}
 
     @property
     def words(self) -> str:
         """What was left of it, and the command that undoes it."""
-        done = [found for step in self.steps if (found := _step_words(step))]
-        who = f"a run that was killed (condition {self.about.get('condition')}, pid {self.process.get('pid')})"
+        done = [step.words for step in self.steps if step.words]
+        who = f"a run that was killed (condition {self.about.condition}, pid {self.process.pid})"
         what = "; ".join(dict.fromkeys(done)) or "nothing yet"
-        name = self.about.get("array") or self.about.get("target")
+        name = self.about.array or self.about.target
         return f"{name}: left by {who}: {what}; `brickyard array restore` undoes it"
 
 
-def _step_words(step: Json) -> str:
-    kind = step.get("do")
-    if kind == "member":
-        return f"{step.get('member')} was taken out"
-    if kind == "file":
-        return f"{os.path.basename(str(step.get('path')))} was set (before: {step.get('value')})"
-    if kind == "write_cache":
-        return f"the write cache of {step.get('drive')} was switched (before: {step.get('value')})"
-    if kind == "mount":
-        return f"{step.get('place')} was mounted without a member"
-    return "a scrub was begun" if kind in ("scrub", "check") else ""
-
-
-def begin(about: Json) -> Entry:
+def begin(about: Purpose) -> Entry:
     process = own_process()
     refused = []
     for home in homes():
         try:
-            first = json.dumps({"process": process, "about": about}) + "\n"
-            path = outputs.fresh_file(outputs.folder(home), f"{process['pid']}-", ".jsonl", first.encode())
+            first = json.dumps({"process": stored(process), "about": stored(about)}) + "\n"
+            path = outputs.fresh_file(outputs.folder(home), f"{process.pid}-", ".jsonl", first.encode())
         except OSError as error:
             refused.append(f"{home}: {error.strerror}")
         except BrickyardError as error:
@@ -150,9 +152,16 @@ def _changed_ns(path: Path) -> int:
         return 0
 
 
+class _Head(msgspec.Struct):
+    """The first line."""
+
+    process: ProcessMark
+    about: Purpose | None = None
+
+
 def _read(path: Path) -> Entry | None:
     """A line that a crash has torn stands for a change that was not made."""
-    rows: list[Json] = []
+    rows: list[dict[str, Any]] = []
     for line in _trusted_text(path).splitlines():
         try:
             row = json.loads(line)
@@ -161,9 +170,11 @@ def _read(path: Path) -> Entry | None:
         if not isinstance(row, dict):
             break
         rows.append(row)
-    if not rows or not isinstance(rows[0].get("process"), dict):
+    try:
+        head = msgspec.convert(rows[0], _Head) if rows else None
+    except msgspec.ValidationError:
         return None
-    return Entry(path, rows[0]["process"], rows[0].get("about") or {}, rows[1:])
+    return Entry(path, head.process, head.about or Purpose(), list(map(step_of, rows[1:]))) if head else None
 
 
 def _trusted_text(path: Path) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from brickyard.store import Json
 from brickyard.units import format_seconds
 
 Sample = tuple[int, str, float | None]
@@ -31,15 +30,6 @@ class Validity:
     valid: bool
     reason: str
     samples: list[Sample]
-
-    def document(self) -> Json:
-        """Without its samples, which were told one by one when they came."""
-        return {"valid": self.valid, "reason": self.reason}
-
-
-def sample_document(sample: Sample) -> Json:
-    at_ns, state, share = sample
-    return {"unix_ns": at_ns, "state": state, "progress_share": share}
 
 
 def judge(condition: str, samples: Sequence[Sample]) -> Validity:

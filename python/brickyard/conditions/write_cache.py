@@ -12,16 +12,16 @@ import glob
 import os
 
 from brickyard.arrays.host import Host
+from brickyard.arrays.steps import WriteCacheStep
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.facts.roots import text
 from brickyard.facts.target import drives, target_facts
-from brickyard.store import Json
 
 ON, OFF = "write back", "write through"
 
 
 def drive_names(target: str, host: Host) -> list[str]:
-    found = [str(node["name"]) for node in drives(target_facts(target, False, host.roots)) if node.get("name")]
+    found = [node.name for node in drives(target_facts(target, False, host.roots))]
     if not found:
         raise BadInputError(f"{target}: no drive can be seen below it, so no write cache can be switched")
     return found
@@ -66,8 +66,8 @@ def switch(host: Host, drive: str, value: str) -> None:
     raise BadInputError(f"{drive}: its write cache cannot be switched: {words}")
 
 
-def put_back(host: Host, step: Json) -> str:
-    drive, value = str(step["drive"]), str(step["value"])
+def put_back(host: Host, step: WriteCacheStep) -> str:
+    drive, value = step.drive, step.value
     if setting(host, drive) == value:
         return ""
     switch(host, drive, value)

@@ -5,6 +5,7 @@ Refusal: a password is never part of what is said, stored or passed on; messages
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +28,20 @@ def driver() -> Any:
     except ImportError as error:
         raise BadInputError("the PostgreSQL driver is missing; pip install 'brickyard[database]'") from error
     return psycopg
+
+
+WORDS = (
+    *("host", "hostaddr", "port", "dbname", "user", "password", "passfile", "service", "sslmode", "options"),
+    *("connect_timeout", "application_name"),
+)
+"""Of libpq, with which a DSN may begin."""
+
+
+def is_dsn(text: str) -> bool:
+    """Whether a target is a database: a URI, or libpq's words such as `host=/tmp user=bob`. What is there is a path."""
+    if os.path.exists(text):
+        return False
+    return "://" in text or re.search(rf"(?:^|\s)(?:{'|'.join(WORDS)})\s*=", text) is not None
 
 
 def split_dsns(*texts: str) -> list[str]:

@@ -10,7 +10,7 @@ import os
 import secrets
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,8 @@ class Home:
             return False
         return True
 
-    def close(self) -> None:
+    def close(self) -> str | None:
+        """What is to be said where something of ours is left behind."""
         raise NotImplementedError
 
 
@@ -91,9 +92,10 @@ class OwnServer(Home):
         finally:
             self._ready.set()
 
-    def close(self) -> None:
+    def close(self) -> str | None:
         self._leave.set()
         self._thread.join()
+        return None
 
 
 class OwnDatabase(Home):
@@ -112,9 +114,12 @@ class OwnDatabase(Home):
             if place:
                 check_room(spec, Path(place))
             sql = psycopg.sql
+            left = _left_behind(connection)
             connection.execute(sql.SQL("create database {}").format(sql.Identifier(self.name)))
+            self._is_marked = False
             try:
                 connection.execute(sql.SQL("comment on database {} is {}").format(sql.Identifier(self.name), MARK))
+                self._is_marked = True
                 for name, value in spec.own.items():
                     words = sql.SQL("alter database {} set {} = {}")
                     connection.execute(words.format(sql.Identifier(self.name), sql.Identifier(name), value))
@@ -125,15 +130,24 @@ class OwnDatabase(Home):
         dsn = psycopg.conninfo.make_conninfo(**{**known, "dbname": self.name})
         programs = find_programs()
         super().__init__(dsn, programs.path("pgbench"), spoken(spec.target), place, "a running server")
+        if left:
+            drops = "; ".join(f"drop database {name}" for name in left)
+            self.notes.append(f"{self.shown}: databases of runs that were killed are still there: {drops}")
 
-    def close(self) -> None:
+    def close(self) -> str | None:
         """Drops the database if it bears our mark; a server that is gone keeps it."""
         sql = driver().sql
-        with suppress(Exception), connected(self._maintenance) as connection:
-            query = "select shobj_description(oid, 'pg_database') from pg_database where datname = %s"
-            row = connection.execute(query, (self.name,)).fetchone()
-            if row is not None and row[0] in (MARK, None):
-                connection.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(self.name)))
+        try:
+            with connected(self._maintenance) as connection:
+                query = "select shobj_description(oid, 'pg_database') from pg_database where datname = %s"
+                row = connection.execute(query, (self.name,)).fetchone()
+                if row is not None and row[0] == (MARK if self._is_marked else None):
+                    dropped = sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(self.name))
+                    connection.execute(dropped)
+                    return None
+                return None if row is None else f"database {self.name} bears no mark of ours any more, and stays"
+        except Exception as error:  # a server that is gone, or refuses: nothing more can be done from here
+            return f"database {self.name} could not be dropped: {one_line(error)}"
 
 
 class Homes:
@@ -163,8 +177,8 @@ class Homes:
 
     def close(self) -> None:
         home, self._home = self._home, None
-        if home is not None:
-            home.close()
+        if home is not None and (left := home.close()):
+            self._say(left)
 
 
 def _new(spec: PgbenchSpec) -> Home:
@@ -192,6 +206,17 @@ def _directory(server: str) -> Path | None:
             raise BadInputError("--set server=debian: no PostgreSQL in /usr/lib/postgresql; apt-get install postgresql")
         return max(found, key=lambda path: int(path.parent.name))
     return Path(server)
+
+
+def _left_behind(connection: Any) -> list[str]:
+    """Databases with our mark in which nobody works."""
+    rows = connection.execute(
+        "select datname from pg_database where shobj_description(oid, 'pg_database') = %s"
+        " and not exists (select from pg_stat_activity where pg_stat_activity.datname = pg_database.datname)"
+        " order by datname",
+        (MARK,),
+    )
+    return [name for (name,) in rows.fetchall()]
 
 
 def _server_facts(connection: Any) -> dict[str, Any]:

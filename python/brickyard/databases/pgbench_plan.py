@@ -14,6 +14,8 @@ from pathlib import Path
 from msgspec import structs
 
 from brickyard import _core
+from brickyard.databases.connect import is_dsn
+from brickyard.databases.settings import refuse_outside
 from brickyard.errors import BadInputError, one_line
 from brickyard.schema.duration import Duration
 from brickyard.schema.plan import ClosedPace, OtherKind, OtherPhase, OtherPlan, OtherStream, PgbenchAsked
@@ -73,7 +75,7 @@ class PgbenchSpec:
 
     @property
     def is_dsn(self) -> bool:
-        return "://" in self.target or "dbname=" in self.target
+        return is_dsn(self.target)
 
     def set_key(self) -> tuple[object, ...]:
         """Runs that agree in this use one database, one after the other."""
@@ -144,6 +146,7 @@ def _changed(spec: PgbenchSpec, name: str, value: str) -> PgbenchSpec:
         setting = name.removeprefix(SETTING)
         if not setting.replace("_", "").replace(".", "").isalnum():
             raise BadInputError(f"--set {name}={value}: {setting} is no name of a setting of PostgreSQL")
+        refuse_outside(setting, f"--set {name}={value}")
         return replace(spec, settings={**spec.settings, setting: value})
     if name in ("scale", "clients", "threads", "transactions", "seed"):
         return replace(spec, **{name: _whole(name, value)})  # type: ignore[arg-type]

@@ -1,29 +1,36 @@
-"""Facts about host and target, what happened beside a run, and the warnings that follow.
+"""Facts about host and target, and what happened beside a run.
 
-Duty: know the circumstances of a measurement. Refusal: it changes nothing on the system, and it never raises: a fact
-that cannot be had is null, with the reason under `unknown` beside it.
+Duty: know the circumstances of a measurement, as sheets (`schema.host_sheet`, `target_sheet`, `watch_sheet`). Refusal:
+it changes nothing on the system, warns of nothing, and never raises: a fact that cannot be had is None, with the reason
+under `unknown` beside it.
 """
 
 from .cache import cache_bytes
-from .caveats import warnings
-from .checkup import doctor
-from .gather import collect
+from .checkup import Ability, doctor
+from .foreign import OwnIo
+from .gather import collect, collect_target
 from .health import endurance
+from .host import host_facts
 from .roots import NoTools, Roots, Tools
-from .server_io import ServerIo
+from .server_io import NotCounted, ServerCounts, ServerIo
 from .target import store_facts
 from .watch import Watch
 
 __all__ = [
+    "Ability",
     "NoTools",
+    "NotCounted",
+    "OwnIo",
     "Roots",
+    "ServerCounts",
     "ServerIo",
     "Tools",
     "Watch",
     "cache_bytes",
     "collect",
+    "collect_target",
     "doctor",
     "endurance",
+    "host_facts",
     "store_facts",
-    "warnings",
 ]

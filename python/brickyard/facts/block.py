@@ -8,35 +8,16 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from dataclasses import dataclass
+
+from brickyard.schema.sheets import Reasons, not_known
+from brickyard.schema.target_sheet import DeviceSheet, QueueSheet
 
 from . import bus
-from .roots import Json, Known, Roots, binary, flag, number, text
+from .roots import Roots, binary, flag, number, text
 
 # The kernel counts a device's size in 512 bytes whatever its block size (Documentation/ABI/stable/sysfs-block).
 SECTOR_BYTES = 512
-
-QUEUE_NUMBERS = {
-    "logical_block_bytes": "logical_block_size",
-    "physical_block_bytes": "physical_block_size",
-    "minimum_io_bytes": "minimum_io_size",
-    "optimal_io_bytes": "optimal_io_size",
-    "nr_requests": "nr_requests",
-    "max_sectors_kib": "max_sectors_kb",
-    "max_hw_sectors_kib": "max_hw_sectors_kb",
-    "max_segments": "max_segments",
-    "max_segment_bytes": "max_segment_size",
-    "rq_affinity": "rq_affinity",
-    "nomerges": "nomerges",
-    "wbt_lat_us": "wbt_lat_usec",
-    "read_ahead_kib": "read_ahead_kb",
-    "discard_granularity_bytes": "discard_granularity",
-    "discard_max_bytes": "discard_max_bytes",
-    "write_zeroes_max_bytes": "write_zeroes_max_bytes",
-    "dma_alignment_mask": "dma_alignment",
-    "chunk_sectors": "chunk_sectors",
-    "atomic_write_max_bytes": "atomic_write_max_bytes",
-}
-QUEUE_FLAGS = ("rotational", "fua", "io_poll", "iostats", "add_random", "stable_writes")
 
 
 def salt(roots: Roots) -> tuple[str, str]:
@@ -79,24 +60,43 @@ def parse_vpd_serial(content: bytes | None) -> str | None:
     return content[4 : 4 + length].decode("ascii", "replace").strip("\0 ") or None
 
 
-def queue_facts(roots: Roots, name: str) -> Json:
+def queue_facts(roots: Roots, name: str) -> QueueSheet:
     """Queue limits; a partition has those of its disk."""
     base = queue_directory(roots, name)
-    known = Known()
     if not os.path.isdir(base):
-        known.put("scheduler", None, "this device has no queue in sysfs")
-        return known.done()
-    missing = "this kernel or driver does not tell"
-    for key, file_name in QUEUE_NUMBERS.items():
-        known.put(key, number(base, file_name), missing)
-    for file_name in QUEUE_FLAGS:
-        known.put(file_name, flag(base, file_name), missing)
-    known.put("scheduler", parse_scheduler(text(base, "scheduler")), missing)
-    known.put("write_cache", text(base, "write_cache"), missing)
-    known.put("zoned", text(base, "zoned"), missing)
-    discard = known.values["discard_max_bytes"]
-    known.put("discard", None if discard is None else discard > 0, missing)
-    return known.done()
+        return QueueSheet(unknown={"scheduler": not_known("this device has no queue in sysfs")})
+    discard = number(base, "discard_max_bytes")
+    return QueueSheet(
+        logical_block_bytes=number(base, "logical_block_size"),
+        physical_block_bytes=number(base, "physical_block_size"),
+        minimum_io_bytes=number(base, "minimum_io_size"),
+        optimal_io_bytes=number(base, "optimal_io_size"),
+        nr_requests=number(base, "nr_requests"),
+        max_sectors_kib=number(base, "max_sectors_kb"),
+        max_hw_sectors_kib=number(base, "max_hw_sectors_kb"),
+        max_segments=number(base, "max_segments"),
+        max_segment_bytes=number(base, "max_segment_size"),
+        rq_affinity=number(base, "rq_affinity"),
+        nomerges=number(base, "nomerges"),
+        wbt_lat_us=number(base, "wbt_lat_usec"),
+        read_ahead_kib=number(base, "read_ahead_kb"),
+        discard_granularity_bytes=number(base, "discard_granularity"),
+        discard_max_bytes=discard,
+        write_zeroes_max_bytes=number(base, "write_zeroes_max_bytes"),
+        dma_alignment_mask=number(base, "dma_alignment"),
+        chunk_sectors=number(base, "chunk_sectors"),
+        atomic_write_max_bytes=number(base, "atomic_write_max_bytes"),
+        rotational=flag(base, "rotational"),
+        fua=flag(base, "fua"),
+        io_poll=flag(base, "io_poll"),
+        iostats=flag(base, "iostats"),
+        add_random=flag(base, "add_random"),
+        stable_writes=flag(base, "stable_writes"),
+        scheduler=parse_scheduler(text(base, "scheduler")),
+        write_cache=text(base, "write_cache"),
+        zoned=text(base, "zoned"),
+        discard=None if discard is None else discard > 0,
+    ).explained("this kernel or driver does not tell")
 
 
 def queue_directory(roots: Roots, name: str) -> str:
@@ -105,56 +105,66 @@ def queue_directory(roots: Roots, name: str) -> str:
     return base if os.path.isdir(base) else os.path.join(os.path.dirname(own), "queue")
 
 
-def identity(roots: Roots, name: str) -> Json:
+@dataclass(frozen=True)
+class DriveIdentity:
+    vendor: str | None
+    model: str | None
+    serial: str | None
+    firmware: str | None
+    controller: str | None = None
+    """Of an NVMe drive, as is the next."""
+    controller_paths: int | None = None
+
+
+def identity(roots: Roots, name: str) -> DriveIdentity:
     """Model, serial number and firmware as each kind of device tells them."""
     base = roots.at_sys("class", "block", name)
     device = os.path.join(base, "device")
     if name.startswith("nvme"):
         controllers = bus.controllers_of_nvme(roots, name)
         here = controllers[0] if controllers else device
-        return {
-            "vendor": None,
-            "model": text(here, "model"),
-            "serial": text(here, "serial"),
-            "firmware": text(here, "firmware_rev"),
-            "controller": os.path.basename(here),
-            "controller_paths": len(controllers),
-        }
+        return DriveIdentity(
+            vendor=None,
+            model=text(here, "model"),
+            serial=text(here, "serial"),
+            firmware=text(here, "firmware_rev"),
+            controller=os.path.basename(here),
+            controller_paths=len(controllers),
+        )
     vendor = text(device, "vendor")
-    return {
+    return DriveIdentity(
         # virtio gives a PCI vendor number here, which names no maker.
-        "vendor": None if (vendor or "").startswith("0x") else vendor,
-        "model": text(device, "model") or text(device, "name"),
-        "serial": parse_vpd_serial(binary(os.path.join(device, "vpd_pg80")))
+        vendor=None if (vendor or "").startswith("0x") else vendor,
+        model=text(device, "model") or text(device, "name"),
+        serial=parse_vpd_serial(binary(os.path.join(device, "vpd_pg80")))
         or text(device, "serial")
         or text(base, "serial"),
-        "firmware": text(device, "rev") or text(device, "fwrev"),
-    }
-
-
-def attached(roots: Roots, name: str, show_serial: bool) -> Json:
-    """What only a device that is a thing of its own has: identity, transport, adapter."""
-    known = Known()
-    told = identity(roots, name)
-    serial = told.pop("serial")
-    for key, value in told.items():
-        known.put(key, value, "the device does not tell")
-    known.put(
-        "serial", serial if show_serial or not serial else hidden_serial(roots, serial), "the device does not tell"
+        firmware=text(device, "rev") or text(device, "fwrev"),
     )
-    if serial and not show_serial:
-        known.put("serial_salt", salt(roots)[1])
-    words = bus.transport(roots, name)
-    known.put("transport", words, "the path in sysfs names none")
-    known.put("virtual", bus.is_virtual(told.get("model"), told.get("vendor"), words))
+
+
+def attach(sheet: DeviceSheet, roots: Roots, show_serial: bool) -> None:
+    """Adds what only a device that is a thing of its own has: identity, transport, adapter."""
+    name, reasons, untold = sheet.name, Reasons(), "the device does not tell"
+    told = identity(roots, name)
+    sheet.vendor = reasons.of("vendor", told.vendor, untold)
+    sheet.model = reasons.of("model", told.model, untold)
+    sheet.firmware = reasons.of("firmware", told.firmware, untold)
+    sheet.controller, sheet.controller_paths = told.controller, told.controller_paths
+    shown = told.serial if show_serial or not told.serial else hidden_serial(roots, told.serial)
+    sheet.serial = reasons.of("serial", shown, untold)
+    if told.serial and not show_serial:
+        sheet.serial_salt = salt(roots)[1]
+    sheet.transport = reasons.of("transport", bus.transport(roots, name), "the path in sysfs names none")
+    sheet.virtual = bus.is_virtual(told.model, told.vendor, sheet.transport)
     path = os.path.realpath(roots.at_sys("class", "block", name))
     if name.startswith("nvme"):
         path = next(iter(bus.controllers_of_nvme(roots, name)), path)
-    known.ask("adapter", lambda: bus.adapter(roots, path), "no PCI function is above this device")
-    known.ask("port", lambda: bus.port_speed(roots, name))
+    sheet.adapter = reasons.ask("adapter", lambda: bus.adapter(roots, path), "no PCI function is above this device")
+    sheet.port = reasons.ask("port", lambda: bus.port_speed(roots, name))
     depth = number(roots.at_sys("class", "block", name, "device", "queue_depth"))
-    known.put("device_queue_depth", depth, "this transport reports none")
-    return known.done()
+    sheet.device_queue_depth = reasons.of("device_queue_depth", depth, "this transport reports none")
+    sheet.unknown.update(reasons.unknown)
 
 
 def kind_of(roots: Roots, name: str) -> str:
@@ -177,29 +187,32 @@ def kind_of(roots: Roots, name: str) -> str:
     return "disk"
 
 
-def sheet(roots: Roots, name: str, show_serial: bool) -> Json:
+def sheet(roots: Roots, name: str, show_serial: bool) -> DeviceSheet:
     """Everything about one device that does not concern the devices below it."""
     base = roots.at_sys("class", "block", name)
-    known = Known(name=name, path=os.path.join(roots.dev, name.replace("!", "/")), type=kind_of(roots, name))
-    known.put("major_minor", text(base, "dev"))
-    sectors = number(base, "size")
-    known.put("size_bytes", None if sectors is None else sectors * SECTOR_BYTES)
-    known.put("read_only", flag(base, "ro"))
-    result = known.done()
-    if result["type"] == "partition":
+    reasons = Reasons()
+    sectors, kind = number(base, "size"), kind_of(roots, name)
+    made = DeviceSheet(
+        name=name,
+        path=os.path.join(roots.dev, name.replace("!", "/")),
+        type=kind,
+        major_minor=reasons.of("major_minor", text(base, "dev")),
+        size_bytes=reasons.of("size_bytes", None if sectors is None else sectors * SECTOR_BYTES),
+        read_only=reasons.of("read_only", flag(base, "ro")),
+        queue=queue_facts(roots, name),
+        holders=as_holders(roots, name),
+        unknown=reasons.unknown,
+    )
+    if kind == "partition":
         start = number(base, "start")
-        result["partition"] = number(base, "partition")
-        result["start_bytes"] = None if start is None else start * SECTOR_BYTES
-        result["alignment_offset_bytes"] = number(base, "alignment_offset")
-    result["queue"] = queue_facts(roots, name)
-    if result["type"] == "disk":
-        own = attached(roots, name, show_serial)
-        result["unknown"].update(own.pop("unknown"))
-        result.update(own)
-    if result["type"] == "zram":
-        result["compression"] = parse_scheduler(text(base, "comp_algorithm"))
-    result["holders"] = as_holders(roots, name)
-    return result
+        made.partition = number(base, "partition")
+        made.start_bytes = None if start is None else start * SECTOR_BYTES
+        made.alignment_offset_bytes = number(base, "alignment_offset")
+    elif kind == "disk":
+        attach(made, roots, show_serial)
+    elif kind == "zram":
+        made.compression = parse_scheduler(text(base, "comp_algorithm"))
+    return made
 
 
 def as_holders(roots: Roots, name: str) -> list[str]:
@@ -207,9 +220,3 @@ def as_holders(roots: Roots, name: str) -> list[str]:
         return sorted(os.listdir(roots.at_sys("class", "block", name, "holders")))
     except OSError:
         return []
-
-
-def volatile_write_cache(queue: Json) -> bool | None:
-    """The kernel says 'write back' of a device that needs a flush before what it acknowledged is safe."""
-    words = queue.get("write_cache")
-    return None if words is None else words == "write back"

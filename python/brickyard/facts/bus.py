@@ -8,7 +8,12 @@ from __future__ import annotations
 import os
 import re
 
-from .roots import Json, Known, Roots, ancestors, as_number, entries, link_name, text
+import msgspec
+
+from brickyard.schema.sheets import not_known
+from brickyard.schema.target_sheet import AdapterSheet, NarrowestLink, PcieLink, PortSheet
+
+from .roots import Roots, ancestors, as_number, entries, link_name, text
 
 PCI_ADDRESS = re.compile(r"^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 
@@ -37,19 +42,24 @@ def pcie_bytes_per_s(speed: float | None, width: int | None) -> int | None:
     return int(speed * 1e9 * LINE_CODE[speed] * width / 8)
 
 
-def pcie_link(directory: str) -> Json:
+def pcie_link(directory: str) -> PcieLink:
     """Current and possible speed and width of one PCIe function."""
-    known = Known()
-    none = "this function reports no PCIe link, as functions of virtual machines and of the chipset do not"
-    for when in ("current", "max"):
-        speed = gigatransfers(text(directory, f"{when}_link_speed"))
-        width = as_number(text(directory, f"{when}_link_width"))
-        # A function without a link shows width 0, or 255 where the register reads as all ones.
-        width = width if width and width < 255 else None
-        known.put(f"{when}_speed_gt_per_s", speed, none)
-        known.put(f"{when}_width", width, none)
-        known.put(f"{when}_bytes_per_s", pcie_bytes_per_s(speed, width), none)
-    return known.done()
+    speed, width = _speed_and_width(directory, "current")
+    max_speed, max_width = _speed_and_width(directory, "max")
+    return PcieLink(
+        current_speed_gt_per_s=speed,
+        current_width=width,
+        current_bytes_per_s=pcie_bytes_per_s(speed, width),
+        max_speed_gt_per_s=max_speed,
+        max_width=max_width,
+        max_bytes_per_s=pcie_bytes_per_s(max_speed, max_width),
+    ).explained("this function reports no PCIe link, as functions of virtual machines and of the chipset do not")
+
+
+def _speed_and_width(directory: str, when: str) -> tuple[float | None, int | None]:
+    width = as_number(text(directory, f"{when}_link_width"))
+    # A function without a link shows width 0, or 255 where the register reads as all ones.
+    return gigatransfers(text(directory, f"{when}_link_speed")), width if width and width < 255 else None
 
 
 def pci_functions(roots: Roots, device: str) -> list[str]:
@@ -61,52 +71,56 @@ def pci_functions(roots: Roots, device: str) -> list[str]:
     ]
 
 
-def parse_lspci(content: str) -> Json:
-    """`lspci -vmm` as a dictionary."""
-    return {
-        key.strip(): value.strip()
-        for key, colon, value in (line.partition(":") for line in content.splitlines())
-        if colon
-    }
+class PciNames(msgspec.Struct, rename="pascal"):
+    """What lspci calls a function."""
+
+    vendor: str | None = None
+    device: str | None = None
 
 
-def adapter(roots: Roots, device: str) -> Json | None:
+def parse_lspci(content: str) -> PciNames:
+    """Out of `lspci -vmm`."""
+    rows = (line.partition(":") for line in content.splitlines())
+    return msgspec.convert({key.strip(): value.strip() for key, colon, value in rows if colon}, PciNames)
+
+
+def adapter(roots: Roots, device: str) -> AdapterSheet | None:
     """The PCI function that a device hangs on, or None where there is none."""
     functions = pci_functions(roots, device)
     if not functions:
         return None
     here = functions[0]
-    known = Known(address=os.path.basename(here))
-    for key, name in (
-        ("vendor_id", "vendor"),
-        ("device_id", "device"),
-        ("subsystem_vendor_id", "subsystem_vendor"),
-        ("subsystem_device_id", "subsystem_device"),
-        ("class_id", "class"),
-        ("revision", "revision"),
-    ):
-        known.put(key, text(here, name))
-    known.put("driver", link_name(here, "driver"), "no driver is bound")
     node = as_number(text(here, "numa_node"))
-    known.put("numa_node", node if node is not None and node >= 0 else None, "the machine has one memory node")
     answer, reason = roots.tools.run("lspci", "-vmm", "-D", "-s", os.path.basename(here))
-    names = parse_lspci(answer) if answer else {}
-    known.put("vendor", names.get("Vendor"), reason or "lspci does not name it")
-    known.put("device", names.get("Device"), reason or "lspci does not name it")
-    sheet = known.done()
-    sheet["link"] = pcie_link(here)
-    sheet["narrowest_link"] = narrowest(functions)
-    return sheet
+    names = parse_lspci(answer or "")
+    unnamed = reason or "lspci does not name it"
+    return AdapterSheet(
+        address=os.path.basename(here),
+        vendor_id=text(here, "vendor"),
+        device_id=text(here, "device"),
+        subsystem_vendor_id=text(here, "subsystem_vendor"),
+        subsystem_device_id=text(here, "subsystem_device"),
+        class_id=text(here, "class"),
+        revision=text(here, "revision"),
+        driver=link_name(here, "driver"),
+        numa_node=node if node is not None and node >= 0 else None,
+        vendor=names.vendor,
+        device=names.device,
+        link=pcie_link(here),
+        narrowest_link=narrowest(functions),
+    ).explained(
+        driver="no driver is bound", numa_node="the machine has one memory node", vendor=unnamed, device=unnamed
+    )
 
 
-def narrowest(functions: list[str]) -> Json | None:
+def narrowest(functions: list[str]) -> NarrowestLink | None:
     """The slowest link on the way to the processor: a fast drive behind a narrow slot is a narrow drive."""
     found: list[tuple[int, str]] = []
     for here in functions:
-        rate = pcie_link(here)["current_bytes_per_s"]
+        rate = pcie_link(here).current_bytes_per_s
         if rate is not None:
             found.append((rate, os.path.basename(here)))
-    return {"address": min(found)[1], "bytes_per_s": min(found)[0]} if found else None
+    return NarrowestLink(address=min(found)[1], bytes_per_s=min(found)[0]) if found else None
 
 
 def controllers_of_nvme(roots: Roots, name: str) -> list[str]:
@@ -152,17 +166,17 @@ def path_transport(roots: Roots, path: str, name: str) -> str | None:
     return next((words for sign, words in signs if sign), None)
 
 
-def port_speed(roots: Roots, name: str) -> Json:
+def port_speed(roots: Roots, name: str) -> PortSheet:
     """Speed of the cable between adapter and drive, where it is not PCIe."""
     path = os.path.realpath(roots.at_sys("class", "block", name))
-    known = Known()
-    known.put("words", None, "this transport reports no link speed")
+    sheet = PortSheet()
     port = re.search(r"/ata(\d+)/", path)
     found: str | None = None
     if port:
         found = text(roots.at_sys("class", "ata_link", f"link{port.group(1)}", "sata_spd"))
-        limit = text(roots.at_sys("class", "ata_link", f"link{port.group(1)}", "hw_sata_spd_limit"))
-        known.put("limit", limit, "the adapter does not tell")
+        sheet.limit = text(roots.at_sys("class", "ata_link", f"link{port.group(1)}", "hw_sata_spd_limit"))
+        if sheet.limit is None:
+            sheet.unknown["limit"] = not_known("the adapter does not tell")
     elif "/end_device-" in path:
         directory = next(
             (here for here in ancestors(path, roots.sys) if os.path.basename(here).startswith("port-")), ""
@@ -176,10 +190,10 @@ def port_speed(roots: Roots, name: str) -> Json:
     elif "/usb" in path:
         rate = next((text(here, "speed") for here in ancestors(path, roots.sys) if text(here, "idVendor")), None)
         found = f"{rate} Mbit/s" if rate else None
-    if found and "unknown" not in found.lower():
-        known.unknown.pop("words")
-        known.put("words", found)
-    return known.done()
+    sheet.words = found if found and "unknown" not in found.lower() else None
+    if sheet.words is None:
+        sheet.unknown["words"] = not_known("this transport reports no link speed")
+    return sheet
 
 
 def is_virtual(model: str | None, vendor: str | None, transport_words: str | None) -> bool:

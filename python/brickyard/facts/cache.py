@@ -6,10 +6,11 @@ Duty: bytes of cache below a target. Refusal: it guesses nothing from a model's 
 from __future__ import annotations
 
 import re
-from typing import Any
+
+from brickyard.schema.target_sheet import DeviceSheet, TargetSheet
 
 from .health import dig, parse_json
-from .roots import Json, Roots
+from .roots import Roots
 from .target import drives, target_facts
 
 STORCLI = ("storcli64", "storcli", "perccli64", "perccli")
@@ -23,7 +24,7 @@ def parse_hdparm_cache(content: str) -> int | None:
     return int(match.group(1)) * 1024 if match and int(match.group(1)) else None
 
 
-def parse_size(words: Any) -> int | None:
+def parse_size(words: object) -> int | None:
     """Bytes of the '4096MB' or '4.00 GB' of a controller's tool, whose units are binary."""
     match = re.match(
         r"\s*(\d{1,9}(?:\.\d{1,4})?)\s*([KMG]i?B)\b", words if isinstance(words, str) else "", re.IGNORECASE
@@ -31,7 +32,7 @@ def parse_size(words: Any) -> int | None:
     return int(float(match.group(1)) * UNITS[match.group(2).upper()]) or None if match else None
 
 
-def pci_of_storcli(words: Any) -> str | None:
+def pci_of_storcli(words: object) -> str | None:
     """0000:65:00.0 out of StorCLI's domain:bus:device:function '00:65:00:00'."""
     parts = words.split(":") if isinstance(words, str) else []
     try:
@@ -44,7 +45,7 @@ def pci_of_storcli(words: Any) -> str | None:
 def parse_storcli(content: str) -> dict[str, int]:
     """Cache bytes by PCI address out of `storcli /call show all J`."""
     found: dict[str, int] = {}
-    controllers = parse_json(content).get("Controllers")
+    controllers = dig(parse_json(content), "Controllers")
     for controller in controllers if isinstance(controllers, list) else []:
         data = dig(controller, "Response Data")
         address = pci_of_storcli(dig(data, "Basics", "PCI Address"))
@@ -62,24 +63,27 @@ def controller_caches(roots: Roots) -> dict[str, int]:
     return {}
 
 
-def node_cache(roots: Roots, node: Json, controllers: dict[str, int]) -> tuple[int | None, str]:
+def node_cache(roots: Roots, node: DeviceSheet, controllers: dict[str, int]) -> tuple[int | None, str]:
     """Cache bytes of one drive, its controller's first: a controller with its own cache hides that of its drives."""
-    if node.get("type") in ("zram", "ram", "null"):
+    if node.type in ("zram", "ram", "null"):
         return None, "not known: it lives in memory, where a cache means nothing"
-    address = (node.get("adapter") or {}).get("address")
-    if address in controllers:
-        return controllers[address], ""
-    if node.get("virtual"):
+    if _address(node) in controllers:
+        return controllers[_address(node)], ""
+    if node.virtual:
         return None, "not known: a virtual disk hides the caches of its host"
-    if node.get("transport") in ("sata", "sata on sas"):
-        answer, reason = roots.tools.run("hdparm", "-I", node["path"])
+    if node.transport in ("sata", "sata on sas"):
+        answer, reason = roots.tools.run("hdparm", "-I", node.path or "")
         size = parse_hdparm_cache(answer) if answer else None
         return size, "" if size else reason or "not known: the drive does not tell"
-    return None, f"not known: {node.get('transport') or 'this kind of'} drives do not tell their cache"
+    return None, f"not known: {node.transport or 'this kind of'} drives do not tell their cache"
 
 
-def cache_facts(facts: Json, roots: Roots) -> tuple[int | None, str]:
-    """Cache bytes below a target ("target" of collect()), or None and why: one unknown part makes the sum unknown."""
+def _address(node: DeviceSheet) -> str:
+    return (node.adapter.address if node.adapter else None) or ""
+
+
+def cache_facts(facts: TargetSheet, roots: Roots) -> tuple[int | None, str]:
+    """Cache bytes below a target, or None and why: one unknown part makes the sum unknown."""
     nodes = drives(facts)
     if not nodes:
         return None, "not known: no drive can be seen"
@@ -89,7 +93,7 @@ def cache_facts(facts: Json, roots: Roots) -> tuple[int | None, str]:
         size, reason = node_cache(roots, node, controllers)
         if size is None:
             return None, reason
-        address = (node.get("adapter") or {}).get("address")
+        address = _address(node)
         if address in controllers and address in counted:
             continue
         counted.add(address)
@@ -97,14 +101,11 @@ def cache_facts(facts: Json, roots: Roots) -> tuple[int | None, str]:
     return total, ""
 
 
-def cache_bytes(target: str | Json, roots: Roots | None = None) -> int | None:
-    """Bytes of device and controller cache below a path (or the "target" of collect()); None is "cache unknown"."""
+def cache_bytes(target: str | TargetSheet, roots: Roots | None = None) -> int | None:
+    """Bytes of device and controller cache below a path or a target; None is "cache unknown"."""
     place = roots or Roots()
     try:
         facts = target_facts(target, False, place) if isinstance(target, str) else target
-        if "cache_bytes" in facts:
-            known: int | None = facts["cache_bytes"]
-            return known
-        return cache_facts(facts, place)[0]
+        return facts.cache_bytes if facts.cache_was_asked else cache_facts(facts, place)[0]
     except Exception:
         return None

@@ -7,13 +7,23 @@ from __future__ import annotations
 
 import os
 
+import msgspec
+
+from brickyard.schema.host_sheet import GroupSheet, IoLimit
+
 from .mounts import parse_mountinfo
-from .roots import Json, Known, Roots, as_number, binary, text
+from .roots import Roots, as_number, binary, text
 
 # Version 1 writes "no limit" as the largest page-aligned 64-bit number; anything near it is none.
 NO_LIMIT = 1 << 60
 
-V1_IO = ("read_bps_device", "write_bps_device", "read_iops_device", "write_iops_device")
+# Files of version 1, and what version 2 calls the same.
+V1_IO = {
+    "read_bps_device": "rbps",
+    "write_bps_device": "wbps",
+    "read_iops_device": "riops",
+    "write_iops_device": "wiops",
+}
 
 
 def groups_of(roots: Roots, process: str = "self") -> dict[str, str]:
@@ -35,12 +45,12 @@ def directories(roots: Roots, controller: str, process: str = "self") -> list[st
     # The last one mounted on a place is the one that is seen there.
     for mount in reversed(parse_mountinfo(text(roots.at_proc("self", "mountinfo")) or "")):
         fits = (
-            mount["file_system"] == "cgroup2"
+            mount.file_system == "cgroup2"
             if not controller
-            else (mount["file_system"] == "cgroup" and controller in mount["super_options"].split(","))
+            else (mount.file_system == "cgroup" and controller in mount.super_options.split(","))
         )
         if fits:
-            return chain(mount["mount_point"], inside(group, mount["root"]))
+            return chain(mount.mount_point, inside(group, mount.root))
     return []
 
 
@@ -82,9 +92,9 @@ def memory_limit(roots: Roots, process: str = "self") -> int | None:
     return min((limit for limit in found if limit and limit < NO_LIMIT), default=None)
 
 
-def io_limits(roots: Roots) -> list[Json]:
+def io_limits(roots: Roots) -> list[IoLimit]:
     """Limits on bytes or requests a second, by device number."""
-    found: list[Json] = []
+    found: list[dict[str, str | int]] = []
     for here in directories(roots, ""):
         for line in (text(here, "io.max") or "").splitlines():
             words = line.split()
@@ -95,19 +105,13 @@ def io_limits(roots: Roots) -> list[Json]:
             }
             if limits:
                 found.append({"device": words[0], **limits})
-    names = {
-        "read_bps_device": "rbps",
-        "write_bps_device": "wbps",
-        "read_iops_device": "riops",
-        "write_iops_device": "wiops",
-    }
     for here in directories(roots, "blkio"):
-        for file_name in V1_IO:
+        for file_name, name in V1_IO.items():
             for line in (text(here, f"blkio.throttle.{file_name}") or "").splitlines():
                 words = line.split()
                 if len(words) == 2 and (count := as_number(words[1])):
-                    found.append({"device": words[0], names[file_name]: count})
-    return found
+                    found.append({"device": words[0], name: count})
+    return msgspec.convert(found, list[IoLimit])
 
 
 def cpuset(roots: Roots) -> str | None:
@@ -140,15 +144,15 @@ def parse_cpu_stat(content: bytes) -> int | None:
     return None
 
 
-def cgroup_facts(roots: Roots) -> Json:
-    """Limits; null means that none is set, and `version` says which hierarchies were looked at."""
-    known = Known()
+def cgroup_facts(roots: Roots) -> GroupSheet:
+    """Limits; None means that none is set, and `version` says which hierarchies were looked at."""
     groups = groups_of(roots)
     versions = [words for words, there in (("v2", directories(roots, "")), ("v1", any(groups))) if there]
-    known.put("version", "+".join(versions) or None, "no control group is mounted")
-    known.put("groups", groups)
-    known.values["cpu_cores_limit"] = cpu_limit(roots)
-    known.values["memory_limit_bytes"] = memory_limit(roots)
-    known.values["io_limits"] = io_limits(roots)
-    known.put("cpuset", cpuset(roots), "no cpuset controller is mounted")
-    return known.done()
+    return GroupSheet(
+        version="+".join(versions) or None,
+        groups=groups,
+        cpu_cores_limit=cpu_limit(roots),
+        memory_limit_bytes=memory_limit(roots),
+        io_limits=io_limits(roots),
+        cpuset=cpuset(roots),
+    ).explained(version="no control group is mounted", cpuset="no cpuset controller is mounted")

@@ -13,15 +13,18 @@ import os
 import stat
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from brickyard.outputs import nameless_file
+from brickyard.schema.host_sheet import HostSheet, UringSheet
+from brickyard.schema.target_sheet import TargetSheet
 
 from . import stack
 from .cgroups import cgroup_facts
 from .host import host_facts
 from .mounts import mount_of
-from .roots import Json, Roots, number
+from .roots import Roots, number
 from .target import target_facts
 
 DIRECT_BYTES = 4096
@@ -38,17 +41,28 @@ TIMER_SLACK_DEFAULT_NS = 50_000
 CLOCKS_FAST = {"tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page"}
 
 
-def line(item: str, state: str, words: str, remedy: str = "") -> Json:
-    return {"item": item, "state": state, "text": words, "remedy": remedy}
+@dataclass(frozen=True)
+class Ability:
+    """What the host can measure, or not."""
+
+    item: str
+    state: str
+    """`ok`, `limited` or `missing`."""
+    text: str
+    remedy: str = ""
 
 
-def doctor(target: str | None = None, store: str | None = None, roots: Roots | None = None) -> list[Json]:
-    """[{"item", "state": "ok|limited|missing", "text", "remedy"}] for a target, else for the current directory."""
+def line(item: str, state: str, words: str, remedy: str = "") -> Ability:
+    return Ability(item, state, words, remedy)
+
+
+def doctor(target: str | None = None, store: str | None = None, roots: Roots | None = None) -> list[Ability]:
+    """Of a target, else of the current directory."""
     place = roots or Roots()
     path = target or os.getcwd()
     host = host_facts(place)
     facts = target_facts(path, False, place)
-    checks: tuple[Callable[[], list[Json]], ...] = (
+    checks: tuple[Callable[[], list[Ability]], ...] = (
         lambda: uring(host),
         lambda: direct(facts),
         lambda: clock(host),
@@ -63,9 +77,9 @@ def doctor(target: str | None = None, store: str | None = None, roots: Roots | N
         lambda: counters(facts),
         lambda: polling(place, facts),
         lambda: slack(host),
-        lambda: store_place(place, store, facts if target else {}),
+        lambda: store_place(place, store, facts if target else None),
     )
-    found: list[Json] = []
+    found: list[Ability] = []
     for check in checks:
         try:
             found += check()
@@ -76,11 +90,11 @@ def doctor(target: str | None = None, store: str | None = None, roots: Roots | N
     return found
 
 
-def uring(host: Json) -> list[Json]:
-    facts = host.get("io_uring") or {}
-    if facts.get("usable"):
+def uring(host: HostSheet) -> list[Ability]:
+    facts = host.io_uring or UringSheet()
+    if facts.usable:
         return [line("io_uring", "ok", "io_uring can be used.")]
-    setup, disabled = facts.get("setup"), facts.get("disabled")
+    setup, disabled = facts.setup, facts.disabled
     if setup == "ENOSYS":
         return [line("io_uring", "missing", "This kernel has no io_uring; psync is used.", "Use Linux 5.10 or later.")]
     if disabled:
@@ -134,11 +148,11 @@ def refuse_silent_fallback(handle: int) -> None:
         raise OSError(errno.EOPNOTSUPP, "direct I/O is not supported on this file")
 
 
-def direct(facts: Json) -> list[Json]:
-    path = facts.get("place") or facts.get("path")
-    if facts.get("kind") in ("sim", "service", None) or path is None:
+def direct(facts: TargetSheet) -> list[Ability]:
+    path = facts.place or facts.path
+    if facts.kind in ("sim", "service", None):
         return []
-    file_system = (facts.get("mount") or {}).get("file_system") or "the device"
+    file_system = (facts.mount.file_system if facts.mount else None) or "the device"
     if file_system in MEMORY_FILE_SYSTEMS and not stat.S_ISBLK(os.stat(path).st_mode):
         words = f"{file_system} at {path} keeps files in memory, so there is nothing for O_DIRECT to go to."
         return [line("O_DIRECT", "missing", words, "Choose a target on ext4, XFS or btrfs, or the device itself.")]
@@ -164,9 +178,9 @@ def direct(facts: Json) -> list[Json]:
         return [line("O_DIRECT", "missing", words, "Choose a target on ext4, XFS or btrfs, or the device itself.")]
 
 
-def clock(host: Json) -> list[Json]:
-    source, cpu = host.get("clock_source"), host.get("cpu") or {}
-    if source == "tsc" and cpu.get("invariant_tsc"):
+def clock(host: HostSheet) -> list[Ability]:
+    source = host.clock_source
+    if source == "tsc" and host.cpu and host.cpu.invariant_tsc:
         return [
             line(
                 "clock",
@@ -187,40 +201,40 @@ def clock(host: Json) -> list[Json]:
     ]
 
 
-def huge_pages(host: Json) -> list[Json]:
-    mode = (host.get("memory") or {}).get("transparent_huge_pages")
+def huge_pages(host: HostSheet) -> list[Ability]:
+    mode = host.memory.transparent_huge_pages if host.memory else None
     if mode in ("always", "madvise"):
         return [line("huge pages", "ok", f"Transparent huge pages can be used for buffers ({mode}).")]
     words = f"Transparent huge pages are {'off' if mode == 'never' else 'not known'}: large requests cost more CPU."
     return [line("huge pages", "limited", words, "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled")]
 
 
-def memlock(host: Json) -> list[Json]:
-    limit = (host.get("limits") or {}).get("memlock_bytes")
+def memlock(host: HostSheet) -> list[Ability]:
+    limit = host.limits.memlock_bytes if host.limits else None
     # CAP_IPC_LOCK, which root has, lifts the limit.
-    if limit == "unlimited" or host.get("root") or (isinstance(limit, int) and limit >= MEMLOCK_BYTES):
+    if limit == "unlimited" or host.root or (isinstance(limit, int) and limit >= MEMLOCK_BYTES):
         return [
             line(
                 "locked memory",
                 "ok",
-                f"Buffers can be registered (limit {limit}{', lifted for root' if host.get('root') else ''}).",
+                f"Buffers can be registered (limit {limit}{', lifted for root' if host.root else ''}).",
             )
         ]
     words = f"Only {limit} bytes of memory can be locked: deep queues of large requests go without registered buffers."
     return [line("locked memory", "limited", words, "ulimit -l unlimited, or LimitMEMLOCK=infinity in the service.")]
 
 
-def rights(host: Json) -> list[Json]:
-    if host.get("root"):
+def rights(host: HostSheet) -> list[Ability]:
+    if host.root:
         return [line("rights", "ok", "Root rights: devices can be opened, caches dropped, and SMART read.")]
     words = "No root rights: devices, SMART and the dropping of caches are out of reach; files can be measured."
     return [line("rights", "limited", words, "Run with sudo to measure devices.")]
 
 
-def groups(roots: Roots) -> list[Json]:
+def groups(roots: Roots) -> list[Ability]:
     facts = cgroup_facts(roots)
-    found: list[Json] = []
-    cores = facts.get("cpu_cores_limit")
+    found: list[Ability] = []
+    cores = facts.cpu_cores_limit
     if cores is not None:
         found.append(
             line(
@@ -230,21 +244,20 @@ def groups(roots: Roots) -> list[Json]:
                 "Raise the container's CPU limit.",
             )
         )
-    for limit in facts.get("io_limits") or []:
-        words = " ".join(f"{key}={count}" for key, count in limit.items() if key != "device")
+    for limit in facts.io_limits:
         found.append(
             line(
                 "control group",
                 "limited",
-                f"The control group throttles device {limit['device']} ({words}).",
+                f"The control group throttles device {limit.device} ({limit.words()}).",
                 "Lift the group's I/O limit.",
             )
         )
     return found or [line("control group", "ok", "No control group limits CPU or I/O.")]
 
 
-def governor(host: Json) -> list[Json]:
-    governors = (host.get("frequency") or {}).get("governors")
+def governor(host: HostSheet) -> list[Ability]:
+    governors = host.frequency.governors if host.frequency else None
     if not governors:
         return [
             line(
@@ -262,18 +275,18 @@ def governor(host: Json) -> list[Json]:
     ]
 
 
-def program(roots: Roots, name: str, use: str, package: str) -> Json:
+def program(roots: Roots, name: str, use: str, package: str) -> Ability:
     if roots.tools.find(name):
         return line(name, "ok", f"{name} is installed: {use}.")
     return line(name, "missing", f"{name} is not installed, so there is no {use}.", f"Install the package {package}.")
 
 
-def free_space(facts: Json) -> list[Json]:
-    mount = facts.get("mount") or {}
-    available = (mount.get("space") or {}).get("available_bytes")
-    if available is None:
+def free_space(facts: TargetSheet) -> list[Ability]:
+    mount = facts.mount
+    available = mount.space.available_bytes if mount and mount.space else None
+    if mount is None or available is None:
         return []
-    words = f"{available / 2**30:.1f} GiB are free at {mount.get('mount_point')}."
+    words = f"{available / 2**30:.1f} GiB are free at {mount.mount_point}."
     if available >= FREE_BYTES:
         return [line("free space", "ok", words)]
     return [
@@ -281,21 +294,20 @@ def free_space(facts: Json) -> list[Json]:
     ]
 
 
-def counters(facts: Json) -> list[Json]:
-    nodes = stack.devices(facts.get("stack") or [])
-    if facts.get("kind") in ("sim", "service"):
+def counters(facts: TargetSheet) -> list[Ability]:
+    nodes = stack.devices(facts.stack)
+    if facts.kind in ("sim", "service"):
         return []
     if not nodes:
-        reason = (facts.get("unknown") or {}).get("stack", "not known: no device").removeprefix("not known: ")
         return [
             line(
                 "device",
                 "limited",
-                f"The device below cannot be seen ({reason}), so other load on it is unknown.",
+                f"The device below cannot be seen ({facts.why('stack', 'no device')}), so other load on it is unknown.",
                 "Measure a target on a local device.",
             )
         ]
-    off = [node["name"] for node in nodes if (node.get("queue") or {}).get("iostats") is False]
+    off = [node.name for node in nodes if node.queue and node.queue.iostats is False]
     if off:
         return [
             line(
@@ -305,25 +317,25 @@ def counters(facts: Json) -> list[Json]:
                 f"echo 1 > /sys/block/{off[0]}/queue/iostats",
             )
         ]
-    return [line("device", "ok", f"The kernel counts the I/O of {' over '.join(node['name'] for node in nodes)}.")]
+    return [line("device", "ok", f"The kernel counts the I/O of {' over '.join(node.name for node in nodes)}.")]
 
 
-def polling(roots: Roots, facts: Json) -> list[Json]:
-    nodes = stack.bottom(facts.get("stack") or [])
+def polling(roots: Roots, facts: TargetSheet) -> list[Ability]:
+    nodes = stack.bottom(facts.stack)
     if not nodes:
         return []
-    polled = [node["name"] for node in nodes if (node.get("queue") or {}).get("io_poll")]
+    polled = [node.name for node in nodes if node.queue and node.queue.io_poll]
     if polled and len(polled) == len(nodes):
         return [line("polling", "ok", f"{', '.join(polled)} can complete by polling.")]
     remedy = "Nothing is to be done: only NVMe drives are given such queues."
-    if any(node["name"].startswith("nvme") for node in nodes):
+    if any(node.name.startswith("nvme") for node in nodes):
         queues = number(roots.at_sys("module", "nvme", "parameters", "poll_queues"))
         remedy = f"Boot with nvme.poll_queues=N (now {queues if queues is not None else 'not known'})."
     return [line("polling", "missing", "The drives have no queue for polling; completions come by interrupt.", remedy)]
 
 
-def slack(host: Json) -> list[Json]:
-    value = host.get("timer_slack_ns")
+def slack(host: HostSheet) -> list[Ability]:
+    value = host.timer_slack_ns
     if value is not None and value <= TIMER_SLACK_DEFAULT_NS:
         return [line("timer slack", "ok", f"The timer slack is {value / 1000:g} µs; waiting threads set their own.")]
     words = "not known" if value is None else f"{value / 1000:g} µs"
@@ -337,16 +349,17 @@ def slack(host: Json) -> list[Json]:
     ]
 
 
-def store_place(roots: Roots, store: str | None, facts: Json) -> list[Json]:
-    home = os.environ.get("XDG_DATA_HOME") or os.path.join(os.path.expanduser("~"), ".local", "share")
+def store_place(roots: Roots, store: str | None, facts: TargetSheet | None) -> list[Ability]:
+    home = os.getenv("XDG_DATA_HOME") or os.path.join(os.path.expanduser("~"), ".local", "share")
     path = store or os.path.join(home, "brickyard")
     here = target_facts(path, False, roots)
-    shared = set(here.get("leaf_devices") or []) & set(facts.get("leaf_devices") or [])
+    shared = set(here.leaf_devices) & set(facts.leaf_devices if facts else [])
     if shared:
         words = f"The store {path} lies on the device under test and writes to it every second."
         return [line("store", "limited", words, "Put the store on another device with --store.")]
-    mount = mount_of(roots, here.get("place") or path) or {}
-    if mount.get("file_system") in ("tmpfs", "ramfs"):
+    mount = mount_of(roots, here.place or path)
+    file_system = mount.file_system if mount else "a file system"
+    if file_system in ("tmpfs", "ramfs"):
         return [
             line(
                 "store",
@@ -355,5 +368,5 @@ def store_place(roots: Roots, store: str | None, facts: Json) -> list[Json]:
                 "Put it on a disk with --store.",
             )
         ]
-    words = f"The store {path} lies on {mount.get('file_system') or 'a file system'}"
+    words = f"The store {path} lies on {file_system}"
     return [line("store", "ok", words + (" apart from the target." if facts else "."))]

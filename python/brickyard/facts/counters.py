@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import re
 
+from brickyard.schema.watch_sheet import CpuShares
+
 from .roots import Roots, as_number, entries
 
 # /sys/block/<dev>/stat counts in 512-byte sectors, whatever the device's block size (Documentation/block/stat.rst).
@@ -41,6 +43,7 @@ MILLISECONDS_MODULUS = 1 << 32
 # proc_stat(5): user nice system idle iowait irq softirq steal; guest time that follows is counted within user already.
 CPU_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 IDLE = {"idle", "iowait"}
+STOLEN = {"steal"}
 
 
 class OpenFile:
@@ -113,20 +116,20 @@ def parse_cpus(content: bytes | None, total_only: bool = False) -> dict[str, dic
     return found
 
 
-def cpu_shares(before: dict[str, int], after: dict[str, int]) -> dict[str, float | None]:
+def cpu_shares(before: dict[str, int], after: dict[str, int]) -> CpuShares:
     """Shares of the time that went by: busy (steal left out), steal, and steal of the time that was wanted."""
     # Idle time may step back a little where a CPU sleeps without ticks; such a step counts as none.
     delta = {name: max(0, after[name] - before.get(name, 0)) for name in after}
     total = sum(delta.values())
-    steal = delta.get("steal", 0)
+    steal = sum(delta.get(name, 0) for name in STOLEN)
     busy = total - steal - sum(delta.get(name, 0) for name in IDLE)
     if not total:
-        return {"busy_share": None, "steal_share": None, "steal_of_demand_share": None}
-    return {
-        "busy_share": busy / total,
-        "steal_share": steal / total,
-        "steal_of_demand_share": steal / (busy + steal) if busy + steal else 0.0,
-    }
+        return CpuShares()
+    return CpuShares(
+        busy_share=busy / total,
+        steal_share=steal / total,
+        steal_of_demand_share=steal / (busy + steal) if busy + steal else 0.0,
+    )
 
 
 def throttle_files(roots: Roots) -> list[OpenFile]:

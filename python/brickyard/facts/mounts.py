@@ -10,9 +10,12 @@ import fcntl
 import os
 import re
 import struct
-from typing import Any
+from dataclasses import dataclass
 
-from .roots import Json, Known, Roots, as_number, entries, text
+from brickyard.schema.sheets import Reasons, not_known
+from brickyard.schema.target_sheet import BtrfsSheet, MountSheet, SpaceSheet, ZfsSheet
+
+from .roots import Roots, as_number, entries, text
 
 # linux/fs.h, linux/fiemap.h: _IOWR('f', 11, struct fiemap), whose head is 32 bytes and whose extents are 56.
 FS_IOC_FIEMAP = 0xC020660B
@@ -32,34 +35,47 @@ def unescape(word: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), word)
 
 
-def parse_mountinfo(content: str) -> list[Json]:
-    mounts: list[Json] = []
+@dataclass(frozen=True)
+class MountPoint:
+    """A line of mountinfo."""
+
+    major_minor: str
+    root: str
+    mount_point: str
+    options: str
+    file_system: str
+    source: str
+    super_options: str
+
+
+def parse_mountinfo(content: str) -> list[MountPoint]:
+    mounts: list[MountPoint] = []
     for line in content.splitlines():
         head, dash, tail = line.partition(" - ")
         first, last = head.split(" "), tail.split(" ")
         if not dash or len(first) < 6 or len(last) < 2:
             continue
         mounts.append(
-            {
-                "major_minor": first[2],
-                "root": unescape(first[3]),
-                "mount_point": unescape(first[4]),
-                "options": first[5],
-                "file_system": last[0],
-                "source": unescape(last[1]),
-                "super_options": last[2] if len(last) > 2 else "",
-            }
+            MountPoint(
+                major_minor=first[2],
+                root=unescape(first[3]),
+                mount_point=unescape(first[4]),
+                options=first[5],
+                file_system=last[0],
+                source=unescape(last[1]),
+                super_options=last[2] if len(last) > 2 else "",
+            )
         )
     return mounts
 
 
-def mount_of(roots: Roots, path: str) -> Json | None:
+def mount_of(roots: Roots, path: str) -> MountPoint | None:
     """The mount that holds a path: the longest mount point above it, and the topmost of several at one place."""
     real, best = os.path.realpath(path), None
     for mount in parse_mountinfo(text(roots.at_proc("self", "mountinfo")) or ""):
-        point = mount["mount_point"].rstrip("/")
+        point = mount.mount_point.rstrip("/")
         if (real == point or real.startswith(point + "/")) and (
-            best is None or len(point) >= len(best["mount_point"].rstrip("/"))
+            best is None or len(point) >= len(best.mount_point.rstrip("/"))
         ):
             best = mount
     return best
@@ -68,23 +84,20 @@ def mount_of(roots: Roots, path: str) -> Json | None:
 def mounted_at(roots: Roots, major_minor: str) -> list[str]:
     """Where a device's own file system is mounted; its traffic would be foreign to a run on the device."""
     rows = parse_mountinfo(text(roots.at_proc("self", "mountinfo")) or "")
-    return [mount["mount_point"] for mount in rows if mount["major_minor"] == major_minor]
+    return [mount.mount_point for mount in rows if mount.major_minor == major_minor]
 
 
-def space(path: str) -> Json:
-    known = Known()
-
-    def ask() -> Json:
+def space(path: str) -> SpaceSheet:
+    try:
         answer = os.statvfs(path)
-        return {
-            "size_bytes": answer.f_blocks * answer.f_frsize,
-            "free_bytes": answer.f_bfree * answer.f_frsize,
-            "available_bytes": answer.f_bavail * answer.f_frsize,
-            "block_bytes": answer.f_bsize,
-        }
-
-    known.ask("space", ask, "statvfs failed")
-    return known.values["space"] or {"unknown": known.unknown}
+    except (OSError, ValueError) as error:
+        return SpaceSheet(unknown={"space": not_known(f"statvfs failed ({type(error).__name__}: {error})")})
+    return SpaceSheet(
+        size_bytes=answer.f_blocks * answer.f_frsize,
+        free_bytes=answer.f_bfree * answer.f_frsize,
+        available_bytes=answer.f_bavail * answer.f_frsize,
+        block_bytes=answer.f_bsize,
+    )
 
 
 def unwritten_bytes(path: str) -> int | None:
@@ -113,26 +126,40 @@ def unwritten_bytes(path: str) -> int | None:
         os.close(handle)
 
 
-def allocation(path: str) -> Json:
-    """Size against allocated bytes: what was never written is read without the device."""
-    known = Known()
+@dataclass(frozen=True)
+class Allocation:
+    """Size against allocated bytes: what was never written is read without the device. `unknown` has reasons."""
+
+    size_bytes: int | None
+    allocated_bytes: int | None
+    hole_bytes: int | None
+    unwritten_bytes: int | None
+    unknown: dict[str, str]
+
+
+def allocation(path: str) -> Allocation:
+    reasons = Reasons()
     try:
         status = os.stat(path)
     except OSError as error:
-        for key in ("size_bytes", "allocated_bytes", "hole_bytes", "unwritten_bytes"):
-            known.put(key, None, f"the file cannot be looked at: {error.strerror}")
-        return known.done()
-    known.put("size_bytes", status.st_size)
-    # st_blocks counts 512 bytes whatever the file system's block is (stat(2)).
-    known.put("allocated_bytes", status.st_blocks * 512)
-    known.put("hole_bytes", max(0, status.st_size - status.st_blocks * 512))
-    known.ask("unwritten_bytes", lambda: unwritten_bytes(path), "the file system does not list extents, or too many")
-    return known.done()
+        for field in ("size_bytes", "allocated_bytes", "hole_bytes", "unwritten_bytes"):
+            reasons.of(field, None, f"the file cannot be looked at: {error.strerror}")
+        return Allocation(None, None, None, None, reasons.unknown)
+    return Allocation(
+        size_bytes=status.st_size,
+        # st_blocks counts 512 bytes whatever the file system's block is (stat(2)).
+        allocated_bytes=status.st_blocks * 512,
+        hole_bytes=max(0, status.st_size - status.st_blocks * 512),
+        unwritten_bytes=reasons.ask(
+            "unwritten_bytes", lambda: unwritten_bytes(path), "the file system does not list extents, or too many"
+        ),
+        unknown=reasons.unknown,
+    )
 
 
-def btrfs_devices(roots: Roots, mount: Json) -> tuple[str | None, list[str]]:
+def btrfs_devices(roots: Roots, mount: MountPoint) -> tuple[str | None, list[str]]:
     """File system id and the members of the btrfs that has the mount's source among its devices."""
-    source = os.path.basename(os.path.realpath(mount["source"]))
+    source = os.path.basename(os.path.realpath(mount.source))
     for uuid in entries(roots.at_sys("fs", "btrfs")):
         names = entries(roots.at_sys("fs", "btrfs", uuid, "devices"))
         if source in names:
@@ -174,9 +201,9 @@ def device_id_of_node(path: str) -> str | None:
     return f"{os.major(number)}:{os.minor(number)}" if number else None
 
 
-def devices_below(roots: Roots, mount: Json) -> tuple[list[str], str]:
+def devices_below(roots: Roots, mount: MountPoint) -> tuple[list[str], str]:
     """MAJOR:MINOR of every device directly below a file system, else an empty list and why."""
-    file_system = mount["file_system"]
+    file_system = mount.file_system
     said = plain_words(file_system)
     if said:
         return [], said
@@ -185,10 +212,10 @@ def devices_below(roots: Roots, mount: Json) -> tuple[list[str], str]:
         found = [number for name in names if (number := device_id(roots, name))]
         return found, "" if found else "the members of this btrfs are not listed in sysfs"
     if file_system == "zfs":
-        return zfs_devices(roots, mount["source"].split("/")[0])
-    if as_number(mount["major_minor"].split(":")[0]):
-        return [mount["major_minor"]], ""
-    number = device_id_of_node(mount["source"])
+        return zfs_devices(roots, mount.source.split("/")[0])
+    if as_number(mount.major_minor.split(":")[0]):
+        return [mount.major_minor], ""
+    number = device_id_of_node(mount.source)
     return ([number], "") if number else ([], f"{file_system} names no block device")
 
 
@@ -201,31 +228,29 @@ def zfs_devices(roots: Roots, pool: str) -> tuple[list[str], str]:
     return found, "" if found else "zpool names no device that is here"
 
 
-def btrfs_facts(roots: Roots, mount: Json) -> Json:
+def btrfs_facts(roots: Roots, mount: MountPoint) -> BtrfsSheet:
     """Members, profiles of data and metadata, error counters of each member."""
-    known = Known()
+    reasons = Reasons()
     uuid, names = btrfs_devices(roots, mount)
-    known.put("uuid", uuid, "this btrfs is not listed in sysfs")
-    known.put("members", names)
-    known.ask("profiles", lambda: btrfs_profiles(roots, uuid), "sysfs names no profile")
-    if known.values["profiles"] is None:
-        answer, reason = roots.tools.run("btrfs", "filesystem", "df", mount["mount_point"])
-        known.unknown.pop("profiles")
-        known.put("profiles", parse_btrfs_df(answer) if answer else None, reason)
-    answer, reason = roots.tools.run("btrfs", "device", "stats", mount["mount_point"])
-    known.put("device_errors", parse_btrfs_stats(answer) if answer else None, reason)
-    missing = [
-        name
-        for name in entries(roots.at_sys("fs", "btrfs", uuid or "none", "devinfo"))
-        if text(roots.at_sys("fs", "btrfs", uuid or "none", "devinfo", name, "missing")) == "1"
-    ]
-    known.put("missing_members", len(missing))
-    known.put(
-        "exclusive_operation",
-        text(roots.at_sys("fs", "btrfs", uuid or "none", "exclusive_operation")),
-        "this kernel does not tell",
+    base = roots.at_sys("fs", "btrfs", uuid or "none")
+    profiles = reasons.ask("profiles", lambda: btrfs_profiles(roots, uuid), "sysfs names no profile")
+    if profiles is None:
+        answer, reason = roots.tools.run("btrfs", "filesystem", "df", mount.mount_point)
+        reasons.unknown.clear()
+        profiles = reasons.of("profiles", parse_btrfs_df(answer) if answer else None, reason)
+    answer, reason = roots.tools.run("btrfs", "device", "stats", mount.mount_point)
+    missing = [name for name in entries(base, "devinfo") if text(base, "devinfo", name, "missing") == "1"]
+    return BtrfsSheet(
+        uuid=uuid,
+        members=names,
+        profiles=profiles,
+        device_errors=parse_btrfs_stats(answer) if answer else None,
+        missing_members=len(missing),
+        exclusive_operation=text(base, "exclusive_operation"),
+        unknown=reasons.unknown,
+    ).explained(
+        uuid="this btrfs is not listed in sysfs", device_errors=reason, exclusive_operation="this kernel does not tell"
     )
-    return known.done()
 
 
 def btrfs_profiles(roots: Roots, uuid: str | None) -> dict[str, list[str]] | None:
@@ -254,30 +279,37 @@ def parse_btrfs_stats(content: str) -> dict[str, dict[str, int]]:
     return found
 
 
-def zfs_facts(roots: Roots, pool: str) -> Json:
-    known = Known(pool=pool)
+def zfs_facts(roots: Roots, pool: str) -> ZfsSheet:
     answer, reason = roots.tools.run("zpool", "status", pool)
     state = re.search(r"^\s*state:\s*(\w+)", answer or "", re.MULTILINE)
     scan = re.search(r"^\s*scan:\s*(.+)$", answer or "", re.MULTILINE)
-    known.put("state", state.group(1) if state else None, reason or "zpool status names no state")
-    known.put("scan", scan.group(1).strip() if scan else None, reason or "zpool status names no scan")
-    return known.done()
+    return ZfsSheet(
+        pool=pool, state=state.group(1) if state else None, scan=scan.group(1).strip() if scan else None
+    ).explained(
+        state=reason or "zpool status names no state",
+        scan=reason or "zpool status names no scan",
+    )
 
 
-def mount_facts(roots: Roots, path: str) -> Json:
+def mount_facts(roots: Roots, path: str) -> MountSheet:
     """The file system below a path as a fact sheet."""
     mount = mount_of(roots, path)
     if mount is None:
-        return {"file_system": None, "unknown": {"file_system": "not known: no mount point holds this path"}}
-    known = Known(**{key: mount[key] for key in ("mount_point", "file_system", "source", "options", "super_options")})
-    known.put("major_minor", mount["major_minor"])
-    known.put("space", space(path))
-    known.put("said", plain_words(mount["file_system"]) or "")
-    extra: dict[str, Any] = {}
-    if mount["file_system"] == "btrfs":
-        extra["btrfs"] = btrfs_facts(roots, mount)
-    elif mount["file_system"] == "zfs":
-        extra["zfs"] = zfs_facts(roots, mount["source"].split("/")[0])
-    elif mount["file_system"] == "overlay":
-        extra["upper_directory"] = option(mount["super_options"], "upperdir")
-    return {**known.done(), **extra}
+        return MountSheet(unknown={"file_system": not_known("no mount point holds this path")})
+    sheet = MountSheet(
+        mount_point=mount.mount_point,
+        file_system=mount.file_system,
+        source=mount.source,
+        options=mount.options,
+        super_options=mount.super_options,
+        major_minor=mount.major_minor,
+        space=space(path),
+        said=plain_words(mount.file_system) or "",
+    )
+    if mount.file_system == "btrfs":
+        sheet.btrfs = btrfs_facts(roots, mount)
+    elif mount.file_system == "zfs":
+        sheet.zfs = zfs_facts(roots, mount.source.split("/")[0])
+    elif mount.file_system == "overlay":
+        sheet.upper_directory = option(mount.super_options, "upperdir")
+    return sheet

@@ -1,7 +1,7 @@
 """Reads small files of /sys, /proc and /etc, and asks optional programs.
 
-Duty: hand out text, numbers, links and directory entries, or None where they cannot be had; collect what is known
-beside the reasons for what is not. Refusal: it never raises on anything the system answers, and never writes.
+Duty: hand out text, numbers, links and directory entries, or None where they cannot be had. Refusal: it never raises on
+anything the system answers, and never writes.
 """
 
 from __future__ import annotations
@@ -10,11 +10,8 @@ import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
-
-Json = dict[str, Any]
 
 # Files of /proc and /sys are small; the cap keeps a garbage tree from filling the memory.
 READ_LIMIT_BYTES = 4 << 20
@@ -27,7 +24,7 @@ class Tools:
     """Optional programs of the system: each is run only if it is installed, with a time limit."""
 
     def find(self, program: str) -> str | None:
-        return shutil.which(program, path=os.environ.get("PATH", "/usr/bin:/bin") + ":" + ADMIN_PATH)
+        return shutil.which(program, path=os.getenv("PATH", "/usr/bin:/bin") + ":" + ADMIN_PATH)
 
     def run(self, program: str, *arguments: str) -> tuple[str | None, str]:
         """The standard output, or None and the reason. The exit code is not judged: smartctl reports health in it."""
@@ -150,26 +147,3 @@ def ancestors(path: str, stop: str) -> Iterator[str]:
     while here.startswith(stop + "/"):
         yield here
         here = os.path.dirname(here)
-
-
-class Known:
-    """Facts beside the reasons for those that could not be had."""
-
-    def __init__(self, **values: Any) -> None:
-        self.values: Json = dict(values)
-        self.unknown: dict[str, str] = {}
-
-    def put(self, key: str, value: Any, reason: str = "the kernel does not tell") -> None:
-        self.values[key] = value
-        if value is None:
-            self.unknown[key] = reason if reason.startswith("not known") else f"not known: {reason}"
-
-    def ask(self, key: str, question: Callable[[], Any], reason: str = "the kernel does not tell") -> None:
-        """Puts the answer to a question; one that fails is a fact that is not known: a fact must never end a run."""
-        try:
-            self.put(key, question(), reason)
-        except Exception as error:
-            self.put(key, None, f"{reason} ({type(error).__name__}: {error})")
-
-    def done(self) -> Json:
-        return {**self.values, "unknown": self.unknown}

@@ -8,10 +8,53 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from dataclasses import dataclass
 
-from .roots import Json, Roots, text
+import msgspec
 
-COUNTS = ("read_bytes", "write_bytes", "wchar", "cancelled_write_bytes")
+from brickyard.schema.sheets import not_known
+
+from .roots import Roots, text
+
+
+class ProcessIo(msgspec.Struct):
+    """Bytes by the kernel's account of a process, and of its children that have ended."""
+
+    read_bytes: int = 0
+    write_bytes: int = 0
+    wchar: int = 0
+    """Handed over to the kernel."""
+    cancelled_write_bytes: int = 0
+
+    def plus(self, other: ProcessIo) -> ProcessIo:
+        pairs = zip(msgspec.structs.astuple(self), msgspec.structs.astuple(other), strict=True)
+        return ProcessIo(*(one + another for one, another in pairs))
+
+    def since(self, first: ProcessIo) -> ProcessIo:
+        pairs = zip(msgspec.structs.astuple(self), msgspec.structs.astuple(first), strict=True)
+        return ProcessIo(*(max(0, last - before) for last, before in pairs))
+
+
+def parse_process_io(content: str) -> ProcessIo:
+    """Out of /proc/PID/io."""
+    rows = (line.partition(": ") for line in content.splitlines())
+    return msgspec.convert({name: int(count) for name, _, count in rows if count.isdecimal()}, ProcessIo)
+
+
+@dataclass(frozen=True)
+class ServerCounts:
+    """What a server read and wrote."""
+
+    pid: int
+    read_bytes: int
+    write_bytes: int
+    dirty_bytes: int
+    """Written before by whomever, and not on the device when it began."""
+
+
+@dataclass(frozen=True)
+class NotCounted:
+    reason: str
 
 
 class ServerIo:
@@ -23,8 +66,8 @@ class ServerIo:
         self.reason = ""
         self.pid: int | None = None
         self.dirty_bytes = 0
-        self._first: dict[str, int] = {}
-        self._last: dict[str, int] = {}
+        self._first: ProcessIo | None = None
+        self._last: ProcessIo | None = None
 
     def start(self) -> None:
         self.pid = self._postmaster()
@@ -41,18 +84,17 @@ class ServerIo:
         if self._first and not self._last:
             self._last = self._sums()
 
-    def told(self) -> Json:
+    def told(self) -> ServerCounts | NotCounted:
         """Bytes since the start, or why they are not known."""
         if self._first and self.pid != self._postmaster():
             self.reason = "the server was started again meanwhile"
-        if self.reason or not self._last:
-            return {"known": False, "reason": f"not known: {self.reason or 'nothing was counted'}"}
-        told = {name: max(0, self._last[name] - self._first[name]) for name in COUNTS}
+        if self.reason or self.pid is None or self._first is None or self._last is None:
+            return NotCounted(not_known(self.reason or "nothing was counted"))
+        told = self._last.since(self._first)
         # A cache in large folios counts a whole one, such as 1 MiB, for each page written in it; what was handed over
         # to the kernel is no such guess, and neither is less than what reached the device, its journal aside.
-        written = min(max(0, told["write_bytes"] - told["cancelled_write_bytes"]), told["wchar"])
-        counts = {"read_bytes": told["read_bytes"], "write_bytes": written}
-        return {"known": True, "pid": self.pid, "dirty_bytes": self.dirty_bytes, **counts}
+        written = min(max(0, told.write_bytes - told.cancelled_write_bytes), told.wchar)
+        return ServerCounts(self.pid, told.read_bytes, written, self.dirty_bytes)
 
     def _postmaster(self) -> int | None:
         """The server writes its process down; another namespace's number may be somebody else's here."""
@@ -74,20 +116,18 @@ class ServerIo:
             return all(os.stat(place).st_dev == own for place in places)
         return False
 
-    def _sums(self) -> dict[str, int]:
+    def _sums(self) -> ProcessIo | None:
         """Of the postmaster, which inherits the accounts of those that have ended, and of its children."""
-        total = dict.fromkeys(COUNTS, 0)
+        total = ProcessIo()
         # The postmaster last: who ends in between is counted twice rather than never.
         for pid in [*self._children(), self.pid]:
             told = text(self.roots.at_proc(str(pid), "io"))
             if told is None:
                 if pid == self.pid or os.path.exists(self.roots.at_proc(str(pid))):
                     self.reason = "only root and the server's account may read what its processes did"
-                    return {}
+                    return None
                 continue  # it has ended in this moment
-            counts = dict(line.split(": ", 1) for line in told.splitlines() if ": " in line)
-            for name in COUNTS:
-                total[name] += int(counts.get(name, 0))
+            total = total.plus(parse_process_io(told))
         return total
 
     def _children(self) -> list[int]:

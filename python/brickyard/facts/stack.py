@@ -7,10 +7,13 @@ nothing; each node is the fact sheet of its own kind.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+
+from brickyard.schema.sheets import not_known
+from brickyard.schema.target_sheet import DeviceSheet
 
 from . import arrays, block, mounts
-from .roots import Json, Roots, entries
+from .roots import Roots, entries
 
 # Deeper than any sane stack: partition on crypt on LVM on md on partition on disk is six.
 DEPTH_MAX = 24
@@ -22,58 +25,65 @@ def name_of(roots: Roots, major_minor: str) -> str | None:
     return os.path.basename(os.path.realpath(directory)) if os.path.isdir(directory) else None
 
 
-def device_node(roots: Roots, name: str, show_serial: bool, above: tuple[str, ...] = ()) -> Json:
+def device_node(roots: Roots, name: str, show_serial: bool, above: tuple[str, ...] = ()) -> DeviceSheet:
     """The fact sheet of a device with those of everything below it under `below`."""
     if name in above or len(above) >= DEPTH_MAX:
-        return {
-            "name": name,
-            "type": "loop in the stack",
-            "below": [],
-            "unknown": {"below": "not known: it is above itself"},
-        }
+        return DeviceSheet(name=name, type="loop in the stack", unknown={"below": not_known("it is above itself")})
     try:
         node = block.sheet(roots, name, show_serial)
-        extra = {"md": arrays.md_facts, "dm": arrays.dm_facts, "loop": arrays.loop_facts, "bcache": arrays.bcache_facts}
-        if node["type"] in extra:
-            node[node["type"]] = extra[node["type"]](roots, name)
-        node["below"] = below(roots, node, show_serial, (*above, name))
+        if node.type == "md":
+            node.md = arrays.md_facts(roots, name)
+        elif node.type == "dm":
+            node.dm = arrays.dm_facts(roots, name)
+        elif node.type == "loop":
+            node.loop = arrays.loop_facts(roots, name)
+        elif node.type == "bcache":
+            node.bcache = arrays.bcache_facts(roots, name)
+        node.below = below(roots, node, show_serial, (*above, name))
     except Exception as error:
-        reason = f"not known: {type(error).__name__}: {error}"
-        return {"name": name, "type": None, "below": [], "unknown": {"type": reason}}
+        return DeviceSheet(name=name, unknown={"type": not_known(f"{type(error).__name__}: {error}")})
     return node
 
 
-def below(roots: Roots, node: Json, show_serial: bool, above: tuple[str, ...]) -> list[Json]:
-    base = roots.at_sys("class", "block", node["name"])
-    if node["type"] == "partition":
+def below(roots: Roots, node: DeviceSheet, show_serial: bool, above: tuple[str, ...]) -> list[DeviceSheet]:
+    base = roots.at_sys("class", "block", node.name)
+    if node.type == "partition":
         disk = os.path.basename(os.path.dirname(os.path.realpath(base)))
         return [device_node(roots, disk, show_serial, above)]
-    if node["type"] == "loop":
-        path = node["loop"]["backing_file"]
+    if node.loop:
+        path = node.loop.backing_file
         return [file_node(roots, path, show_serial, above)] if path else []
     return [device_node(roots, name, show_serial, above) for name in entries(base, "slaves")]
 
 
-def file_node(roots: Roots, path: str, show_serial: bool, above: tuple[str, ...] = ()) -> Json:
+def file_node(roots: Roots, path: str, show_serial: bool, above: tuple[str, ...] = ()) -> DeviceSheet:
     """A file: its allocation, its mount, and the devices of its file system."""
-    node: Json = {"name": path, "path": path, "type": "file", **mounts.allocation(path)}
-    node["mount"] = mounts.mount_facts(roots, path)
-    node["below"], reason = file_system_nodes(roots, path, show_serial, above)
-    if reason:
-        node["unknown"]["below"] = f"not known: {reason}"
-    return node
+    space = mounts.allocation(path)
+    nodes, reason = file_system_nodes(roots, path, show_serial, above)
+    return DeviceSheet(
+        name=path,
+        path=path,
+        type="file",
+        size_bytes=space.size_bytes,
+        allocated_bytes=space.allocated_bytes,
+        hole_bytes=space.hole_bytes,
+        unwritten_bytes=space.unwritten_bytes,
+        mount=mounts.mount_facts(roots, path),
+        below=nodes,
+        unknown={**space.unknown, "below": not_known(reason)} if reason else space.unknown,
+    )
 
 
 def file_system_nodes(
     roots: Roots, path: str, show_serial: bool, above: tuple[str, ...] = ()
-) -> tuple[list[Json], str]:
+) -> tuple[list[DeviceSheet], str]:
     """The devices directly below the file system that holds a path, each with what is below it, else why not."""
     mount = mounts.mount_of(roots, path)
     if mount is None:
         return [], "no mount point holds this path"
-    if mount["file_system"] == "overlay":
-        upper = mounts.option(mount["super_options"], "upperdir")
-        mark = f"overlay {mount['mount_point']}"
+    if mount.file_system == "overlay":
+        upper = mounts.option(mount.super_options, "upperdir")
+        mark = f"overlay {mount.mount_point}"
         if not upper or not os.path.isdir(upper) or mark in above:
             return [], "an overlay whose upper directory cannot be seen from here"
         return file_system_nodes(roots, upper, show_serial, (*above, mark))
@@ -84,31 +94,31 @@ def file_system_nodes(
     return [device_node(roots, name, show_serial, above) for name in names], reason
 
 
-def walk(nodes: list[Json]) -> Iterator[Json]:
+def walk(nodes: list[DeviceSheet]) -> Iterator[DeviceSheet]:
     """Every node of a tree, from the top."""
     for node in nodes:
         yield node
-        yield from walk(node.get("below", []))
+        yield from walk(node.below)
 
 
-def devices(nodes: list[Json]) -> list[Json]:
+def devices(nodes: list[DeviceSheet]) -> list[DeviceSheet]:
     """Every device of a tree, each once."""
-    found: dict[str, Json] = {}
-    for node in walk(nodes):
-        if node.get("major_minor"):
-            found.setdefault(node["major_minor"], node)
-    return list(found.values())
+    return _each_once(walk(nodes))
 
 
-def bottom(nodes: list[Json]) -> list[Json]:
+def bottom(nodes: list[DeviceSheet]) -> list[DeviceSheet]:
     """The devices that have no device below them: the drives."""
-    return [node for node in devices(nodes) if not devices(node.get("below", []))]
+    return [node for node in devices(nodes) if not devices(node.below)]
 
 
-def tops(nodes: list[Json]) -> list[Json]:
+def tops(nodes: list[DeviceSheet]) -> list[DeviceSheet]:
     """The devices that the target lies on directly, each once."""
-    found: dict[str, Json] = {}
+    return _each_once(nodes)
+
+
+def _each_once(nodes: Iterable[DeviceSheet]) -> list[DeviceSheet]:
+    found: dict[str, DeviceSheet] = {}
     for node in nodes:
-        if node.get("major_minor"):
-            found.setdefault(node["major_minor"], node)
+        if node.number:
+            found.setdefault(node.number, node)
     return list(found.values())

@@ -10,45 +10,49 @@ import os
 import re
 import stat
 
-from . import block, mounts, stack
-from .roots import Json, Known, Roots
+from brickyard.schema.sheets import Reasons, not_known
+from brickyard.schema.target_sheet import DeviceSheet, StorePlace, TargetSheet
+
+from . import mounts, stack
+from .roots import Roots
 
 # Targets that are no path: a simulated brick, a database.
 NO_PATH = re.compile(r"^(sim:|[a-z][a-z0-9+]*://)")
 
 
-def drives(facts: Json) -> list[Json]:
+def drives(facts: TargetSheet) -> list[DeviceSheet]:
     """The devices at the bottom of a target's stack."""
-    return stack.bottom(facts.get("stack") or [])
+    return stack.bottom(facts.stack)
 
 
-def target_facts(path: str, show_serial: bool, roots: Roots) -> Json:
+def target_facts(path: str, show_serial: bool, roots: Roots) -> TargetSheet:
     """Kind, file system and stack of a target, without asking any drive."""
     try:
         return describe(path, show_serial, roots)
     except Exception as error:
-        reason = f"not known: {type(error).__name__}: {error}"
-        return {"path": path, "kind": None, "stack": [], "leaf_devices": [], "unknown": {"kind": reason}}
+        return TargetSheet(path=path, unknown={"kind": not_known(f"{type(error).__name__}: {error}")})
 
 
-def describe(path: str, show_serial: bool, roots: Roots) -> Json:
+def describe(path: str, show_serial: bool, roots: Roots) -> TargetSheet:
     if NO_PATH.match(path):
         kind = "sim" if path.startswith("sim:") else "service"
-        reason = "not known: a simulated brick" if kind == "sim" else "not known: a service, not a path"
-        return {"path": path, "kind": kind, "stack": [], "leaf_devices": [], "unknown": {"stack": reason}}
-    known = Known(path=path, real_path=os.path.realpath(path))
+        reason = not_known("a simulated brick" if kind == "sim" else "a service, not a path")
+        return TargetSheet(path=path, kind=kind, unknown={"stack": reason})
     mode = mode_of(path)
     if mode is not None and stat.S_ISBLK(mode):
-        known.put("kind", "block")
-        describe_block(known, path, show_serial, roots)
+        sheet = describe_block(path, show_serial, roots)
     else:
-        describe_file(known, path, mode, show_serial, roots)
-    nodes = known.values["stack"]
-    known.put("devices", [node["name"] for node in stack.devices(nodes)])
-    known.put("leaf_devices", [node["major_minor"] for node in stack.bottom(nodes)])
-    known.put("virtual", any(node.get("virtual") or node.get("type") == "loop" for node in stack.devices(nodes)))
-    known.put("volatile_write_cache", volatile(nodes), "no drive tells its write cache setting")
-    return known.done()
+        sheet = describe_file(path, mode, show_serial, roots)
+    nodes, reasons = stack.devices(sheet.stack), Reasons()
+    sheet.real_path = os.path.realpath(path)
+    sheet.devices = [node.name for node in nodes]
+    sheet.leaf_devices = [node.number for node in drives(sheet)]
+    sheet.virtual = any(node.virtual or node.type == "loop" for node in nodes)
+    sheet.volatile_write_cache = reasons.of(
+        "volatile_write_cache", volatile(sheet), "no drive tells its write cache setting"
+    )
+    sheet.unknown.update(reasons.unknown)
+    return sheet
 
 
 def mode_of(path: str) -> int | None:
@@ -58,21 +62,26 @@ def mode_of(path: str) -> int | None:
         return None
 
 
-def describe_block(known: Known, path: str, show_serial: bool, roots: Roots) -> None:
-    number = mounts.device_id_of_node(path) or ""
+def describe_block(path: str, show_serial: bool, roots: Roots) -> TargetSheet:
+    reasons, number = Reasons(), mounts.device_id_of_node(path) or ""
     name = stack.name_of(roots, number)
-    known.put("stack", [stack.device_node(roots, name, show_serial)] if name else [])
-    node = known.values["stack"][0] if name else {}
+    node = stack.device_node(roots, name, show_serial) if name else None
     if not name:
-        known.unknown["stack"] = f"not known: device {number} is not listed in sysfs"
-    known.put("device", name, "it is not listed in sysfs")
-    known.put("major_minor", number or None)
-    known.put("size_bytes", node.get("size_bytes"))
-    known.put("mount", None, "a device is measured without its file system")
-    known.put("mounted_at", mounts.mounted_at(roots, number))
+        reasons.unknown["stack"] = not_known(f"device {number} is not listed in sysfs")
+    return TargetSheet(
+        path=path,
+        kind="block",
+        stack=[node] if node else [],
+        device=reasons.of("device", name, "it is not listed in sysfs"),
+        major_minor=reasons.of("major_minor", number or None),
+        size_bytes=reasons.of("size_bytes", node.size_bytes if node else None),
+        mount=reasons.of("mount", None, "a device is measured without its file system"),
+        mounted_at=mounts.mounted_at(roots, number),
+        unknown=reasons.unknown,
+    )
 
 
-def describe_file(known: Known, path: str, mode: int | None, show_serial: bool, roots: Roots) -> None:
+def describe_file(path: str, mode: int | None, show_serial: bool, roots: Roots) -> TargetSheet:
     kind = (
         "file"
         if mode is not None and stat.S_ISREG(mode)
@@ -82,23 +91,26 @@ def describe_file(known: Known, path: str, mode: int | None, show_serial: bool, 
     )
     if mode is not None and kind == "missing":
         kind = "other"
-    known.put("kind", kind)
     place = path if kind != "missing" else existing_parent(path)
-    known.put("place", place)
+    sheet, reasons = TargetSheet(path=path, kind=kind, place=place), Reasons()
     if kind == "file":
-        for key, value in mounts.allocation(path).items():
-            if key != "unknown":
-                known.put(key, value, "the file system does not tell")
+        found, untold = mounts.allocation(path), "the file system does not tell"
+        sheet.size_bytes = reasons.of("size_bytes", found.size_bytes, untold)
+        sheet.allocated_bytes = reasons.of("allocated_bytes", found.allocated_bytes, untold)
+        sheet.hole_bytes = reasons.of("hole_bytes", found.hole_bytes, untold)
+        sheet.unwritten_bytes = reasons.of("unwritten_bytes", found.unwritten_bytes, untold)
     else:
-        known.put("size_bytes", None, "there is no such file yet" if kind == "missing" else "it is no file")
-    known.put("mount", mounts.mount_facts(roots, place))
-    nodes, reason = stack.file_system_nodes(roots, place, show_serial)
-    known.put("stack", nodes)
+        reasons.of("size_bytes", None, "there is no such file yet" if kind == "missing" else "it is no file")
+    sheet.mount = mounts.mount_facts(roots, place)
+    sheet.stack, reason = stack.file_system_nodes(roots, place, show_serial)
     if reason:
-        known.unknown["stack"] = f"not known: {reason}"
+        reasons.unknown["stack"] = not_known(reason)
     several = reason or "the file system has several devices"
-    known.put("device", nodes[0]["name"] if len(nodes) == 1 else None, several)
-    known.put("major_minor", nodes[0].get("major_minor") if len(nodes) == 1 else None, several)
+    node = sheet.stack[0] if len(sheet.stack) == 1 else None
+    sheet.device = reasons.of("device", node.name if node else None, several)
+    sheet.major_minor = reasons.of("major_minor", node.major_minor if node else None, several)
+    sheet.unknown.update(reasons.unknown)
+    return sheet
 
 
 def existing_parent(path: str) -> str:
@@ -109,19 +121,19 @@ def existing_parent(path: str) -> str:
     return here
 
 
-def volatile(nodes: list[Json]) -> bool | None:
+def volatile(facts: TargetSheet) -> bool | None:
     """Whether a drive below keeps acknowledged writes in a cache that loses them with the power."""
-    told = [block.volatile_write_cache(node.get("queue") or {}) for node in stack.bottom(nodes)]
+    told = [node.has_volatile_write_cache for node in drives(facts)]
     if any(told):
         return True
     return None if not told or None in told else False
 
 
-def store_facts(store_path: str, roots: Roots | None = None) -> Json:
+def store_facts(store_path: str, roots: Roots | None = None) -> StorePlace:
     """Where the store lies, for the warning that it lies on the device under test.
 
     Its folder is looked at, never the file: to close any descriptor of a file gives up all locks that this process
     holds on it (fcntl(2)), those of SQLite included, and the next process would take the write-ahead log away.
     """
     facts = target_facts(os.path.dirname(os.path.abspath(store_path)), False, roots or Roots())
-    return {"path": store_path, "place": facts.get("place"), "devices": facts.get("leaf_devices", [])}
+    return StorePlace(path=store_path, place=facts.place, devices=facts.leaf_devices)

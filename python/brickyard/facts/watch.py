@@ -11,9 +11,25 @@ import os
 import resource
 import stat
 import time
+from dataclasses import dataclass, field, replace
 from threading import Thread
 from types import TracebackType
-from typing import Any
+
+from brickyard.schema.sheets import Reasons, not_known
+from brickyard.schema.target_sheet import DeviceSheet, TargetSheet, TemperatureSheet
+from brickyard.schema.watch_sheet import (
+    AT,
+    ArrayState,
+    CpuSeries,
+    CpuSheet,
+    ForeignIo,
+    Identity,
+    ProcessUse,
+    StartAndEnd,
+    ThrottleSheet,
+    WatchedDevice,
+    WatchSheet,
+)
 
 from . import arrays, cgroups, foreign, health, stack
 from .counters import (
@@ -27,11 +43,14 @@ from .counters import (
     read_number,
     throttle_files,
 )
-from .roots import Json, Known, Roots, text
+from .foreign import OwnIo
+from .roots import Roots, text
+from .server_io import NotCounted, parse_process_io
 from .target import NO_PATH, target_facts
 
 STAT_PATIENCE_S = 0.5
 
+ALL_CPUS = "cpu"  # what /proc/stat calls the sum of all
 # The store keeps as many intervals a run; samples are cumulative, so leaving out every other one loses no count.
 SAMPLES_MAX = 3600
 # 80 characters a CPU, for more CPUs than there are.
@@ -42,6 +61,40 @@ SERIES_FIELDS = (
 )
 
 
+@dataclass(frozen=True)
+class AtEnd:
+    """What is read at both ends only: a temperature is a command to the drive, which could delay a request."""
+
+    identity: Identity | None
+    throttles: int | None
+    group_throttles: int | None
+    process: ProcessUse
+    temperature: dict[str, TemperatureSheet]
+    arrays: dict[str, ArrayState]
+
+
+@dataclass(frozen=True)
+class Reading:
+    at_ns: int
+    """Since the start."""
+    devices: dict[str, dict[str, int] | None] = field(default_factory=dict)
+    cpus: dict[str, dict[str, int]] = field(default_factory=dict)
+    end: AtEnd | None = None
+
+    @property
+    def all_cpus(self) -> dict[str, int] | None:
+        return self.cpus.get(ALL_CPUS)
+
+
+@dataclass(frozen=True)
+class SeriesPoint:
+    """What a series keeps of a reading: a few numbers a device, and the sum of all CPUs."""
+
+    at_ns: int
+    devices: dict[str, tuple[int, ...] | None]
+    cpu: dict[str, int] | None
+
+
 class Watch:
     """Watches what lies below a target: `with Watch(path) as watch: …; watch.sample(); …` and then `watch.result()`."""
 
@@ -49,14 +102,14 @@ class Watch:
         self.roots = roots or Roots()
         self.target_path = target_path
         self.unknown: dict[str, str] = {}
-        self.samples: list[Json] = []
+        self.samples: list[SeriesPoint] = []
         self.stride, self.calls = 1, 0
         self.started_ns: int | None = None
         self.ended_ns: int | None = None
-        self.first: Json = {}
-        self.last: Json = {}
-        self.nodes: list[Json] = []
-        self.facts: Json = {}
+        self.first = Reading(0)
+        self.last: Reading | None = None
+        self.nodes: list[DeviceSheet] = []
+        self.facts = TargetSheet(path=target_path)
         self.stat_files: dict[str, OpenFile] = {}
         self.cpu_file = OpenFile("")
         self.throttles: list[OpenFile] = []
@@ -66,7 +119,7 @@ class Watch:
         try:
             self._open()
         except Exception as error:
-            self.unknown["watch"] = f"not known: {type(error).__name__}: {error}"
+            self.unknown["watch"] = not_known(f"{type(error).__name__}: {error}")
         self.started_ns = time.monotonic_ns()
         self.first = self._full()
         self._keep(compact(self.first))
@@ -82,7 +135,7 @@ class Watch:
         if self.started_ns is None or self.ended_ns is not None:
             return
         self.last = self._full()
-        self.ended_ns = self.started_ns + int(self.last["at_ns"])
+        self.ended_ns = self.started_ns + self.last.at_ns
         self.samples.append(compact(self.last))
         for file in (*self.stat_files.values(), *self.throttles, self.cpu_file, self.group_file):
             file.close()
@@ -98,182 +151,178 @@ class Watch:
 
     def _open(self) -> None:
         self.facts = target_facts(self.target_path, False, self.roots)
-        tree = self.facts.get("stack") or []
-        self.nodes = stack.devices(tree)
+        self.nodes = stack.devices(self.facts.stack)
         if not self.nodes:
-            reason = self.facts.get("unknown", {}).get("stack", "not known: no device is below the target")
-            self.unknown["devices"] = reason
+            self.unknown[foreign.DEVICES] = not_known(self.facts.why("stack", "no device is below the target"))
         for node in self.nodes:
-            self.stat_files[node["major_minor"]] = OpenFile(
-                self.roots.at_sys("dev", "block", node["major_minor"], "stat")
-            )
-            if node.get("queue", {}).get("iostats") is False:
-                self.unknown[node["name"]] = f"not known: counting is off in {node['name']}'s queue/iostats"
+            self.stat_files[node.number] = OpenFile(self.roots.at_sys("dev", "block", node.number, "stat"))
+            if node.queue and node.queue.iostats is False:
+                self.unknown[node.name] = not_known(f"counting is off in {node.name}'s queue/iostats")
         self.cpu_file = OpenFile(self.roots.at_proc("stat"))
         self.throttles = throttle_files(self.roots)
         self.group_file = OpenFile(cgroups.throttle_file(self.roots) or "")
 
-    def _counters(self, total_only: bool = False) -> Json:
+    def _counters(self, total_only: bool = False) -> Reading:
         """What is cheap: everything here is a read of an open file."""
         at_ns = time.monotonic_ns() - (self.started_ns or 0)
-        return {
-            "at_ns": at_ns,
-            "devices": {number: parse_stat(file.read()) for number, file in self.stat_files.items()},
-            "cpus": parse_cpus(self.cpu_file.read(CPU_READ_BYTES), total_only),
-        }
+        devices = {number: parse_stat(file.read()) for number, file in self.stat_files.items()}
+        return Reading(at_ns, devices, parse_cpus(self.cpu_file.read(CPU_READ_BYTES), total_only))
 
-    def _full(self) -> Json:
-        """With what is read at both ends only: a temperature is a command to the drive, which could delay a request."""
+    def _full(self) -> Reading:
         try:
-            return {**self._counters(), **self._ends()}
+            counted = self._counters()
+            return replace(counted, end=self._at_end())
         except Exception as error:
-            self.unknown["watch"] = f"not known: {type(error).__name__}: {error}"
-            return {"at_ns": time.monotonic_ns() - (self.started_ns or 0), "devices": {}, "cpus": {}}
+            self.unknown["watch"] = not_known(f"{type(error).__name__}: {error}")
+            return Reading(time.monotonic_ns() - (self.started_ns or 0))
 
-    def _ends(self) -> Json:
-        usage = resource.getrusage(resource.RUSAGE_SELF)
+    def _at_end(self) -> AtEnd:
         counts = [read_number(file) for file in self.throttles]
-        return {
-            "identity": identity(self.target_path),
-            "throttles": sum(count or 0 for count in counts) if self.throttles else None,
-            "group_throttles": cgroups.parse_cpu_stat(self.group_file.read() or b""),
-            "process": {
-                "user_ns": int(usage.ru_utime * 1e9),
-                "system_ns": int(usage.ru_stime * 1e9),
-                **self._process_io(),
-            },
-            "temperature": {
-                node["name"]: health.temperature(self.roots, node["name"]) for node in stack.bottom(self.nodes)
-            },
-            "arrays": {
-                node["name"]: array_state(self.roots, node) for node in self.nodes if node["type"] in ("md", "dm")
-            },
-        }
+        drives = stack.bottom(self.nodes)
+        return AtEnd(
+            identity=identity(self.target_path),
+            throttles=sum(count or 0 for count in counts) if self.throttles else None,
+            group_throttles=cgroups.parse_cpu_stat(self.group_file.read() or b""),
+            process=self._process(),
+            temperature={node.name: health.temperature(self.roots, node.name) for node in drives},
+            arrays={node.name: array_state(self.roots, node) for node in self.nodes if node.type in ("md", "dm")},
+        )
 
-    def _process_io(self) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for line in (text(self.roots.at_proc("self", "io")) or "").splitlines():
-            name, colon, count = line.partition(": ")
-            if colon and name in ("read_bytes", "write_bytes") and count.isdigit():
-                found[name] = int(count)
-        return found
+    def _process(self) -> ProcessUse:
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        use = ProcessUse(user_ns=int(usage.ru_utime * 1e9), system_ns=int(usage.ru_stime * 1e9))
+        if told := text(self.roots.at_proc("self", "io")):
+            counted = parse_process_io(told)
+            use.read_bytes, use.write_bytes = counted.read_bytes, counted.write_bytes
+        return use
 
-    def _keep(self, sample: Json) -> None:
+    def _keep(self, sample: SeriesPoint) -> None:
         self.samples.append(sample)
         if len(self.samples) > SAMPLES_MAX:
             self.samples = self.samples[::2]
             self.stride *= 2
 
-    def foreign_io(self, ours: Json) -> Json:
-        """The target's device counters minus ours; `ours` holds {read,write}_{bytes,requests}.
-
-        Or those of a server (`ServerIo`), or why they are not known.
-        """
-        if ours.get("known") is False:
-            return ours
+    def foreign_io(self, ours: OwnIo | NotCounted) -> ForeignIo:
+        """The target's device counters minus ours, or those of a server (`ServerIo`), or why they are not known."""
+        if isinstance(ours, NotCounted):
+            return ForeignIo(known=False, reason=ours.reason)
         last = self.last or self._counters()
         try:
-            deltas = self._deltas(last)
-            process = minus(self.first.get("process"), last.get("process")) or {}
-            duration_ns = int(last.get("at_ns", 0))
-            dirty_bytes = int(ours.get("dirty_bytes", 0))
-            told = foreign.compare(
-                self.facts, deltas, ours, process,
-                duration_ns=duration_ns, unknown=self.unknown, dirty_bytes=dirty_bytes,
+            return foreign.compare(
+                self.facts, self._deltas(last), ours, self._process_between(last),
+                duration_ns=last.at_ns, unknown=self.unknown,
             )  # fmt: skip
-            return {**told, "whose": ours.get("whose", "our own")} if told["known"] else told
         except Exception as error:
-            return {"known": False, "reason": f"not known: {type(error).__name__}: {error}"}
+            return ForeignIo(known=False, reason=not_known(f"{type(error).__name__}: {error}"))
 
-    def _deltas(self, last: Json) -> dict[str, dict[str, int] | None]:
+    def _deltas(self, last: Reading) -> dict[str, dict[str, int] | None]:
         result: dict[str, dict[str, int] | None] = {}
         for node in self.nodes:
-            number = node["major_minor"]
-            before, after = self.first.get("devices", {}).get(number), last.get("devices", {}).get(number)
-            result[number] = difference(before, after) if before and after else None
+            before, after = self.first.devices.get(node.number), last.devices.get(node.number)
+            result[node.number] = difference(before, after) if before and after else None
         return result
+
+    def _process_between(self, last: Reading) -> ProcessUse | None:
+        return last.end.process.since(self.first.end.process) if last.end and self.first.end else None
 
     def top_devices(self) -> set[str]:
         """Those that the target's own file system lies on."""
-        return {node["major_minor"] for node in stack.tops(self.facts.get("stack") or [])}
+        return {node.number for node in stack.tops(self.facts.stack)}
 
-    def result(self, ours: Json | None = None) -> Json:
-        """Everything seen, ready for JSON; with `ours` also the foreign I/O."""
+    def result(self, ours: OwnIo | NotCounted | None = None) -> WatchSheet:
+        """Everything seen; with `ours` also the foreign I/O."""
         last = self.last or self._counters()
-        known = Known(duration_ns=last.get("at_ns", 0), samples=len(self.samples), sample_stride=self.stride)
-        known.unknown.update(self.unknown)
-        known.ask("devices", lambda: self._device_results(last))
-        known.ask("cpu", lambda: self._cpu_results(last))
-        known.ask("throttle", lambda: self._throttle_results(last))
-        known.put("temperature", {"start": self.first.get("temperature"), "end": last.get("temperature")})
-        known.put("identity", {"start": self.first.get("identity"), "end": last.get("identity")})
-        known.put("arrays", {"start": self.first.get("arrays"), "end": last.get("arrays")})
-        known.ask("process", lambda: minus(self.first.get("process"), last.get("process")), "the watch has not ended")
-        known.put("foreign", None if ours is None else self.foreign_io(ours), "no counts of our own were given")
-        return known.done()
+        first_end, last_end = self.first.end, last.end
+        reasons = Reasons()
+        reasons.unknown.update(self.unknown)
+        return WatchSheet(
+            duration_ns=last.at_ns,
+            samples=len(self.samples),
+            sample_stride=self.stride,
+            devices=reasons.ask("devices", lambda: self._device_results(last)),
+            cpu=reasons.ask("cpu", lambda: self._cpu_results(last)),
+            throttle=reasons.ask("throttle", lambda: self._throttle_results(last)),
+            temperature=StartAndEnd(
+                start=first_end.temperature if first_end else None, end=last_end.temperature if last_end else None
+            ),
+            identity=StartAndEnd(
+                start=first_end.identity if first_end else None, end=last_end.identity if last_end else None
+            ),
+            arrays=StartAndEnd(
+                start=first_end.arrays if first_end else None, end=last_end.arrays if last_end else None
+            ),
+            process=reasons.ask("process", lambda: self._process_between(last), "the watch has not ended"),
+            foreign=reasons.of(
+                "foreign", None if ours is None else self.foreign_io(ours), "no counts of our own were given"
+            ),
+            unknown=reasons.unknown,
+        )
 
-    def _device_results(self, last: Json) -> Json:
-        tree = self.facts.get("stack") or []
-        top = {node["major_minor"] for node in stack.tops(tree)}
-        low = {node["major_minor"] for node in stack.bottom(tree)}
+    def _device_results(self, last: Reading) -> dict[str, WatchedDevice]:
+        top = self.top_devices()
+        low = {node.number for node in stack.bottom(self.facts.stack)}
         deltas = self._deltas(last)
-        result: Json = {}
-        for node in self.nodes:
-            number = node["major_minor"]
-            roles = [role for role, group in (("target", top), ("bottom", low)) if number in group]
-            result[number] = {
-                "name": node["name"],
-                "roles": roles,
-                "delta": deltas[number],
-                "series": self._series(number),
-            }
-        return result
+        return {
+            node.number: WatchedDevice(
+                name=node.name,
+                roles=[role for role, group in (("target", top), ("bottom", low)) if node.number in group],
+                delta=deltas[node.number],
+                series=self._series(node.number),
+            )
+            for node in self.nodes
+        }
 
-    def _series(self, number: str) -> Json:
+    def _series(self, number: str) -> dict[str, list[int]]:
         """Cumulative counts since the start at each sample, as columns."""
-        columns: Json = {"at_ns": [], **{name: [] for name in SERIES_FIELDS}}
-        first = self.samples[0]["devices"].get(number) if self.samples else None
-        for sample in self.samples:
-            here = sample["devices"].get(number)
-            if first is None or here is None:
-                continue
-            columns["at_ns"].append(sample["at_ns"])
-            for name, start, value in zip(SERIES_FIELDS, first, here, strict=True):
-                columns[name].append(value if name in LEVELS else counted(name, start, value))
+        first = self.samples[0].devices.get(number) if self.samples else None
+        told = [(sample.at_ns, here) for sample in self.samples if first and (here := sample.devices.get(number))]
+        columns = {AT: [at_ns for at_ns, _ in told]}
+        for index, name in enumerate(SERIES_FIELDS):
+            start = 0 if name in LEVELS or not first else first[index]
+            columns[name] = [counted(name, start, here[index]) for _, here in told]
         return columns
 
-    def _cpu_results(self, last: Json) -> Json | None:
-        before, after = self.first.get("cpus", {}), last.get("cpus", {})
-        if "cpu" not in before or "cpu" not in after:
+    def _cpu_results(self, last: Reading) -> CpuSheet | None:
+        before, after = self.first.cpus, last.cpus
+        if not self.first.all_cpus or not last.all_cpus:
             return None
-        each = {name: cpu_shares(before[name], after[name]) for name in after if name != "cpu" and name in before}
-        series: dict[str, list[Any]] = {"at_ns": [], "busy_share": [], "steal_share": []}
+        each = {name: cpu_shares(before[name], after[name]) for name in after if name != ALL_CPUS and name in before}
+        total, series = cpu_shares(self.first.all_cpus, last.all_cpus), CpuSeries()
         for earlier, later in itertools.pairwise(self.samples):
-            if earlier["cpu"] and later["cpu"]:
-                shares = cpu_shares(earlier["cpu"], later["cpu"])
-                series["at_ns"].append(later["at_ns"])
-                series["busy_share"].append(shares["busy_share"])
-                series["steal_share"].append(shares["steal_share"])
-        worst = max((shares["steal_share"] or 0.0 for shares in each.values()), default=0.0)
-        return {**cpu_shares(before["cpu"], after["cpu"]), "worst_steal_share": worst, "each": each, "series": series}
+            if earlier.cpu and later.cpu:
+                shares = cpu_shares(earlier.cpu, later.cpu)
+                series.at_ns.append(later.at_ns)
+                series.busy_share.append(shares.busy_share)
+                series.steal_share.append(shares.steal_share)
+        return CpuSheet(
+            busy_share=total.busy_share,
+            steal_share=total.steal_share,
+            steal_of_demand_share=total.steal_of_demand_share,
+            worst_steal_share=max((shares.steal_share or 0.0 for shares in each.values()), default=0.0),
+            each=each,
+            series=series,
+        )
 
-    def _throttle_results(self, last: Json) -> Json:
-        known = Known()
-        known.put("cpu_events", gap(self.first, last, "throttles"), "this CPU counts no thermal throttling")
-        known.put("cgroup_events", gap(self.first, last, "group_throttles"), "no CPU control group counts here")
-        return known.done()
+    def _throttle_results(self, last: Reading) -> ThrottleSheet:
+        first_end, last_end = self.first.end, last.end
+        both = (first_end, last_end) if first_end and last_end else None
+        return ThrottleSheet(
+            cpu_events=gap(both[0].throttles, both[1].throttles) if both else None,
+            cgroup_events=gap(both[0].group_throttles, both[1].group_throttles) if both else None,
+        ).explained(
+            cpu_events="this CPU counts no thermal throttling", cgroup_events="no CPU control group counts here"
+        )
 
 
-def compact(reading: Json) -> Json:
-    """What a series keeps of a reading: a few numbers a device, and the sum of all CPUs."""
+def compact(reading: Reading) -> SeriesPoint:
     columns = {
         number: tuple(told[name] for name in SERIES_FIELDS) if told else None
-        for number, told in reading["devices"].items()
+        for number, told in reading.devices.items()
     }
-    return {"at_ns": reading["at_ns"], "devices": columns, "cpu": reading["cpus"].get("cpu")}
+    return SeriesPoint(reading.at_ns, columns, reading.all_cpus)
 
 
-def identity(path: str) -> Json | None:
+def identity(path: str) -> Identity | None:
     """By what a file is known again, whatever lies at its path: None where it is no path, or nobody answers."""
     if NO_PATH.match(path):
         return None
@@ -293,33 +342,32 @@ def identity(path: str) -> Json | None:
         return None
     found = answers[0]
     if found is None:
-        return {"exists": False}
-    told = {"exists": True, "device": found.st_dev, "inode": found.st_ino}
+        return Identity(exists=False)
     is_file = stat.S_ISREG(found.st_mode)
-    return {**told, "size_bytes": found.st_size, "links": found.st_nlink} if is_file else told
+    return Identity(
+        exists=True,
+        device=found.st_dev,
+        inode=found.st_ino,
+        size_bytes=found.st_size if is_file else None,
+        links=found.st_nlink if is_file else None,
+    )
 
 
-def gap(before: Json, after: Json, key: str) -> int | None:
-    first, last = before.get(key), after.get(key)
+def gap(first: int | None, last: int | None) -> int | None:
     return None if first is None or last is None else max(0, last - first)
 
 
-def minus(before: dict[str, int] | None, after: dict[str, int] | None) -> dict[str, int] | None:
-    if before is None or after is None:
-        return None
-    return {name: after[name] - before[name] for name in after if name in before}
-
-
-def array_state(roots: Roots, node: Json) -> Json:
+def array_state(roots: Roots, node: DeviceSheet) -> ArrayState:
     """State of an array now: what it does beside its work, how far it is, how many members are missing."""
-    if node["type"] == "dm":
-        raid = node.get("dm", {}).get("raid")
-        raid = arrays.dm_facts(roots, node["name"]).get("raid") if raid else None
-        return {"under_way": arrays.under_way(raid or {}), "degraded": (raid or {}).get("degraded")}
-    facts = arrays.md_facts(roots, node["name"])
-    return {
-        "under_way": arrays.under_way(facts),
-        "done_share": facts["sync_done_share"],
-        "degraded": facts["degraded"],
-        "array_state": facts["array_state"],
-    }
+    if node.type == "dm":
+        raid = arrays.dm_facts(roots, node.name).raid if node.dm and node.dm.raid else None
+        return ArrayState(
+            under_way=arrays.under_way(raid.sync_action) if raid else None, degraded=raid.degraded if raid else None
+        )
+    facts = arrays.md_facts(roots, node.name)
+    return ArrayState(
+        under_way=arrays.under_way(facts.sync_action),
+        degraded=facts.degraded,
+        done_share=facts.sync_done_share,
+        array_state=facts.array_state,
+    )

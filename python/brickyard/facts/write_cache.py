@@ -7,25 +7,29 @@ whether a drive keeps its word; that takes a measurement.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+
+from brickyard.schema.target_sheet import DeviceSheet, DriveCache, MountSheet, TargetSheet, WriteCaches
 
 from . import stack
 from .block import SECTOR_BYTES, parse_vpd_rotation
-from .roots import Json, Roots, binary, entries, text
+from .roots import Roots, binary, entries, text
 from .target import drives
 
+STACK = "stack"  # the field of a target whose reason says why no drive is seen
 MEMORY = ("zram", "ram", "null")  # what they hold is gone with the power, whatever they answer
 # Mount options with which a file system asks for no flushes (the kernel's Documentation/filesystems).
 NO_BARRIER = ("nobarrier", "barrier=0")
 
 
-def kind_of_medium(node: Json) -> str:
+def kind_of_medium(node: DeviceSheet) -> str:
     """`rotating`, `solid`, `virtual`, `memory` or `unknown`. That a virtual disk says rotational means nothing."""
-    if node.get("type") in MEMORY:
+    if node.type in MEMORY:
         return "memory"
-    if node.get("virtual") or node.get("type") in ("nbd", "loop"):
+    if node.virtual or node.type in ("nbd", "loop"):
         return "virtual"
-    rotational = (node.get("queue") or {}).get("rotational")
-    if node.get("type") != "disk" or rotational is None:
+    rotational = node.queue.rotational if node.queue else None
+    if node.type != "disk" or rotational is None:
         return "unknown"
     return "rotating" if rotational else "solid"
 
@@ -41,32 +45,38 @@ def rotation_of(roots: Roots, name: str) -> int | None:
     return parse_vpd_rotation(binary(os.path.join(roots.at_sys("class", "block", name, "device"), "vpd_pgb1")))
 
 
-def write_cache_facts(target: Json, roots: Roots | None = None) -> Json:
-    """Of the "target" of collect(): {"drives": [...], "no_barrier": bool, "reason": why there is no drive or ""}."""
+def write_cache_facts(target: TargetSheet, roots: Roots | None = None) -> WriteCaches:
     place = roots or Roots()
-    found = []
-    for node in drives(target):
-        queue, health = node.get("queue") or {}, node.get("health") or {}
-        found.append(
-            {
-                "name": node.get("name"),
-                "model": " ".join(str(node[key]) for key in ("vendor", "model") if node.get(key)) or None,
-                "medium": kind_of_medium(node),
-                "rotation_per_min": health.get("rotation_rate_per_min") or rotation_of(place, str(node.get("name"))),
-                "write_cache": queue.get("write_cache"),
-                "fua": queue.get("fua"),
-                "drive_cache_type": drive_cache_type(place, str(node.get("name"))),
-                "logical_block_bytes": queue.get("logical_block_bytes") or SECTOR_BYTES,
-            }
-        )
-    above = [target, *stack.walk(target.get("stack") or [])]
-    mounts = [node.get("mount") or {} for node in above]
-    words = {word for mount in mounts for key in ("options", "super_options") for word in _words(mount.get(key))}
-    reason = str((target.get("unknown") or {}).get("stack") or "no drive can be seen") if not found else ""
-    return {"drives": found, "no_barrier": any(option in words for option in NO_BARRIER), "reason": reason}
+    found = [_drive(node, place) for node in drives(target)]
+    words = {word for mount in _mounts(target) for word in _options(mount)}
+    return WriteCaches(
+        drives=found,
+        no_barrier=any(option in words for option in NO_BARRIER),
+        reason="" if found else target.unknown.get(STACK, "no drive can be seen"),
+    )
 
 
-def _words(options: object) -> list[str]:
-    if isinstance(options, list):
-        return [str(item) for item in options]
-    return str(options or "").split(",")
+def _drive(node: DeviceSheet, place: Roots) -> DriveCache:
+    told = node.health.rotation_rate_per_min if node.health else None
+    queue = node.queue
+    return DriveCache(
+        name=node.name,
+        model=node.maker_and_model or None,
+        medium=kind_of_medium(node),
+        rotation_per_min=told or rotation_of(place, node.name),
+        write_cache=queue.write_cache if queue else None,
+        fua=queue.fua if queue else None,
+        drive_cache_type=drive_cache_type(place, node.name),
+        logical_block_bytes=(queue.logical_block_bytes if queue else None) or SECTOR_BYTES,
+    )
+
+
+def _mounts(target: TargetSheet) -> Iterator[MountSheet]:
+    """Of the target, and of every file below it."""
+    for mount in (target.mount, *(node.mount for node in stack.walk(target.stack))):
+        if mount:
+            yield mount
+
+
+def _options(mount: MountSheet) -> list[str]:
+    return f"{mount.options or ''},{mount.super_options or ''}".split(",")

@@ -73,6 +73,7 @@ def _global(plan: Plan) -> list[str]:
         "randrepeat=1",
         "invalidate=1" if plan.cache is CacheState.COLD else "invalidate=0",
         *_batches(plan.reap, engine),
+        *_submitted(plan.submit, engine),
     ]
 
 
@@ -85,12 +86,22 @@ def _batches(reap: int, engine: str) -> list[str]:
     return [f"iodepth_batch_complete_min={reap}", f"iodepth_batch_complete_max={reap}"]
 
 
+def _submitted(submit: int | None, engine: str) -> list[str]:
+    """How many requests fio submits at once; one unless it is told (fio(1), iodepth_batch_submit)."""
+    if submit is None:
+        return []
+    if engine == "psync":
+        raise BadInputError("submit has no effect on psync; remove it")
+    return [f"iodepth_batch_submit={submit}"]
+
+
 def _refuse_phase(phase: Phase) -> None:
     for key in ("stop", "ramp", "steady", "requests", "lockstep"):
         if getattr(phase, key):
             raise _refuse(key)
-    if any(stream.program for stream in phase.stream):
-        raise _refuse("program")
+    for key in ("program", "trace"):
+        if any(getattr(stream, key) for stream in phase.stream):
+            raise _refuse(key)
     if phase.bytes and len(phase.stream) > 1:
         raise _refuse("bytes of several streams together")
     if not (phase.duration or phase.bytes or phase.passes):
@@ -278,6 +289,8 @@ def _limits(phase: Phase, workers: int) -> list[str]:
 def _pace(stream: Stream, workers: int) -> list[str]:
     lines = []
     if isinstance(stream.pace, OpenPace):
+        if (stream.pace.burst or 1) > 1:
+            raise _refuse("bursts")
         # A rate of fio's holds for each direction of each job.
         rates = [stream.pace.rate / workers * share / 100 for share in _directions(stream)]
         if any(abs(rate - round(rate)) > 1e-6 for rate in rates):

@@ -16,23 +16,24 @@ from typing import Any
 from brickyard import _core
 from brickyard.errors import BadInputError
 from brickyard.formats.fio_layout import Layout, lay_out
+from brickyard.schema import RunFacts, RunWarning
 from brickyard.schema.plan import Plan
 from brickyard.store import Json, Store
 
 DIRECTIONS = ("read", "write", "trim")
 LARGEST = 1 << 62
-REBUILT: Json = {
-    "id": "fio-percentiles",
-    "severity": "warning",
-    "text": "fio printed percentiles and no distribution; these are fio's own figures, nothing is known between them.",
-    "remedy": "run fio with --output-format=json+",
-}
-FLAGS_UNKNOWN: Json = {
-    "id": "fio-flags",
-    "severity": "note",
-    "text": "The workload is read from fio's JSON, which omits options without a value (norandommap, time_based).",
-    "remedy": "import the job file as well to see the whole load",
-}
+REBUILT = RunWarning(
+    id="fio-percentiles",
+    severity="warning",
+    text="fio printed percentiles and no distribution; these are fio's own figures, nothing is known between them.",
+    remedy="run fio with --output-format=json+",
+)
+FLAGS_UNKNOWN = RunWarning(
+    id="fio-flags",
+    severity="note",
+    text="The workload is read from fio's JSON, which omits options without a value (norandommap, time_based).",
+    remedy="import the job file as well to see the whole load",
+)
 
 
 def read_result(text: str) -> Json:
@@ -62,12 +63,11 @@ def store_result(store: Store, document: Json, *, profile: str, plan: Plan | Non
         targets=circumstances.get("targets") or _targets(document),
         options={},
         software_version=str(document["fio version"]),
-        facts=circumstances.get("facts") or {"host": {}, "targets": []},
+        facts=circumstances.get("facts") or RunFacts(),
         study=circumstances.get("study"),
         labels=circumstances.get("labels"),
     )
-    if "io" in circumstances:
-        events[0]["io"] = circumstances["io"]
+    events[0].update({name: value for name, value in circumstances.items() if name == "io"})
     store.add_events(run, events)
     failed = [job for job in document["jobs"] if job.get("error")]
     outcome = "interrupted" if circumstances.get("is_stopped") else "failed" if failed else "done"
@@ -75,7 +75,7 @@ def store_result(store: Store, document: Json, *, profile: str, plan: Plan | Non
     end_ns = max(event["end_ns"] for event in events if event["event"] == "phase_end")
     found = [REBUILT] * is_rebuilt + [FLAGS_UNKNOWN] * layout.is_guessed
     end = {"end_ns": end_ns, "outcome": outcome, "message": message}
-    store.end_run(run, end, {}, [*circumstances.get("warnings", []), *found])
+    store.end_run(run, end, None, [*circumstances.get("warnings", []), *found])
     return run
 
 

@@ -92,15 +92,20 @@ class Section:
     def __init__(self, name: str, given: Mapping[str, str], defaults: dict[str, str]) -> None:
         self.name = name
         spelled = {key.lower(): key for key in defaults}
+        seen: set[str] = set()
         for key in given:
+            if key.lower() in seen:
+                raise BadInputError(f"[{name}] {key}: stands there twice; leave one of them")
+            seen.add(key.lower())
             if key.lower() not in spelled:
                 raise BadInputError(f"[{name}] {key}: no key of SQLIOSim's; its keys are {', '.join(defaults)}")
         self.values = {**defaults, **{spelled[key.lower()]: value.strip() for key, value in given.items()}}
 
     def number(self, key: str, low: int = 0, high: int = 1 << 40) -> int:
         text = self.values[key]
+        hint = ", and a comment on a line of its own" if ";" in text else ""
         if not re.fullmatch(r"-?\d+", text) or not low <= int(text) <= high:
-            raise BadInputError(f"[{self.name}] {key}={text}: a whole number from {low} to {high} is needed")
+            raise BadInputError(f"[{self.name}] {key}={text}: a whole number from {low} to {high} is needed{hint}")
         return int(text)
 
     def percent(self, key: str) -> float:
@@ -128,6 +133,9 @@ def import_sqliosim(name: str, text: str) -> Imported:
     for section in parser.sections():
         if section.lower() not in known and not re.fullmatch(r"(?i)file\d+", section):
             raise BadInputError(f"[{section}]: no section of SQLIOSim's; those are {', '.join(SECTIONS)} and File1 …")
+    names = [section.lower() for section in parser.sections()]
+    if twice := next((section for section in parser.sections() if names.count(section.lower()) > 1), None):
+        raise BadInputError(f"[{twice}]: stands there twice, written differently; leave one of them")
     given = {known.get(section.lower(), section): dict(parser.items(section)) for section in parser.sections()}
     sections = {key: Section(key, given.get(key, {}), defaults) for key, defaults in SECTIONS.items()}
     files = [Section(key, values, FILE) for key, values in given.items() if key not in SECTIONS]
@@ -166,6 +174,10 @@ def _files(files: list[Section], notes: list[str]) -> tuple[Json, int]:
         for key in ("InitialSize", "MaxSize"):
             if not file.values[key]:
                 raise BadInputError(f"[{file.name}] {key}: is missing; it has no default")
+        if file.number("MaxSize", 1) < file.number("InitialSize", 1):
+            raise BadInputError(f"[{file.name}] MaxSize={file.values['MaxSize']}: is below InitialSize")
+        if file.number("Increment") and not file.flag("Shrinkable") and not file.flag("LogFile"):
+            notes.append(f"{file.name}: Shrinkable is false, so the file neither grows nor shrinks.")
         if file.flag("Sparse"):
             raise BadInputError(f"[{file.name}] Sparse: sparse files and streams of files are not available")
     if not files:

@@ -38,11 +38,12 @@ class DurableWrite:
 
 @dataclass(frozen=True)
 class Commits:
-    """What a group commit can reach: commits a second of so many clients."""
+    """What the log allows at most: commits a second of so many clients, with the interval of the rate it rests on."""
 
     clients: int
-    least_per_s: float
     most_per_s: float
+    low_per_s: float | None
+    high_per_s: float | None
 
 
 def durable_writes(records: Iterable[Record]) -> list[DurableWrite]:
@@ -88,10 +89,13 @@ def faster(writes: list[DurableWrite], usual: Method) -> list[tuple[Method, Diff
 
 
 def commits(write: DurableWrite) -> list[Commits]:
-    """One client commits once a durable write. Of several, those that wait for the write under way share the next one:
-    between half of them and all of them each time, if the log is all that they wait for."""
-    single = write.per_s
-    return [Commits(n, single if n == 1 else single * n / 2, single * n) for n in CLIENTS]
+    """One client commits once a durable write; of several all share each write at best. A bound: what a server needs
+    for a commit besides is not in it."""
+
+    def times(value: float | None, n: int) -> float | None:
+        return None if value is None else value * n
+
+    return [Commits(n, write.per_s * n, times(write.rates.low, n), times(write.rates.high, n)) for n in CLIENTS]
 
 
 def methods(writes: list[DurableWrite]) -> list[tuple[Method, DurableWrite]]:

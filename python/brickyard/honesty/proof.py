@@ -28,7 +28,6 @@ class Proof:
 def prove(target: str, recorder_file: Path) -> Proof:
     """Reads both; nothing is written."""
     found = verify(target, recorder_file)
-    noted_s, began_s = recorder_file.stat().st_mtime, _host_began_s()
     writes = f"{found.acknowledged:,} writes that the recorder knows were acknowledged as durable"
     if found.foreign_count:
         text = (
@@ -40,14 +39,23 @@ def prove(target: str, recorder_file: Path) -> Proof:
     if found.missing_count:
         text = f"Of {writes}, {found.missing_count:,} are missing."
         return Proof(LOST, text, found.acknowledged, found.missing_count)
-    if noted_s >= began_s:
-        text = (
-            f"All of {writes} are there, but this host has not started since the recorder's file was last written, so"
-            " no power cut lies between. (Where the file was copied, copy it with its time: cp -p.)"
-        )
+    if found.gaps:
+        text = f"All of {writes} are there, but the recorder's file has lost some of what it was told."
         return Proof("", text, found.acknowledged, 0)
+    if not has_started_since(recorder_file):
+        return Proof("", f"All of {writes} are there, but {NOT_STARTED}", found.acknowledged, 0)
     text = f"All of {writes} are there after this host started again. That its power was cut is the word of who cut it."
     return Proof(PROVED, text, found.acknowledged, 0)
+
+
+NOT_STARTED = (
+    "this host has not started since the recorder's file was last written, so no power cut lies between. (Where the"
+    " file was copied, copy it with its time: cp -p.)"
+)
+
+
+def has_started_since(recorder_file: Path) -> bool:
+    return recorder_file.stat().st_mtime < _host_began_s()
 
 
 def _host_began_s() -> float:

@@ -27,6 +27,8 @@ class Verified:
     missing_count: int = 0
     missing: list[tuple[int, int]] = field(default_factory=list)
     torn_bytes: int = 0
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    """Writer and the last number before a hole. A writer waits for each answer, so its numbers follow each other."""
     foreign_count: int = 0
     """Of the missing, those in whose slot lies what no run that the recorder knows put there: from before, if the
     storage lost the write, or written since by somebody else."""
@@ -36,12 +38,15 @@ def verify(target: str, recorder_file: Path) -> Verified:
     with opened_target(target, write=False) as opened:
         layout, earlier = _last_run(target, recorder_file, opened.uuid)
         present, foreign = _present(target, opened.file, layout, earlier)
-    found, extent = Verified(layout.run), Extent()
+    found, extent, newest = Verified(layout.run), Extent(), [0] * layout.writers
     for entry in entries(recorder_file, extent):
         if not isinstance(entry, WriteEntry) or entry.run != layout.run:
             continue
         if not 0 <= entry.writer < layout.writers or entry.sequence < 1:
             raise BadInputError(f"{recorder_file}: writer {entry.writer} has no place in run {layout.run}")
+        if entry.sequence > newest[entry.writer] + 1 and len(found.gaps) < NAMED_MAX:
+            found.gaps.append((entry.writer, newest[entry.writer]))
+        newest[entry.writer] = max(newest[entry.writer], entry.sequence)
         found.acknowledged += 1
         if present[entry.writer][entry.sequence % layout.slots] < entry.sequence:
             found.missing_count += 1

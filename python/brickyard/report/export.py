@@ -21,6 +21,7 @@ from brickyard.errors import BadInputError
 from brickyard.printable import csv_cell, json_text
 from brickyard.report.hdr_log import histogram_log
 from brickyard.report.metrics import metrics_text
+from brickyard.schema import HostSheet
 from brickyard.store import Interval, Record, RunInfo
 
 Form = Literal["csv", "json", "parquet", "hdr", "prometheus", "openmetrics"]
@@ -163,7 +164,7 @@ def _total_rows(record: Record) -> Iterator[dict[str, Any]]:
 
 def _run_rows(record: Record) -> Iterator[dict[str, Any]]:
     info = record.info
-    host = info.facts.get("host", {})
+    host = info.facts.host or HostSheet()
     yield {
         **of_run(info),
         "end_ns": info.end_ns,
@@ -173,10 +174,10 @@ def _run_rows(record: Record) -> Iterator[dict[str, Any]]:
         "engine": info.engine.get("engine"),
         "io": info.engine.get("io"),
         "software_version": info.software_version,
-        "hostname": host.get("hostname"),
-        "kernel": host.get("kernel"),
+        "hostname": host.name,
+        "kernel": host.kernel,
         "labels": json.dumps(info.labels, ensure_ascii=False, sort_keys=True),
-        "warnings": ",".join(warning["id"] for warning in info.warnings),
+        "warnings": ",".join(warning.id for warning in info.warnings),
         "plan": json.dumps(info.plan_document, ensure_ascii=False),
     }
 

@@ -21,7 +21,7 @@ MAX_UNIT = 1e6  # readers take the maximum column to be in ms of values in ns
 def histogram_log(records: list[Record]) -> str:
     """Times count from the start of the first run, which the head of the log gives."""
     for record in records:
-        if any(warning["id"] == "fio-percentiles" for warning in record.info.warnings):
+        if any(warning.id == "fio-percentiles" for warning in record.info.warnings):
             raise BadInputError(
                 f"run {record.info.id}: fio printed percentiles only, so there is no histogram to write"
             )

@@ -76,7 +76,7 @@ def _info(record: Record) -> Iterator[Sample]:
         "engine": str(info.engine.get("engine", "")),
         "io": str(info.engine.get("io", "")),
         "software_version": info.software_version,
-        "hostname": str(info.facts.get("host", {}).get("hostname", "")),
+        "hostname": (info.facts.host.name if info.facts.host else None) or "",
     }
     yield "_info", {**_of_run(record), **said}, 1
 

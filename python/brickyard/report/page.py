@@ -32,7 +32,7 @@ from brickyard.analysis.curve_words import (
 )
 from brickyard.analysis.load_curve import knee
 from brickyard.analysis.pgbench import is_pgbench
-from brickyard.analysis.pts_points import point_rows, points_answer
+from brickyard.analysis.pts_points import point_rows
 from brickyard.analysis.replay_answer import replay_answer
 from brickyard.analysis.replay_runs import is_replay
 from brickyard.analysis.workload import workload_words
@@ -43,7 +43,8 @@ from brickyard.report.pictures import Picture, draw
 from brickyard.report.tables import Table, characterization_tables, failure_table, slowest_table, totals_tables
 from brickyard.report.written import templates, write_page
 from brickyard.store import Record, StudyInfo
-from brickyard.study.pts import stored_points
+from brickyard.study.pts_stored import pts_answer, stored
+from brickyard.study.pts_tables import pts_tables
 from brickyard.units import format_size
 
 Judge = Callable[[Record], list[tuple[str, tuple[str, ...], list[list[str]]]]]
@@ -102,10 +103,10 @@ def write_report(records: list[Record], study: StudyInfo | None, place: Path, ju
 
 
 def _lead(records: list[Record], study: StudyInfo | None) -> Lead | None:
-    """Of a load curve, or of the operating points of PTS's DIRTH."""
+    """Of a load curve, or of SNIA's tests."""
     curve = curve_of(study, records)
     if curve is None:
-        return _pts_lead(records) if study else None
+        return _pts_lead(study, records) if study else None
     workload = workload_words(records)
     bent = knee(curve.points).point
     wide, narrow = (
@@ -123,13 +124,15 @@ def _lead(records: list[Record], study: StudyInfo | None) -> Lead | None:
     )
 
 
-def _pts_lead(records: list[Record]) -> Lead | None:
-    found = stored_points(records)
+def _pts_lead(study: StudyInfo, records: list[Record]) -> Lead | None:
+    found = stored(study, records)
     if found is None:
         return None
-    points, is_steady = found
-    said = points_answer(points, records, is_steady=is_steady)
-    return Lead(said, [], [Table(pts_points.TITLE, list(pts_points.COLUMNS), point_rows(points), text_columns=1)])
+    tables = [Table(title, columns, rows, text_columns=texts) for title, columns, rows, texts in pts_tables(found)]
+    if found.operating:
+        rows = point_rows(found.operating)
+        tables.insert(0, Table(pts_points.TITLE, list(pts_points.COLUMNS), rows, text_columns=1))
+    return Lead(pts_answer(found, records), [], tables)
 
 
 def draw_figures(records: list[Record]) -> list[Figure]:

@@ -1,13 +1,14 @@
-"""Duty: events and plans as types, how they are read and written as JSON, and what older stores have in their place.
+"""Duty: events, plans and sheets of facts as types, how they are read and written as JSON, and what older stores have
+in their place.
 
-The types are generated from crates/record and crates/plan, where they are defined. This room is below every other.
+The types of events and plans are generated from crates/record and crates/plan, where they are defined. This room is
+below every other.
 
 Refusal: nothing is computed, stored or shown.
 """
 
 from brickyard.schema.codec import (
     SCHEMA,
-    bound_of,
     decode,
     encode,
     plan_document,
@@ -19,6 +20,16 @@ from brickyard.schema.codec import (
     typed,
 )
 from brickyard.schema.duration import Duration
+from brickyard.schema.facts import (
+    ProcessMark,
+    RunFacts,
+    RunWarning,
+    RunWatch,
+    facts_document,
+    facts_of,
+    watch_document,
+    watch_of,
+)
 from brickyard.schema.generated import (
     Bound,
     BrickBackground,
@@ -74,7 +85,11 @@ from brickyard.schema.generated import (
     Timed,
     VerifiedEvent,
 )
+from brickyard.schema.host_sheet import HostSheet
 from brickyard.schema.operations import CHAIN, CHAINS, FRAME, METADATA, READS, WRITES
+from brickyard.schema.sheets import stored
+from brickyard.schema.target_sheet import DeviceSheet, StorePlace, TargetSheet
+from brickyard.schema.watch_sheet import ArrayState, Identity, WatchSheet
 
 __all__ = [
     "CHAIN",
@@ -84,6 +99,7 @@ __all__ = [
     "READS",
     "SCHEMA",
     "WRITES",
+    "ArrayState",
     "Bound",
     "BrickBackground",
     "BrickCondition",
@@ -94,6 +110,7 @@ __all__ = [
     "ConditionSample",
     "Counted",
     "Cpu",
+    "DeviceSheet",
     "DriverShare",
     "Drivers",
     "DropEvent",
@@ -110,6 +127,8 @@ __all__ = [
     "HostBegan",
     "HostEnd",
     "HostLost",
+    "HostSheet",
+    "Identity",
     "Imported",
     "Interval",
     "Knob",
@@ -123,29 +142,40 @@ __all__ = [
     "PhaseReason",
     "PhaseStart",
     "PowerCut",
+    "ProcessMark",
     "RampEnd",
     "RampStep",
     "ReplayDriver",
     "ReplayEnd",
+    "RunFacts",
     "RunOutcome",
+    "RunWarning",
+    "RunWatch",
     "ServerSample",
     "SlowCall",
     "SlowEvent",
     "Start",
     "Steady",
+    "StorePlace",
     "StreamCounts",
     "StreamFacts",
     "TargetFacts",
+    "TargetSheet",
     "Timed",
     "VerifiedEvent",
-    "bound_of",
+    "WatchSheet",
     "decode",
     "encode",
+    "facts_document",
+    "facts_of",
     "plan_document",
     "plan_of",
     "plan_text",
     "plan_values",
     "read_plan",
+    "stored",
     "tag_of",
     "typed",
+    "watch_document",
+    "watch_of",
 ]

@@ -9,7 +9,7 @@ import msgspec
 
 from brickyard import _core
 from brickyard.schema.duration import Duration
-from brickyard.schema.generated import Bound, Event
+from brickyard.schema.generated import Event
 from brickyard.schema.older import plan_kind, upgraded
 from brickyard.schema.plan import OtherPlan, Plan
 
@@ -41,13 +41,6 @@ def tag_of(kind: type[msgspec.Struct]) -> str:
     return str(kind.__struct_config__.tag)
 
 
-def bound_of(end: Mapping[str, Any]) -> Bound | None:
-    """Why the generator was the limit of a phase, from the document of its end; None where it was not, or an earlier or
-    later version gave a reason that is not known here."""
-    text = end.get("generator_bound_reason")
-    return Bound(text) if end.get("generator_bound") and text in {Bound.OWN, Bound.CPU} else None
-
-
 def plan_of(document: Mapping[str, Any]) -> Plan | OtherPlan:
     """A plan out of a store of any version. Raises msgspec.ValidationError."""
     if kind := plan_kind(document):
@@ -75,6 +68,12 @@ def plan_document(plan: Plan | OtherPlan) -> dict[str, Any]:
 def plan_values(plan: Plan | OtherPlan) -> dict[str, Any]:
     """Every key of a plan, those that have their default included."""
     found: dict[str, Any] = msgspec.to_builtins(plan, enc_hook=_written)
+    return found
+
+
+def values_of(part: Any) -> dict[str, Any]:
+    """Every key of a part of a plan."""
+    found: dict[str, Any] = msgspec.to_builtins(part, enc_hook=_written)
     return found
 
 

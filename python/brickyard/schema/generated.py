@@ -680,6 +680,10 @@ class Start(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="s
     schema: int = 0
     """The version of the schema of this run's events; 0 is what came before versions."""
     start_unix_ns: int
+    submit: int | None = None
+    """At most so many requests are submitted in one call; absent where all that wait are."""
+    submit_reason: str = ""
+    """Why; empty where no ring submits."""
     targets: list[TargetFacts]
 
 

@@ -147,6 +147,28 @@ class TimeKind(StrEnum):
     SERVICE = "service"
 
 
+class TraceFit(StrEnum):
+    """How offsets of a trace come onto a target of another size."""
+
+    EXACT = "exact"
+    """As they are; a smaller target is refused."""
+    WRAP = "wrap"
+    """Modulo the target's size."""
+    SCALE = "scale"
+    """Parts of 16 MiB keep their content and are spread over the whole target, or moved together."""
+
+
+class TraceTiming(StrEnum):
+    """When a request of a trace is due."""
+
+    TIMED = "timed"
+    """At its instant in the trace, whatever the storage does."""
+    DEPENDENT = "dependent"
+    """When all requests have ended that had ended in the trace before it arrived, plus the time between."""
+    FIRE_HOSE = "fire_hose"
+    """As soon as one of `depth` places is free."""
+
+
 class Unit(StrEnum):
     """How bytes pass between program and file."""
 
@@ -348,6 +370,8 @@ class OpenPace(msgspec.Struct, frozen=True, kw_only=True, tag_field="loop", tag=
 
     rate: float
     arrivals: Arrivals
+    burst: int | None = None
+    """So many requests of a worker are due together each time; the rate stays the same."""
 
 
 class PgbenchAsked(msgspec.Struct, frozen=True, kw_only=True):
@@ -687,7 +711,7 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
     chain: list[Step] = msgspec.field(default_factory=list)
     """Steps that depend on each other, instead of `operations`: each waits for the one before it, all at one place."""
     request: list[SizeShare] = msgspec.field(default_factory=list)
-    """Needed but for programs whose calls move no data."""
+    """Needed but for programs whose calls move no data, and for traces."""
     align: int | None = None
     """Offsets are multiples of this; the smallest request size unless set."""
     address: Address = msgspec.field(default_factory=lambda: SequentialAddress(apart=False))
@@ -709,6 +733,32 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
     """Of a run on many hosts, those that have this stream, by name or by number counted from 0; all unless set."""
     program: Program | None = None
     """A program over the files of a directory or of a database server, instead of `operations` on one target."""
+    trace: Trace | None = None
+    """The requests of a trace file, instead of `operations`."""
+
+
+class Trace(msgspec.Struct, frozen=True, kw_only=True):
+    """The requests of a trace file. Whoever makes the plan has read the file, and says here what is in it."""
+
+    file: str
+    """Path of the trace (`.byt`)."""
+    timing: TraceTiming = TraceTiming.TIMED
+    speed: float = 1.0
+    """So many times as fast as the trace; no meaning for `fire_hose`."""
+    fit: TraceFit = TraceFit.EXACT
+    reads: int
+    """Requests of the file that are issued."""
+    writes: int
+    flushes: int
+    discards: int
+    largest: int
+    """The largest read or write."""
+    reach: int
+    """How far requests reach."""
+    disorder_ns: int = 0
+    """How far arrivals stand out of order in the file."""
+    device: int | None = None
+    """Only requests of this device, counted from 0; all of them unless set."""
 
 
 class Zone(msgspec.Struct, frozen=True, kw_only=True):
@@ -745,6 +795,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     phase: list[Phase] = msgspec.field(default_factory=list)
     each: bool = False
     """Where several targets are named, every stream runs on each of them."""
+    submit: int | None = None
+    """At most so many requests are submitted in one call. Unless it is set, the queue below the target decides."""
     table: Table | None = None
     """The figures are shown in the order and the units of this tool as well."""
 

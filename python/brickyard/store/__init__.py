@@ -2,9 +2,12 @@
 
 from brickyard.schema import CHAIN, CHAINS, FRAME, METADATA, READS, WRITES
 from brickyard.store.record import (
+    Annotation,
+    Cursor,
     Interval,
     IntervalCost,
     Json,
+    News,
     Record,
     RunHead,
     RunInfo,
@@ -22,9 +25,12 @@ __all__ = [
     "METADATA",
     "READS",
     "WRITES",
+    "Annotation",
+    "Cursor",
     "Interval",
     "IntervalCost",
     "Json",
+    "News",
     "Record",
     "RunHead",
     "RunInfo",

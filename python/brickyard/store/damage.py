@@ -94,7 +94,7 @@ def damaged(run: int, cause: str, created_unix_ns: int = 0, study: int | None = 
         targets=[],
         options={},
         software_version="",
-        facts={},
+        facts_document={},
         study=study,
         labels={},
         start_unix_ns=None,
@@ -103,7 +103,7 @@ def damaged(run: int, cause: str, created_unix_ns: int = 0, study: int | None = 
         end_ns=None,
         outcome=DAMAGED,
         message=cause,
-        watch={},
+        watch_document={},
         warnings=[],
     )
 

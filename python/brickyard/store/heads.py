@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from brickyard.schema import ProcessMark
 from brickyard.store.damage import check_outcome
 from brickyard.store.process import is_alive
 from brickyard.store.record import RunHead
@@ -80,7 +81,7 @@ class TargetHead(msgspec.Struct):
 class FactsHead(msgspec.Struct):
     """What a head needs of the facts of a run; its targets are as the trigger `run_place_noted` has them."""
 
-    process: Any = None
+    process: ProcessMark | None = None
     targets: list[TargetHead] | None = None
 
     @property
@@ -98,5 +99,15 @@ def facts_head(facts: object) -> FactsHead:
 
 def invalid_reason(condition: str | None) -> str:
     """Why a run does not stand for its condition, by its event `condition`; empty where it does."""
-    told = json.loads(condition or "{}")
-    return "" if told.get("valid", True) else str(told.get("reason") or "the condition did not last")
+    try:
+        told = msgspec.json.decode(condition or "{}", type=_Judged)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"condition: {error}") from error
+    return "" if told.valid else told.reason or "the condition did not last"
+
+
+class _Judged(msgspec.Struct):
+    """What a head needs of the event `condition`."""
+
+    valid: bool = True
+    reason: str | None = None

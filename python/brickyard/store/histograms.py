@@ -6,6 +6,7 @@ Refusal: nothing is decoded, merged or kept.
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
 from brickyard.errors import BadInputError, one_line
@@ -37,4 +38,6 @@ class OnDisk:
 
     def __del__(self) -> None:
         if self.owns:
-            self._db.close()
+            # Collected in another thread, Python refuses to close it; it is closed when it is taken apart.
+            with suppress(sqlite3.ProgrammingError):
+                self._db.close()

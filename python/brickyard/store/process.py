@@ -8,21 +8,21 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from brickyard.store.record import Json
+from brickyard.schema import ProcessMark
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _START_FIELD = 19  # starttime is field 22 of proc(5)'s stat; counted from 0 after pid and name
 
 
-def own_process() -> Json:
-    return {"pid": os.getpid(), "start_ticks": _start_ticks(os.getpid()), "boot_id": _boot_id()}
+def own_process() -> ProcessMark:
+    return ProcessMark(pid=os.getpid(), start_ticks=_start_ticks(os.getpid()), boot_id=_boot_id())
 
 
-def is_alive(told: Json | None) -> bool:
+def is_alive(told: ProcessMark | None) -> bool:
     """Whether the very process lives: process numbers are used again, so its start and the boot must agree."""
-    if not told or told.get("start_ticks") is None or told.get("boot_id") is None:
+    if told is None or told.start_ticks is None or told.boot_id is None:
         return False
-    return bool(told["boot_id"] == _boot_id() and told["start_ticks"] == _start_ticks(int(told["pid"])))
+    return told.boot_id == _boot_id() and told.start_ticks == _start_ticks(told.pid)
 
 
 def _boot_id() -> str | None:

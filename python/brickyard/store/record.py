@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from brickyard.errors import BadInputError
-from brickyard.schema import Start, plan_of, tag_of, typed
+from brickyard.schema import RunFacts, RunWarning, RunWatch, Start, facts_of, plan_of, tag_of, typed, watch_of
 from brickyard.schema.plan import OtherPlan, Plan
 
 Json = dict[str, Any]
@@ -101,13 +101,29 @@ class RunInfo(RunHead):
     condition: str
     options: Json
     software_version: str
-    facts: Json
+    facts_document: Json
     engine: Json
     ended_unix_ns: int | None
     end_ns: int | None
     message: str
-    watch: Json
-    warnings: list[Json]
+    watch_document: Json
+    warnings: list[RunWarning]
+
+    @cached_property
+    def facts(self) -> RunFacts:
+        """The circumstances when it began. Raises BadInputError where the record of them is damaged."""
+        try:
+            return facts_of(self.facts_document)
+        except msgspec.ValidationError as error:
+            raise BadInputError(f"run {self.id}: its facts are damaged: {error}") from error
+
+    @cached_property
+    def watch(self) -> RunWatch:
+        """What happened beside it. Raises BadInputError where the record of it is damaged."""
+        try:
+            return watch_of(self.watch_document)
+        except msgspec.ValidationError as error:
+            raise BadInputError(f"run {self.id}: what was watched is damaged: {error}") from error
 
     @cached_property
     def plan(self) -> Plan | OtherPlan:
@@ -147,6 +163,35 @@ class Record:
         """The same as their writer gave them, for exports and whoever shows an event whole."""
         tag = tag_of(kind)
         return [event for event in self.events if event.get("event") == tag]
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """What people say of a run. `number` grows with each change, 0 where nobody has said anything."""
+
+    number: int = 0
+    note: str = ""
+    labels: tuple[str, ...] = ()
+    author: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """How far a run has been read: the last row of each table."""
+
+    interval: int = 0
+    cost: int = 0
+    event: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What a run's writer has added since a cursor. Costs have the number of their row."""
+
+    intervals: list[Interval]
+    costs: list[tuple[int, IntervalCost]]
+    events: list[Json]
+    until: Cursor
 
 
 @dataclass(frozen=True, slots=True)

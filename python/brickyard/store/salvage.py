@@ -15,8 +15,10 @@ from pathlib import Path
 
 from brickyard import outputs
 from brickyard.errors import BadInputError, one_line
+from brickyard.schema import RunWarning, stored
 from brickyard.store.damage import cause_of, check_histogram, check_outcome, is_damage, run_ids
-from brickyard.store.schema import APPEND_ONLY, APPLICATION_ID, migrate
+from brickyard.store.schema import APPEND_ONLY, APPLICATION_ID, LATER, has_table, migrate
+from brickyard.store.sums import has_sums, register, trouble
 
 JSON_COLUMNS = frozenset(
     {"plan", "targets", "options", "facts", "engine", "watch", "warnings"}
@@ -50,7 +52,11 @@ def integrity(db: sqlite3.Connection) -> list[str]:
 
 def losses(db: sqlite3.Connection) -> list[Loss]:
     """Every row of every table that cannot be read as what it should be."""
-    return [found for table in APPEND_ONLY for _, found in _rows(db, table) if isinstance(found, Loss)]
+    return [found for table in _tables(db) for _, found in _rows(db, table) if isinstance(found, Loss)]
+
+
+def _tables(db: sqlite3.Connection) -> list[str]:
+    return [*APPEND_ONLY, *(name for name in LATER if has_table(db, name))]
 
 
 def salvage(db: sqlite3.Connection, place: Path) -> list[Loss]:
@@ -74,10 +80,11 @@ def _copy(db: sqlite3.Connection, place: Path) -> list[Loss]:
     lost: list[Loss] = []
     with closing(outputs.connect(place, APPLICATION_ID, BUSY_TIMEOUT_S)) as new:
         new.execute("PRAGMA journal_mode = WAL")
+        register(new)
         new.execute("BEGIN IMMEDIATE")
         kept: dict[str, set[int]] = {"run": set(), "study": set()}
         # The end of a run last: what was lost of the run is said there.
-        for table in [*(name for name in APPEND_ONLY if name != "run_end"), "run_end"]:
+        for table in [*(name for name in _tables(db) if name != "run_end"), "run_end"]:
             for row, found in _rows(db, table):
                 if isinstance(found, Loss):
                     lost.append(found)
@@ -89,7 +96,7 @@ def _copy(db: sqlite3.Connection, place: Path) -> list[Loss]:
                 if table in kept:
                     kept[table].add(found)
                 if table == "run_end":
-                    row["warnings"] = _with_losses(str(row["warnings"]), sum(x.run == found for x in lost))
+                    _note_losses(row, sum(x.run == found for x in lost))
                 marks = ", ".join("?" * len(row))
                 columns = ", ".join(row)
                 try:
@@ -102,17 +109,19 @@ def _copy(db: sqlite3.Connection, place: Path) -> list[Loss]:
     return lost
 
 
-def _with_losses(warnings: str, count: int) -> str:
-    """The warnings of a run, and one more where rows of it were lost."""
+def _note_losses(row: dict[str, object], count: int) -> None:
+    """A run that lost rows did not end well for who compares it: a rate over its whole time would be too low."""
     if not count:
-        return warnings
-    told = {
-        "id": "salvaged",
-        "severity": "warning",
-        "text": f"{count} rows of this run were lost when its store was salvaged, so its figures are incomplete.",
-        "remedy": "Measure again before comparing it with another run.",
-    }
-    return json.dumps([told, *json.loads(warnings)])
+        return
+    told = RunWarning(
+        id="salvaged",
+        severity="warning",
+        text=f"{count} rows of this run were lost when its store was salvaged, so its figures are incomplete.",
+        remedy="Measure again before comparing it with another run.",
+    )
+    row["warnings"] = json.dumps([stored(told), *json.loads(str(row["warnings"]))])
+    if row["outcome"] == "done":
+        row["outcome"], row["message"] = "failed", f"{count} rows of its record were lost when its store was salvaged"
 
 
 def _number(value: object) -> int | None:
@@ -130,10 +139,16 @@ class _Key:
     def number(self) -> int:
         return list(self.values.values())[-1]
 
+    @property
+    def summed(self) -> int:
+        """The number of its sum: that of a table with two keys has both."""
+        return sum(value << 32 * place for place, value in enumerate(reversed(self.values.values())))
+
 
 def _rows(db: sqlite3.Connection, table: str) -> Iterator[tuple[dict[str, object], int | Loss]]:
     """Each row by its columns, with its key or with what is wrong with it."""
     columns = [str(row[1]) for row in db.execute(f"PRAGMA table_info({table})")]
+    summed = has_sums(db)
     for key in _keys(db, table, columns):
         if isinstance(key, Loss):
             yield {}, key
@@ -151,6 +166,8 @@ def _rows(db: sqlite3.Connection, table: str) -> Iterator[tuple[dict[str, object
             continue
         row = dict(zip(columns, found, strict=True))
         cause = _trouble(row)
+        if summed and not cause:
+            cause = trouble(db, table, key.summed, list(found))
         yield row, Loss(table, key.number, key.run, cause) if cause else key.number
 
 

@@ -13,6 +13,7 @@ from functools import cache
 from brickyard.errors import BadInputError
 from brickyard.outputs import in_memory
 from brickyard.store.damage import is_damage
+from brickyard.store.sums import register, table_of_sums
 
 APPLICATION_ID = 0x42524B59  # "BRKY", so that `file` and we ourselves know a store from another SQLite file
 
@@ -30,6 +31,9 @@ FIRST_TABLES = (
 )
 
 APPEND_ONLY = (*FIRST_TABLES, "baseline")
+"""Those that a store of any readable version has."""
+LATER = ("annotation",)
+"""Append-only as well; an older store that cannot be written is read without them."""
 
 _TABLES = """
 CREATE TABLE run (
@@ -187,6 +191,19 @@ CREATE TABLE run_summary (
 ) STRICT;
 """
 
+_ANNOTATIONS = """
+-- What people say of a run. The newest row of a run counts, whole.
+CREATE TABLE annotation (
+    id               INTEGER PRIMARY KEY AUTOINCREMENT,
+    created_unix_ns  INTEGER NOT NULL,
+    run              INTEGER NOT NULL REFERENCES run (id),
+    note             TEXT NOT NULL,
+    labels           TEXT NOT NULL CHECK (json_valid(labels)),
+    author           TEXT NOT NULL
+) STRICT;
+CREATE INDEX annotation_of_run ON annotation (run, id);
+"""
+
 READABLE_FROM = 2
 """A store of this version has every table of records; what came later makes reading faster."""
 
@@ -194,12 +211,15 @@ MIGRATIONS: tuple[str, ...] = (
     _TABLES + _append_only_triggers(FIRST_TABLES),
     _BASELINE + _append_only_triggers(("baseline",)),
     _SUMMARIES,
+    table_of_sums(_TABLES + _BASELINE),
+    _ANNOTATIONS + _append_only_triggers(("annotation",)),
 )
 """Script number n takes a store from version n to n + 1; the version stands in SQLite's `user_version`."""
 
 
 def migrate(connection: sqlite3.Connection, place: str, migrations: Sequence[str] = MIGRATIONS) -> None:
     """Brings a store to the current version, or says in one line why it cannot be used."""
+    register(connection)
     version = _refuse_newer(connection, place, migrations)
     while version < len(migrations):
         # The write lock comes first and the version is read again under it: another process may have been faster.
@@ -233,7 +253,11 @@ def check_readable(connection: sqlite3.Connection, place: str) -> None:
 
 def has_derived(connection: sqlite3.Connection) -> bool:
     """Whether the tables are there that are derived from others: not in a store of version 2 that stays as it is."""
-    found = connection.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'run_summary'")
+    return has_table(connection, "run_summary")
+
+
+def has_table(connection: sqlite3.Connection, name: str) -> bool:
+    found = connection.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", (name,))
     return found.fetchone() is not None
 
 

@@ -22,6 +22,8 @@ from types import TracebackType
 from typing import Any, Self
 from weakref import ref
 
+import msgspec
+
 from brickyard import outputs, schema
 from brickyard.errors import BadInputError, one_line
 from brickyard.schema.plan import OtherPlan, Plan
@@ -40,7 +42,19 @@ from brickyard.store.heads import facts_head, invalid_reason, read_heads
 from brickyard.store.histograms import InMemory, OnDisk
 from brickyard.store.lost import StoreFile, StoreLostError, rescue
 from brickyard.store.process import is_alive
-from brickyard.store.record import Histograms, Interval, IntervalCost, Json, Record, RunHead, RunInfo, StudyInfo
+from brickyard.store.record import (
+    Annotation,
+    Cursor,
+    Histograms,
+    Interval,
+    IntervalCost,
+    Json,
+    News,
+    Record,
+    RunHead,
+    RunInfo,
+    StudyInfo,
+)
 from brickyard.store.salvage import Loss, integrity, losses, salvage
 from brickyard.store.schema import (
     APPLICATION_ID,
@@ -48,10 +62,12 @@ from brickyard.store.schema import (
     check_readable,
     check_version,
     has_derived,
+    has_table,
     migrate,
     migrate_if_whole,
 )
 from brickyard.store.summaries import read_summaries, write_summaries
+from brickyard.store.sums import check_run, without
 
 LOCKED_WAIT_S = 0.02  # between two tries where SQLite does not wait by itself
 IN_MEMORY = ":memory:"
@@ -71,7 +87,7 @@ _RUN_COLUMNS = """
 
 def default_place() -> Path:
     """`$XDG_DATA_HOME/brickyard/runs.db`, after the XDG Base Directory Specification."""
-    data = os.environ.get("XDG_DATA_HOME", "")
+    data = os.getenv("XDG_DATA_HOME", "")
     base = Path(data) if os.path.isabs(data) else Path.home() / ".local" / "share"
     return base / "brickyard" / "runs.db"
 
@@ -127,7 +143,7 @@ class Store:
             else:
                 _refuse_folders(self.place)
             if str(self.place) != IN_MEMORY and not outputs.check_database(self.place, APPLICATION_ID):
-                outputs.make_database(self.place, _blank())
+                outputs.make_database(self.place, _blank(sums=True))
             self._db = self._opened(must_exist=must_exist, may_be_cut=may_be_cut)
             if str(self.place) != IN_MEMORY:
                 check_columns(self._db, str(self.place))
@@ -211,7 +227,7 @@ class Store:
         targets: list[str],
         options: Json,
         software_version: str,
-        facts: Json,
+        facts: schema.RunFacts,
         study: int | None = None,
         labels: Json | None = None,
     ) -> int:
@@ -232,7 +248,7 @@ class Store:
                     _text(targets),
                     _text(options),
                     software_version,
-                    _text(facts),
+                    _text(schema.facts_document(facts)),
                 ),
             )
             run = _new_id(cursor)
@@ -249,7 +265,7 @@ class Store:
             for event in events:
                 _append(db, run, event)
 
-    def end_run(self, run: int, end: Json, watch: Json, warnings: list[Json]) -> None:
+    def end_run(self, run: int, end: Json, watch: schema.RunWatch | None, warnings: list[schema.RunWarning]) -> None:
         with self._transaction() as db:
             db.execute(
                 "INSERT INTO run_end VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -259,8 +275,8 @@ class Store:
                     int(end.get("end_ns", 0)),
                     end["outcome"],
                     end.get("message", ""),
-                    _text(watch),
-                    _text(warnings),
+                    _text(schema.watch_document(watch) if watch else {}),
+                    _text(schema.stored(warnings)),
                 ),
             )
 
@@ -292,6 +308,75 @@ class Store:
         """By name: when it was saved, and its runs."""
         rows = self._db.execute("SELECT name, created_unix_ns, runs FROM baseline ORDER BY id")
         return {name: (created, json.loads(runs)) for name, created, runs in rows}
+
+    def annotate(self, run: int, note: str, labels: Iterable[str], author: str, seen: int) -> Annotation:
+        """What people say of a run, in the place of the annotation `seen`; refused where there is a newer one."""
+        with self._transaction() as db:
+            if db.execute("SELECT 1 FROM run WHERE id = ?", (run,)).fetchone() is None:
+                raise BadInputError(f"run {run}: not in {self.place}")
+            newest = db.execute("SELECT coalesce(max(id), 0) FROM annotation WHERE run = ?", (run,)).fetchone()[0]
+            if newest != seen:
+                raise BadInputError(f"run {run}: somebody else changed its note meanwhile; read it again first")
+            kept = tuple(labels)
+            cursor = db.execute(
+                "INSERT INTO annotation (created_unix_ns, run, note, labels, author) VALUES (?, ?, ?, ?, ?)",
+                (time.time_ns(), run, note, _text(list(kept)), author),
+            )
+        return Annotation(_new_id(cursor), note, kept, author)
+
+    def annotations(self) -> dict[int, Annotation]:
+        """By run, of those that have one."""
+        if not has_table(self._db, "annotation"):
+            return {}
+        rows = self._db.execute(
+            "SELECT run, id, note, labels, author FROM annotation"
+            " WHERE id IN (SELECT max(id) FROM annotation GROUP BY run)"
+        )
+        return {row[0]: Annotation(row[1], row[2], tuple(json.loads(row[3])), row[4]) for row in rows}
+
+    def unended(self, after: int = 0, since_unix_ns: int = LAST_ID) -> list[RunInfo]:
+        """Runs later than `after` that have no end, since they go on or were killed, or that ended `since` then."""
+        rows = self._db.execute(
+            "SELECT id FROM run LEFT JOIN run_end ON run_end.run = run.id"
+            " WHERE id > ? AND (run_end.run IS NULL OR ended_unix_ns > ?) ORDER BY id",
+            (after, since_unix_ns),
+        )
+        numbers = [int(number) for (number,) in rows]
+        return self.runs(numbers) if numbers else []
+
+    def news(self, run: int, since: Cursor) -> News:
+        """What was added to a run since a cursor, as of one moment. Its histograms are in memory."""
+        self._db.execute("BEGIN")
+        try:
+            intervals = self._db.execute(
+                "SELECT phase, stream, operation, measure, start_ns, end_ns, warmup, requests, bytes, errors,"
+                " depth_max, mean_ns, p50_ns, p99_ns, max_ns, id, histogram FROM interval WHERE run = ? AND id > ?"
+                " ORDER BY id",
+                (run, since.interval),
+            ).fetchall()
+            costs = self._db.execute(
+                "SELECT id, phase, start_ns, end_ns, warmup, cpu_user_ns, cpu_system_ns, loop_busy_share, knob, drain"
+                " FROM interval_cost WHERE run = ? AND id > ? ORDER BY id",
+                (run, since.cost),
+            ).fetchall()
+            events = self._db.execute(
+                "SELECT id, body FROM event WHERE run = ? AND id > ? ORDER BY id", (run, since.event)
+            ).fetchall()
+        finally:
+            self._db.execute("COMMIT")
+        until = Cursor(
+            interval=max((row[15] for row in intervals), default=since.interval),
+            cost=max((row[0] for row in costs), default=since.cost),
+            event=max((row[0] for row in events), default=since.event),
+        )
+        kept = InMemory({row[15]: row[16] for row in intervals})
+        found = []
+        for row in intervals:
+            given = (*row[:6], bool(row[6]), *row[7:16], kept if row[16] else None)
+            found.append(Interval(*given))
+        return News(
+            found, [(row[0], _cost(*row[1:])) for row in costs], [json.loads(body) for _, body in events], until
+        )
 
     def runs(self, ids: Iterable[int] | None = None) -> list[RunInfo]:
         """Runs in the order in which they began."""
@@ -358,6 +443,7 @@ class Store:
         if found[0].outcome == DAMAGED:
             raise DamagedRunError(run, self.place, found[0].message)
         try:
+            check_run(self._db, run)
             return self._read(found[0])
         except (sqlite3.DatabaseError, ValueError, TypeError) as error:
             if isinstance(error, sqlite3.DatabaseError) and not is_damage(error):
@@ -421,10 +507,12 @@ class Store:
 
 
 @cache
-def _blank() -> bytes:
+def _blank(*, sums: bool) -> bytes:
     """A store without runs: each simulation has one in memory, and making its tables would take half of its time."""
     with closing(outputs.in_memory()) as made:
         migrate(made, IN_MEMORY)
+        if not sums:
+            without(made)
         return made.serialize()
 
 
@@ -437,7 +525,7 @@ def _open_for_writing(place: Path) -> sqlite3.Connection:
             migrate_if_whole(db, str(place))
             _write_ahead(db)
         else:
-            db.deserialize(_blank())
+            db.deserialize(_blank(sums=False))
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute("PRAGMA foreign_keys = ON")
     except BaseException:
@@ -577,7 +665,7 @@ def _run_info(row: tuple[Any, ...]) -> RunInfo:
         real_paths=known.real_paths,
         options=json.loads(row[8]),
         software_version=row[9],
-        facts=facts,
+        facts_document=facts,
         study=row[11],
         labels=json.loads(row[12] or "{}"),
         start_unix_ns=row[13],
@@ -586,10 +674,17 @@ def _run_info(row: tuple[Any, ...]) -> RunInfo:
         end_ns=row[16],
         outcome=outcome or "interrupted",
         message=message if message is not None else "ended without a word: killed, or running on another host",
-        watch=json.loads(row[19] or "{}"),
-        warnings=json.loads(row[20] or "[]"),
+        watch_document=json.loads(row[19] or "{}"),
+        warnings=_warnings(row[20] or "[]"),
         invalid=invalid_reason(row[21]),
     )
+
+
+def _warnings(text: str) -> list[schema.RunWarning]:
+    try:
+        return msgspec.json.decode(text, type=list[schema.RunWarning])
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"warnings: {error}") from error
 
 
 def _cost(  # the columns of its table

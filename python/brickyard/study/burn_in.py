@@ -21,8 +21,9 @@ from typing import Any
 from brickyard import _core, facts, outputs
 from brickyard.errors import BadInputError, one_line
 from brickyard.facts.target import drives
-from brickyard.schema import plan_text
+from brickyard.schema import RunFacts, plan_text
 from brickyard.schema.plan import Plan
+from brickyard.schema.target_sheet import HealthSheet
 from brickyard.store import Json, Store
 from brickyard.store.process import own_process
 from brickyard.study.interrupt import Interrupt
@@ -197,8 +198,8 @@ class Burning:
 
 def health_of(device: str) -> list[Json]:
     """What the drives below a target say of themselves; empty where they say nothing."""
-    node = facts.collect(device)["target"]
-    return [{key: (drive.get("health") or {}).get(key) for key in HEALTH_KEYS} for drive in drives(node)]
+    sheets = [drive.health or HealthSheet() for drive in drives(facts.collect_target(device))]
+    return [{key: getattr(sheet, key) for key in HEALTH_KEYS} for sheet in sheets]
 
 
 class BurnIn:
@@ -267,7 +268,7 @@ class BurnIn:
             targets=[device],
             options=options,
             software_version=_core.version(),
-            facts={"host": found["host"], "targets": [found["target"]], "process": own_process()},
+            facts=RunFacts(host=found.host, targets=[found.target], process=own_process()),
         )
         one.account.runs.append(one.run)
         one.log.save(one.account)
@@ -284,7 +285,7 @@ class BurnIn:
             end = end or {"event": "end", "end_ns": 0, "outcome": "failed", "message": "the core ended without a word"}
             if end["outcome"] == "failed":
                 one.account.refused = str(end["message"])
-            self.store.end_run(one.run, end, {}, [])
+            self.store.end_run(one.run, end, None, [])
             one.over = True
             one.log.save(one.account)
 

@@ -24,7 +24,7 @@ from brickyard import _core, outputs
 from brickyard.errors import BadInputError, BrickyardError, core_refusals, one_line
 from brickyard.formats.fio_export import export_fio
 from brickyard.formats.fio_result import read_result, store_result
-from brickyard.schema import Duration, plan_text
+from brickyard.schema import Duration, RunWarning, plan_text
 from brickyard.schema.plan import IoMode, Plan
 from brickyard.store import Json, Store
 from brickyard.study import circumstances
@@ -32,12 +32,12 @@ from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import EVENT_WAIT_MS, Listener, RunResult, RunSpec
 
 WAIT_S = 0.1  # how soon the end of fio is seen
-NO_RESPONSE: Json = {
-    "id": "by-fio",
-    "severity": "note",
-    "text": "Measured by fio: one interval for each phase; its completion latency is the service time.",
-    "remedy": "leave --engine out to see the course over time",
-}
+NO_RESPONSE = RunWarning(
+    id="by-fio",
+    severity="note",
+    text="Measured by fio: one interval for each phase; its completion latency is the service time.",
+    remedy="leave --engine out to see the course over time",
+)
 
 
 def fio_place() -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from brickyard import bricks, profiles
 from brickyard.analysis.pivot import Where
+from brickyard.databases.connect import WORDS, is_dsn, spoken
 from brickyard.databases.pgbench_plan import KIND
 from brickyard.errors import BadInputError, one_line
 from brickyard.reading import parsed_bytes_per_s
@@ -243,7 +244,7 @@ def _level_named(design: Design, factor: str, word: str, place: str) -> str:
 def _aim(design: Design, text: str) -> tuple[Where, str]:
     """`PATH` for every cell, `LEVEL=PATH`, or `LEVEL,LEVEL=PATH` for a combination; FACTOR:LEVEL where two agree."""
     head, equals, path = text.partition("=")
-    if not equals or "://" in head or head.startswith(("/", ".", bricks.MODELLED)):
+    if not equals or "://" in head or head.strip() in WORDS or head.startswith(("/", ".", bricks.MODELLED)):
         return {}, text
     if not path:
         raise BadInputError(f"--target {text}: names no target")
@@ -252,6 +253,12 @@ def _aim(design: Design, text: str) -> tuple[Where, str]:
         name, level = _factor_of(design, word.strip(), f"--target {text}")
         where[name] = (level,)
     return where, path
+
+
+def shown_aim(design: Design, text: str) -> str:
+    """As it is kept: no password of a DSN stands in it."""
+    _, target = _aim(design, text)
+    return text.removesuffix(target) + spoken(target) if is_dsn(target) else text
 
 
 def _factor_of(design: Design, word: str, place: str) -> tuple[str, str]:

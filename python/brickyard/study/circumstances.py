@@ -8,13 +8,15 @@ from __future__ import annotations
 import time
 
 from brickyard import _core, bricks, facts
-from brickyard.analysis import pgbench, replay_runs, replay_warnings, summary
+from brickyard.analysis import caveats, pgbench, replay_runs, replay_warnings
+from brickyard.analysis.judged import Judged, VolatileCaches
 from brickyard.analysis.steadiness import steadiness_warnings
+from brickyard.analysis.summary import interval_sums
 from brickyard.analysis.totals import asked_stream
 from brickyard.bricks import caches
-from brickyard.schema import HangEvent, PhaseEnd, PowerCut
+from brickyard.schema import HangEvent, HostSheet, PhaseEnd, PowerCut, RunFacts, RunWarning, WatchSheet
 from brickyard.schema.plan import OtherKind, OtherPlan, Plan
-from brickyard.store import READS, WRITES, Json, Record, Store
+from brickyard.store import READS, WRITES, Interval, Json, Record, Store
 
 # Of plans that go to a server, not to a file or device.
 DATABASE_KINDS = (OtherKind.REPLAY, OtherKind.LOAD, OtherKind.PGBENCH)
@@ -23,12 +25,11 @@ NOT_OF_REPLAYS = {*NOT_OF_DATABASES, "volatile_write_cache"}
 SAMPLE_EVERY_S = 1.0  # a sample reads a few open files; more often would tell no more
 
 
-def collect(targets: list[str]) -> Json:
-    """Facts about the host and each target, taken once before the first run of a study."""
-    found = [facts.collect(target) for target in targets]
-    if not found:  # what is measured lies on another host; the generator's host still counts
-        return {"host": facts.collect("/")["host"], "targets": []}
-    return {"host": found[0]["host"], "targets": [item["target"] for item in found]}
+def collect(targets: list[str]) -> RunFacts:
+    """Facts about the host and each target, taken once before the first run of a study. Where there is no target, what
+    is measured lies on another host; the generator's host still counts."""
+    host = facts.host_facts(facts.Roots())
+    return RunFacts(host=host, targets=[facts.collect_target(target) for target in targets])
 
 
 class Watching:
@@ -62,41 +63,46 @@ class Watching:
         for server in self._servers:
             server.stop()
 
-    def results(self, record: Record) -> list[Json]:
+    def results(self, record: Record) -> list[WatchSheet]:
         if self._sampled_s is None:
             return []
         if self._servers:
             return [watch.result(self._of_servers(watch)) for watch in self._watches]
         return [watch.result(ours(record, target)) for target, watch in enumerate(self._watches)]
 
-    def _of_servers(self, watch: facts.Watch) -> Json:
+    def _of_servers(self, watch: facts.Watch) -> facts.OwnIo | facts.NotCounted:
         """What all servers of the run did on the devices of one of them, each server once."""
-        found: dict[object, Json] = {}
+        found: dict[int, facts.ServerCounts] = {}
         for server, other in zip(self._servers, self._watches, strict=True):
             if watch.top_devices() & other.top_devices():
                 told = server.told()
-                if not told["known"]:
+                if isinstance(told, facts.NotCounted):
                     return told
-                found[told["pid"]] = told
-        dirty_bytes = max((told["dirty_bytes"] for told in found.values()), default=0)
-        sums = {name: sum(told[name] for told in found.values()) for name in ("read_bytes", "write_bytes")}
-        return {**sums, "dirty_bytes": dirty_bytes, "whose": "the server's"}
+                found[told.pid] = told
+        return facts.OwnIo(
+            read_bytes=sum(told.read_bytes for told in found.values()),
+            write_bytes=sum(told.write_bytes for told in found.values()),
+            dirty_bytes=max((told.dirty_bytes for told in found.values()), default=0),
+            whose="the server's",
+        )
 
 
-def ours(record: Record, target: int) -> Json:
+def ours(record: Record, target: int) -> facts.OwnIo:
     """What the run itself asked of one target, warm-up included, to be told apart from what others did."""
-    counts = {"read_bytes": 0, "read_requests": 0, "write_bytes": 0, "write_requests": 0}
-    for item in record.intervals:
+
+    def is_of_target(item: Interval) -> bool:
         stream = asked_stream(record, item.phase, item.stream)
-        if (
-            item.measure == "service"
-            and item.operation in READS | WRITES
-            and (stream.target if stream else 0) == target
-        ):
-            side = "read" if item.operation in READS else "write"
-            counts[f"{side}_bytes"] += item.bytes
-            counts[f"{side}_requests"] += item.requests
-    return counts
+        return (stream.target if stream else 0) == target
+
+    asked = [item for item in record.intervals if item.measure == "service" and is_of_target(item)]
+    reads = [item for item in asked if item.operation in READS]
+    writes = [item for item in asked if item.operation in WRITES]
+    return facts.OwnIo(
+        read_bytes=sum(item.bytes for item in reads),
+        read_requests=sum(item.requests for item in reads),
+        write_bytes=sum(item.bytes for item in writes),
+        write_requests=sum(item.requests for item in writes),
+    )
 
 
 def asks_databases(plan: Plan | OtherPlan) -> bool:
@@ -107,53 +113,54 @@ def _written(record: Record) -> int:
     return sum(item.bytes for item in record.intervals if item.measure == "service" and item.operation in WRITES)
 
 
-def _volatile_caches(record: Record) -> list[Json]:
+def _volatile_caches(record: Record) -> list[VolatileCaches]:
     """The modelled targets with caches that a power cut empties."""
     modelled = bricks.resolved_of(record.info.targets, record.info.options)
     found = zip(record.info.targets, map(caches.volatile, modelled), strict=False)
-    return [{"path": target, "caches": told} for target, told in found if told]
+    return [VolatileCaches(target, told) for target, told in found if told]
 
 
-def warnings(store: Store, record: Record, watched: list[Json]) -> list[Json]:
+def warnings(store: Store, record: Record, watched: list[WatchSheet]) -> list[RunWarning]:
     """What the reader must know before believing a figure of this run."""
     info = record.info
-    found: list[Json] = facts.warnings(
-        {
-            "facts": {"host": info.facts["host"], "target": info.facts["targets"]},
-            "watch": watched,
-            "start": info.engine,
-            "intervals": summary.interval_documents(record),
-            "phase_ends": record.documents_of(PhaseEnd),
-            "hangs": record.documents_of(HangEvent),
-            "totals": {"write_bytes": _written(record)},
-            "power_cuts": record.documents_of(PowerCut),
-            "power_cuts_ns": bricks.power_cuts_ns(info.targets, info.options),
-            "volatile_caches": _volatile_caches(record),
-            "failures_ns": bricks.failures_ns(info.targets, info.options),
-            "plan": info.plan_document,
-            "store": facts.store_facts(str(store.place)),
-            "release_build": _core.is_release_build(),
-        }
+    found = caveats.warnings(
+        Judged(
+            host=info.facts.host or HostSheet(),
+            targets=info.facts.targets,
+            watches=watched,
+            start=info.start,
+            intervals=interval_sums(record),
+            phase_ends=record.of(PhaseEnd),
+            hangs=record.of(HangEvent),
+            write_bytes=_written(record),
+            power_cuts=record.of(PowerCut),
+            power_cuts_ns=bricks.power_cuts_ns(info.targets, info.options),
+            volatile_caches=_volatile_caches(record),
+            failures_ns=bricks.failures_ns(info.targets, info.options),
+            plan=info.plan,
+            store=facts.store_facts(str(store.place)),
+            is_release_build=_core.is_release_build(),
+        )
     )
     if replay_runs.is_replay(record):
         # A log's load is not meant to be steady, and what the server's cache takes off its disks is the server's merit.
-        found = [item for item in found if item["id"] not in NOT_OF_REPLAYS]
+        found = [item for item in found if item.id not in NOT_OF_REPLAYS]
         judged = replay_warnings.replay_warnings(record, watched)
     else:
         judged = [*steadiness_warnings(record), *pgbench.pgbench_warnings(record)]
         if asks_databases(info.plan):
-            found = [item for item in found if item["id"] not in NOT_OF_DATABASES]
-    return sorted([*judged, *found], key=lambda item: item["severity"] != "warning")
+            found = [item for item in found if item.id not in NOT_OF_DATABASES]
+    return sorted([*judged, *found], key=lambda item: item.severity != "warning")
 
 
-def invalid_condition(condition: str, reason: str) -> Json:
+def invalid_condition(condition: str, reason: str) -> RunWarning:
     """The run does not stand for what it was to be measured in."""
-    return {
-        "id": "condition",
-        "severity": "error",
-        "reason": reason,
-        "text": f"This run does not show the condition {condition.replace('_', ' ')}: {reason}.",
-        "remedy": "Measure for a shorter time, or let the work go slower with --rebuild-rate."
+    return RunWarning(
+        id="condition",
+        severity="error",
+        reason=reason,
+        text=f"This run does not show the condition {condition.replace('_', ' ')}: {reason}.",
+        remedy="Measure for a shorter time, or let the work go slower with --rebuild-rate."
         if condition in ("rebuilding", "neighbour_rebuilding", "scrubbing", "initializing")
         else "Wait until the array is at rest (`brickyard array show`), and measure again.",
-    }
+    )

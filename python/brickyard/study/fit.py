@@ -41,8 +41,8 @@ def own_size(plan: Plan) -> str | None:
         return str(max(-(-wanted // ALIGN_BYTES) * ALIGN_BYTES, MIN_BYTES))
     if plan.table not in OF_MEMORY:
         return None
-    memory = (facts.collect("/")["host"].get("memory") or {}).get("total_bytes")
-    return str(MEMORY_FACTOR * int(memory)) if memory else None
+    memory = facts.host_facts(facts.Roots()).memory_bytes
+    return str(MEMORY_FACTOR * memory) if memory else None
 
 
 SERVER = (

@@ -74,7 +74,7 @@ def forecast_lines(expected: Forecast, targets: list[str], *, made: bool = False
 
 
 def _endurance_lines(written_bytes: int, targets: list[str]) -> list[str]:
-    return [f"endurance of {target}: {facts.endurance(target, written_bytes)['text']}" for target in targets]
+    return [f"endurance of {target}: {facts.endurance(target, written_bytes).text}" for target in targets]
 
 
 def _may_end_earlier(phase: Phase) -> bool:
@@ -86,6 +86,8 @@ def _phase_seconds(phase: Phase) -> float | None:
 
 
 def _write_share(stream: Stream) -> float:
+    if stream.trace:
+        return 1.0 if stream.trace.writes else 0.0
     if stream.program:
         # How much it writes is decided by the storage's speed, and by the program.
         return 0.0 if isinstance(stream.program, (ReadAhead, Audit)) else 1.0

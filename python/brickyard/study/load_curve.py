@@ -110,7 +110,7 @@ def _bare(plan: Plan, phase: Phase, streams: list[Stream], each_ns: int) -> Plan
     return replace(plan, interval=Duration(max(each_ns // 10, 10_000_000)), phase=[only])
 
 
-def _brick(targets: list[str], options: Json, condition: str) -> Json | None:
+def brick_of(targets: list[str], options: Json, condition: str) -> Json | None:
     """The modelled brick; None where the storage is real."""
     if not bricks.is_modelled(targets[0]):
         return None
@@ -141,7 +141,7 @@ class LoadCurve:
     ) -> CurveResult:
         """With `max_rate_per_s` the levels go on beyond their last until one is overloaded or this rate is reached."""
         self._about, self._limit = (name, targets, options, condition), limit
-        self._brick = _brick(targets, options, condition)
+        self._brick = brick_of(targets, options, condition)
         self.listener.expect(1 + len(levels))
         last, record = self._one(closed_plan(plan, phase, self.each_ns), {"loop": "closed"})
         rates = stream_rates(record)

@@ -21,7 +21,7 @@ from brickyard.databases.pgbench_home import Homes
 from brickyard.databases.pgbench_plan import KIND
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json, RunHead, Store
-from brickyard.study.cells import Layout, Specs, StudyCell, Wishes
+from brickyard.study.cells import Layout, Specs, StudyCell, Wishes, shown_aim
 from brickyard.study.design import Design
 from brickyard.study.forecast import forecast
 from brickyard.study.holding import Keeper, SetUp, is_rebuilt_next
@@ -288,7 +288,7 @@ class Matrix:
             "title": self.design.title,
             "label": self.wishes.label,
             "text": self.design.text,
-            "targets": list(self.wishes.targets),
+            "targets": [shown_aim(self.design, text) for text in self.wishes.targets],
             "only": list(self.wishes.only),
             "changes": list(self.wishes.changes),
             "prices": list(self.wishes.prices),

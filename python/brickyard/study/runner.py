@@ -15,11 +15,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
+import msgspec
+
 from brickyard.analysis import PhaseRate, phase_rates
 from brickyard.conditions import Held
-from brickyard.conditions.verdict import sample_document
 from brickyard.errors import BadInputError, BrickyardError, core_refusals, one_line
-from brickyard.schema import plan_text
+from brickyard.schema import Condition, ConditionSample, RunFacts, RunWarning, RunWatch, plan_text
 from brickyard.schema.plan import OtherPlan, Plan
 from brickyard.store import Json, Store
 from brickyard.store.lost import StoreLostError
@@ -101,7 +102,9 @@ class Silent:
 class Looking:
     """What is looked at while a run goes on: the counters of the devices, and the state of the array."""
 
-    def __init__(self, watch: circumstances.Watching, held: Held | None, keep: Callable[[Json], None]) -> None:
+    def __init__(
+        self, watch: circumstances.Watching, held: Held | None, keep: Callable[[ConditionSample], None]
+    ) -> None:
         self._watch, self._held, self._keep = watch, held, keep
         self._looked_s: float | None = None
         self._cost_s = 0.0
@@ -132,7 +135,8 @@ class Looking:
     def _told(self) -> None:
         """Each sample is kept when it comes, so that a kill leaves those that there were."""
         if self._held is not None and self._held.samples:
-            self._keep({"event": "condition_sample", **sample_document(self._held.samples[-1])})
+            unix_ns, state, share = self._held.samples[-1]
+            self._keep(ConditionSample(unix_ns=unix_ns, state=state, progress_share=share))
 
 
 class Runner:
@@ -142,7 +146,7 @@ class Runner:
         self.store = store
         self.listener = listener
         self.interrupt = interrupt
-        self._facts: dict[tuple[str, ...], Json] = {}
+        self._facts: dict[tuple[str, ...], RunFacts] = {}
 
     def run(self, spec: RunSpec, study: Callable[[], int] | None = None, held: Held | None = None) -> RunResult:
         """Carries one run out. What the core refuses is bad input; what fails later is an outcome."""
@@ -165,7 +169,7 @@ class Runner:
                 targets=spec.targets,
                 options=spec.options,
                 software_version=_core.version(),
-                facts={**self._facts[key], "process": own_process()},
+                facts=msgspec.structs.replace(self._facts[key], process=own_process()),
                 study=study() if study else None,
                 labels=spec.labels,
             )
@@ -182,21 +186,22 @@ class Runner:
         watched = watch.results(record)
         invalid = self._judged(run, held) if held is not None and end["outcome"] == "done" else []
         warnings = [*invalid, *circumstances.warnings(self.store, record, watched)]
-        self.store.end_run(run, end, {"targets": watched}, warnings)
+        self.store.end_run(run, end, RunWatch(targets=list(watched)), warnings)
         ended = replace(record, info=replace(record.info, outcome=end["outcome"]))
         rates = tuple(phase_rates(ended))
         if ended.info.outcome == "done":
             summaries.keep(self.store, ended)
-        reason = invalid[0]["reason"] if invalid else ""
+        reason = invalid[0].reason if invalid else ""
         result = RunResult(run, end["outcome"], end.get("message", ""), start, rates, reason)
         self.listener.run_ended(result)
         return result
 
-    def _judged(self, run: int, held: Held) -> list[Json]:
+    def _judged(self, run: int, held: Held) -> list[RunWarning]:
         """Keeps how the array stood while the run went on; a warning where that was not the run's condition."""
         verdict = held.verdict()
         array = held.array.sheet().document() if held.array is not None else None
-        told = {"event": "condition", "condition": held.condition, "array": array, **verdict.document()}
+        # Its samples were told one by one when they came.
+        told = Condition(condition=held.condition, array=array, valid=verdict.valid, reason=verdict.reason)
         self.store.add_events(run, [told])
         return [] if verdict.valid else [circumstances.invalid_condition(held.condition, verdict.reason)]
 
@@ -210,7 +215,7 @@ class Runner:
         except (sqlite3.Error, BrickyardError) as error:
             with suppress(sqlite3.Error):
                 message = one_line(error) if isinstance(error, BrickyardError) else f"the store: {one_line(error)}"
-                self.store.end_run(run, {"end_ns": 0, "outcome": "failed", "message": message}, {}, [])
+                self.store.end_run(run, {"end_ns": 0, "outcome": "failed", "message": message}, None, [])
             raise
 
     def _follow(self, handle: Any, run: int, watch: Looking) -> tuple[Json, Json]:

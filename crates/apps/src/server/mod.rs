@@ -138,7 +138,13 @@ impl Servers {
             Program::Audit(keys) => u64::from(keys.pages) * PAGE_BYTES,
             _ => u64::from(GATHERED_PAGES) * PAGE_BYTES,
         };
-        Ok(ProgramLane { source, cells: vec![operation as usize], buffer_bytes: buffer_bytes as u32, fresh_data: true })
+        Ok(ProgramLane {
+            source,
+            cells: vec![operation as usize],
+            buffer_bytes: buffer_bytes as u32,
+            own_pace: false,
+            fresh_data: true,
+        })
     }
 
     /// What happened to the files since the phase began.

@@ -7,6 +7,7 @@ use crate::control::State;
 use crate::device::Device;
 use crate::lane::Pacer;
 use crate::note::Note;
+use crate::source::Source;
 use crate::timeline::Kind;
 
 impl<D: Device, S: Sink> Loop<'_, D, S> {
@@ -40,11 +41,16 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
         self.issuing = false;
         self.issued_until_ns = at_ns.saturating_add(1);
         for lane in &mut self.lanes {
-            if let (Pacer::Open(schedule), false) = (&mut lane.spec.pacer, lane.ended || lane.aside) {
-                // With a fixed number of requests, no more than those that were left can have been due.
-                let due = if at_ns == u64::MAX { 0 } else { schedule.skip_until(at_ns) };
-                self.unsent += due.min(lane.spec.requests_left);
+            if lane.ended || lane.aside || at_ns == u64::MAX {
+                continue;
             }
+            let due = match &mut lane.spec.pacer {
+                Pacer::Open(schedule) => schedule.skip_until(at_ns),
+                Pacer::Own => lane.spec.source.skip_until(at_ns),
+                Pacer::Closed { .. } => 0,
+            };
+            // With a fixed number of requests, no more than those that were left can have been due.
+            self.unsent += due.min(lane.spec.requests_left);
         }
     }
 

@@ -2,12 +2,12 @@
 
 use std::cmp::Reverse;
 
-use plan::FlushCall;
+use plan::{FlushCall, SyncMode};
 
 use super::{Loop, Sink, TICK_NS};
 use crate::device::{Completion, Device, Operation, Until};
 use crate::lane::{LaneSource, Pacer};
-use crate::source::{Next, Part, Request, Source};
+use crate::source::{Due, Next, Part, Request, Source};
 use crate::timeline::Kind;
 
 impl<D: Device, S: Sink> Loop<'_, D, S> {
@@ -36,11 +36,11 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
         if self.issuing {
             for lane in &self.open_lanes {
                 let lane = &self.lanes[*lane];
-                if let (Pacer::Open(schedule), true) = (&lane.spec.pacer, lane.may_issue()) {
-                    let due_ns = schedule.due_ns();
-                    if due_ns < ns {
-                        (ns, precise) = (due_ns, true);
-                    }
+                if lane.may_issue()
+                    && let Due::At(due_ns) = lane.due_ns()
+                    && due_ns < ns
+                {
+                    (ns, precise) = (due_ns, true);
                 }
             }
             if let Some(Reverse((due_ns, _))) = self.sleeping.peek()
@@ -66,13 +66,18 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
             let number = self.open_lanes[i];
             while self.lanes[number].may_issue() {
                 let lane = &mut self.lanes[number];
-                let Pacer::Open(schedule) = &mut lane.spec.pacer else { break };
-                let due_ns = schedule.due_ns();
-                if due_ns > now_ns {
-                    break;
-                }
+                let due_ns = match lane.due_ns() {
+                    Due::At(due_ns) if due_ns <= now_ns => due_ns,
+                    Due::Never => {
+                        lane.ended = true;
+                        break;
+                    }
+                    Due::At(_) | Due::Later => break,
+                };
                 let Some(slot) = lane.free.pop() else { break };
-                schedule.advance();
+                if let Pacer::Open(schedule) = &mut lane.spec.pacer {
+                    schedule.advance();
+                }
                 self.issue(slot, due_ns, now_ns, None);
             }
         }
@@ -149,6 +154,7 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
                 }
             };
             lane.spend(&request);
+            lane.sync = if lane.spec.source.durable() { SyncMode::Dsync } else { lane.spec.sync };
             (request, FlushCall::Fdatasync)
         };
         lane.take_of_round(request.request_bytes);

@@ -19,6 +19,12 @@ pub struct Start {
     /// Completions are reaped in batches of this many; absent where nothing is reaped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reap: Option<u32>,
+    /// At most so many requests are submitted in one call; absent where all that wait are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submit: Option<u32>,
+    /// Why; empty where no ring submits.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub submit_reason: String,
     #[serde(default)]
     pub features: Vec<String>,
     pub targets: Vec<TargetFacts>,

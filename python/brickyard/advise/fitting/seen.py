@@ -184,8 +184,8 @@ def spread(rows: Sequence[Totals]) -> tuple[float, float]:
 def _unusable(plan: Plan, phase: Phase, stream: Stream) -> str | None:
     if plan.io is IoMode.BUFFERED:
         return "buffered: it measured the page cache"
-    if phase.ramp or stream.chain or stream.program or stream.flush_every or stream.think:
-        return "ramps, chains, programs, flushes and pauses are not fitted to"
+    if phase.ramp or stream.chain or stream.program or stream.trace or stream.flush_every or stream.think:
+        return "ramps, chains, programs, traces, flushes and pauses are not fitted to"
     if not isinstance(stream.pace, ClosedPace):
         return "an open loop shows its own rate, not the brick's"
     if stream.operations.read + stream.operations.write != 100 or len(stream.request) != 1:

@@ -136,7 +136,7 @@ def drive_path(controller: int, member: str) -> str:
 def parse_replies(content: str) -> list[Json]:
     """Of each controller: its number, whether it obeyed, its words, and the data with their headings."""
     found = []
-    replies = parse_json(content).get("Controllers")
+    replies = dig(parse_json(content), "Controllers")
     for reply in replies if isinstance(replies, list) else []:
         status, data = dig(reply, "Command Status"), dig(reply, "Response Data")
         if not isinstance(status, dict):

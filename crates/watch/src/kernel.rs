@@ -1,0 +1,186 @@
+//! The programs in the kernel: loaded, attached, read. They live as long as this does, and end with its process.
+
+use std::time::Duration;
+
+use aya::maps::{Array, MapData, PerCpuArray, PerCpuHashMap, RingBuf};
+use aya::programs::BtfTracePoint;
+use aya::{Btf, BtfError, Ebpf, EbpfLoader};
+
+use crate::layout::{Account, Cell, Control, Device, Losses, MOST_DEVICES, OPERATIONS, Owner, Told};
+
+/// Compiled by `make bpf` from `bpf/watch.bpf.c`.
+static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/watch.bpf.o");
+/// Program, and the tracepoint of the block layer that it stands on.
+const PROGRAMS: [(&str, &str); 10] = [
+    // Ends come last, so that no request is seen to end whose beginning could not be seen yet.
+    ("bio_queue", "block_bio_queue"),
+    ("split", "block_split"),
+    ("bio_backmerge", "block_bio_backmerge"),
+    ("bio_frontmerge", "block_bio_frontmerge"),
+    ("rq_insert", "block_rq_insert"),
+    ("rq_issue", "block_rq_issue"),
+    ("rq_requeue", "block_rq_requeue"),
+    ("rq_merge", "block_rq_merge"),
+    ("bio_complete", "block_bio_complete"),
+    ("rq_complete", "block_rq_complete"),
+];
+/// Until there is something to compare with, a request is slow from here on.
+const SLOW: Duration = Duration::from_millis(2);
+
+pub struct Kernel {
+    cells: PerCpuArray<MapData, Cell>,
+    devices: Array<MapData, Device>,
+    owners: PerCpuHashMap<MapData, Owner, Account>,
+    lost: PerCpuArray<MapData, Losses>,
+    controls: Array<MapData, Control>,
+    ring: RingBuf<MapData>,
+    control: Control,
+    device_count: usize,
+    /// The links to the tracepoints are in here.
+    _programs: Ebpf,
+}
+
+pub struct Wanted<'a> {
+    /// Numbers of whole disks, as the kernel has them.
+    pub devices: &'a [u32],
+    pub stripe_bytes: u64,
+    pub exact: bool,
+    pub ring_bytes: u32,
+}
+
+impl Kernel {
+    pub fn attach(wanted: &Wanted) -> Result<Kernel, String> {
+        let btf = Btf::from_sys_fs().map_err(|error| no_btf(&error))?;
+        let mut numbers = [0u32; MOST_DEVICES];
+        for (place, number) in numbers.iter_mut().zip(wanted.devices) {
+            *place = *number;
+        }
+        let count = wanted.devices.len() as u32;
+        let mut programs = EbpfLoader::new()
+            .btf(Some(&btf))
+            .set_global("DEVICES", &numbers, true)
+            .set_global("DEVICE_COUNT", &count, true)
+            .set_global("STRIPE_BYTES", &wanted.stripe_bytes, true)
+            .set_max_entries("cells", count * OPERATIONS as u32)
+            .set_max_entries("ring", wanted.ring_bytes)
+            .load(OBJECT)
+            .map_err(|error| refused("the maps", &error))?;
+        for (name, point) in PROGRAMS {
+            let program: &mut BtfTracePoint =
+                programs.program_mut(name).ok_or("the object lacks a program")?.try_into().map_err(plain)?;
+            program.load(point, &btf).map_err(|error| refused(point, &error))?;
+        }
+        let mut kernel = Kernel {
+            cells: PerCpuArray::try_from(taken(&mut programs, "cells")?).map_err(plain)?,
+            devices: Array::try_from(taken(&mut programs, "devices")?).map_err(plain)?,
+            owners: PerCpuHashMap::try_from(taken(&mut programs, "owners")?).map_err(plain)?,
+            lost: PerCpuArray::try_from(taken(&mut programs, "lost")?).map_err(plain)?,
+            controls: Array::try_from(taken(&mut programs, "controls")?).map_err(plain)?,
+            ring: RingBuf::try_from(taken(&mut programs, "ring")?).map_err(plain)?,
+            control: Control { slow_ns: [SLOW.as_nanos() as u64; MOST_DEVICES], exact: u64::from(wanted.exact) },
+            device_count: wanted.devices.len(),
+            _programs: programs,
+        };
+        kernel.tell()?;
+        for (name, point) in PROGRAMS {
+            let program: &mut BtfTracePoint =
+                kernel._programs.program_mut(name).ok_or("the object lacks a program")?.try_into().map_err(plain)?;
+            program.attach().map_err(|error| refused(point, &error))?;
+        }
+        Ok(kernel)
+    }
+
+    fn tell(&mut self) -> Result<(), String> {
+        self.controls.set(0, self.control, 0).map_err(plain)
+    }
+
+    /// From here on requests to a device are slow.
+    pub fn slow_from(&mut self, slot: usize, ns: u64) -> Result<(), String> {
+        self.control.slow_ns[slot] = ns;
+        self.tell()
+    }
+
+    pub fn is_slow_from(&self, slot: usize) -> u64 {
+        self.control.slow_ns.get(slot).copied().unwrap_or(0)
+    }
+
+    /// No more is counted; what is in the maps stays readable.
+    pub fn detach(&mut self) {
+        let names: Vec<String> = self._programs.programs().map(|(name, _)| name.to_owned()).collect();
+        for name in names {
+            let program =
+                self._programs.program_mut(&name).and_then(|found| <&mut BtfTracePoint>::try_from(found).ok());
+            if let Some(program) = program {
+                let _ = program.unload(); // what cannot be unloaded goes with this process
+            }
+        }
+    }
+
+    /// Of one device and operation, of each CPU.
+    pub fn cells(&self, slot: usize, operation: usize) -> Result<Vec<Cell>, String> {
+        let index = (slot * OPERATIONS + operation) as u32;
+        Ok(self.cells.get(&index, 0).map_err(plain)?.to_vec())
+    }
+
+    pub fn device(&self, slot: usize) -> Result<Device, String> {
+        self.devices.get(&(slot as u32), 0).map_err(plain)
+    }
+
+    pub fn device_count(&self) -> usize {
+        self.device_count
+    }
+
+    pub fn losses(&self) -> Result<Losses, String> {
+        let mut sum = Losses::default();
+        for one in self.lost.get(&0, 0).map_err(plain)?.iter() {
+            sum.ring += one.ring;
+            sum.entries += one.entries;
+            sum.owners += one.owners;
+            sum.unknown += one.unknown;
+            sum.missed += one.missed;
+        }
+        Ok(sum)
+    }
+
+    /// Who asked, of each CPU.
+    pub fn owners(&self) -> Vec<(Owner, Vec<Account>)> {
+        self.owners.iter().filter_map(Result::ok).map(|(owner, accounts)| (owner, accounts.to_vec())).collect()
+    }
+
+    pub fn next_told(&mut self) -> Option<Told> {
+        self.ring.next().and_then(|item| Told::read(&item))
+    }
+}
+
+fn taken(programs: &mut Ebpf, name: &str) -> Result<aya::maps::Map, String> {
+    programs.take_map(name).ok_or_else(|| format!("the object lacks the map {name}"))
+}
+
+fn plain(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+fn no_btf(error: &BtfError) -> String {
+    format!("no-btf: the kernel does not describe itself in /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF): {error}")
+}
+
+/// The reason is in the chain of errors; the log of the verifier, which is long, is its last line.
+fn refused(what: &str, error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    let mut is_rights = false;
+    while let Some(next) = cause {
+        if let Some(io) = next.downcast_ref::<std::io::Error>() {
+            is_rights |= io.kind() == std::io::ErrorKind::PermissionDenied;
+        }
+        text = format!("{text}: {next}");
+        cause = next.source();
+    }
+    let line = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let first = text.lines().next().unwrap_or_default();
+    if is_rights || first.contains("Operation not permitted") {
+        return format!("no-rights: the kernel allows no program on {what}: {first}");
+    }
+    let more = if line == first { String::new() } else { format!(" … {line}") };
+    format!("refused: the kernel does not take the program for {what}: {first}{more}")
+}

@@ -1,0 +1,234 @@
+//! The layout of `bpf/shared.h`. A test compares both.
+
+pub const MOST_DEVICES: usize = 64;
+pub const OPERATIONS: usize = 8;
+pub const TIMES: usize = 320;
+pub const SIZES: usize = 40;
+pub const ALIGNMENTS: usize = 16;
+pub const SEEKS: usize = 80;
+pub const GAPS: usize = 44;
+pub const DEPTHS: usize = 32;
+pub const RUNS: usize = 44;
+pub const STREAMS: usize = 16;
+pub const OWNERS: usize = 64;
+pub const COMM: usize = 16;
+
+pub const NAMES: [&str; OPERATIONS] =
+    ["read", "write", "durable_write", "discard", "flush", "flush_command", "other", "write_zeroes"];
+pub const READ: u8 = 0;
+pub const WRITE_DURABLE: u8 = 2;
+pub const DISCARD: u8 = 3;
+pub const FLUSH: u8 = 4;
+pub const FLUSH_COMMAND: u8 = 5;
+pub const OTHER: u8 = 6;
+pub const ZEROES: u8 = 7;
+
+pub const IS_SYNC: u8 = 1;
+pub const IS_META: u8 = 2;
+pub const IS_READ_AHEAD: u8 = 4;
+pub const IS_FUA: u8 = 8;
+pub const IS_PREFLUSH: u8 = 16;
+pub const IS_ERROR: u8 = 32;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Cell {
+    pub requests: u64,
+    pub bytes: u64,
+    pub errors: u64,
+    pub before_ns: u64,
+    pub queue_ns: u64,
+    pub device_ns: u64,
+    pub total_ns: u64,
+    pub total_max_ns: u64,
+    pub sequential: u64,
+    pub sequential_bytes: u64,
+    pub read_ahead: u64,
+    pub read_ahead_bytes: u64,
+    pub sync: u64,
+    pub meta: u64,
+    pub stripe_aligned: u64,
+    pub stripe_full_bytes: u64,
+    pub queued: u64,
+    pub spare: u64,
+    pub sizes: [u64; SIZES],
+    pub alignments: [u64; ALIGNMENTS],
+    pub seeks: [u64; SEEKS],
+    pub gaps: [u64; GAPS],
+    pub depths: [u64; DEPTHS],
+    pub before: [u64; TIMES],
+    pub queue: [u64; TIMES],
+    pub device: [u64; TIMES],
+    pub total: [u64; TIMES],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Stream {
+    pub end_bytes: u64,
+    pub run_bytes: u64,
+    pub operation: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Device {
+    pub in_flight: u64,
+    pub last_end_bytes: u64,
+    pub last_arrival_ns: u64,
+    pub done: u64,
+    pub done_by: [u64; OWNERS],
+    pub flushing: u64,
+    pub flush_began_ns: u64,
+    pub flush_ended_ns: u64,
+    pub flush_last_ns: u64,
+    pub merged_bios: u64,
+    pub merged_requests: u64,
+    pub splits: u64,
+    pub requeues: u64,
+    pub turned_away: u64,
+    pub next_stream: u64,
+    pub streams: [Stream; STREAMS],
+    pub runs: [[u64; RUNS]; 2],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Owner {
+    pub slot: u32,
+    pub part: u32,
+    pub process: u32,
+    pub spare: u32,
+    pub cgroup: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Account {
+    pub requests: [u64; OPERATIONS],
+    pub bytes: [u64; OPERATIONS],
+    pub total_ns: [u64; OPERATIONS],
+    pub max_ns: u64,
+    pub comm: [u8; COMM],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Control {
+    pub slow_ns: [u64; MOST_DEVICES],
+    pub exact: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Losses {
+    pub ring: u64,
+    pub entries: u64,
+    pub owners: u64,
+    pub unknown: u64,
+    pub missed: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Told {
+    pub arrived_ns: u64,
+    pub queued_ns: u64,
+    pub issued_ns: u64,
+    pub ended_ns: u64,
+    pub offset_bytes: u64,
+    pub cgroup: u64,
+    pub flush_ns: u64,
+    pub done_others: u64,
+    pub done_own: u64,
+    pub bytes: u32,
+    pub part: u32,
+    pub process: u32,
+    pub depth: u32,
+    pub slot: u16,
+    pub operation: u8,
+    pub flags: u8,
+    pub requeues: u32,
+    pub comm: [u8; COMM],
+}
+
+// SAFETY: all of them are `repr(C)`, made of integers without gaps (the test of sizes would show one), and any bits are
+// values of theirs.
+unsafe impl aya::Pod for Cell {}
+unsafe impl aya::Pod for Device {}
+unsafe impl aya::Pod for Owner {}
+unsafe impl aya::Pod for Account {}
+unsafe impl aya::Pod for Control {}
+unsafe impl aya::Pod for Losses {}
+
+impl Told {
+    pub fn read(from: &[u8]) -> Option<Told> {
+        // SAFETY: long enough, and any bits are a value of this type.
+        (from.len() >= size_of::<Told>()).then(|| unsafe { from.as_ptr().cast::<Told>().read_unaligned() })
+    }
+}
+
+pub fn comm(of: &[u8; COMM]) -> String {
+    let end = of.iter().position(|byte| *byte == 0).unwrap_or(COMM);
+    String::from_utf8_lossy(&of[..end]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The header as a compiler of C would lay it out: all are words of eight bytes but where the names below say so.
+    #[test]
+    fn constants_are_those_of_the_header() {
+        let text = include_str!("../bpf/shared.h");
+        let known = [
+            ("MOST_DEVICES", MOST_DEVICES),
+            ("OPERATIONS", OPERATIONS),
+            ("TIMES", TIMES),
+            ("SIZES", SIZES),
+            ("ALIGNMENTS", ALIGNMENTS),
+            ("SEEKS", SEEKS),
+            ("GAPS", GAPS),
+            ("DEPTHS", DEPTHS),
+            ("RUNS", RUNS),
+            ("STREAMS", STREAMS),
+            ("OWNERS", OWNERS),
+            ("COMM", COMM),
+        ];
+        for (name, value) in known {
+            let line = format!("#define {name} {value}\n");
+            assert!(text.contains(&line), "{name} is {value} here");
+        }
+    }
+
+    /// Field by field, by the names and the order of both texts.
+    #[test]
+    fn structs_have_the_fields_of_the_header() {
+        let (ours, theirs) = (include_str!("layout.rs"), include_str!("../bpf/shared.h"));
+        for (rust, c) in [
+            ("Cell", "cell"),
+            ("Stream", "stream"),
+            ("Device", "device"),
+            ("Owner", "owner"),
+            ("Account", "account"),
+            ("Control", "control"),
+            ("Losses", "losses"),
+            ("Told", "told"),
+        ] {
+            let here = between(ours, &format!("pub struct {rust} {{\n"));
+            let names: Vec<&str> =
+                here.lines().filter_map(|line| line.trim().strip_prefix("pub ")?.split(':').next()).collect();
+            let there = between(theirs, &format!("\nstruct {c} {{\n"));
+            let fields: Vec<&str> = there
+                .lines()
+                .filter_map(|line| line.split(';').next()?.split_whitespace().last()?.split('[').next())
+                .collect();
+            assert_eq!(names, fields, "struct {c}");
+        }
+    }
+
+    fn between<'a>(text: &'a str, head: &str) -> &'a str {
+        let begin = text.find(head).expect("it is there") + head.len();
+        &text[begin..begin + text[begin..].find('}').expect("it ends")]
+    }
+}

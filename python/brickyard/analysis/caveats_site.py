@@ -1,0 +1,432 @@
+"""Warnings about the place of a run: the target, what is below it, and the host.
+
+Duty: rules over facts and what was watched. Refusal: a simulated run has no place, so these rules stay silent on it,
+but for the caches that its model has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from brickyard.analysis.judged import Judged, item
+from brickyard.facts import stack
+from brickyard.facts.arrays import under_way
+from brickyard.schema import ArrayState, DeviceSheet, Identity, RunWarning, TargetSheet, WatchSheet
+
+# Time that the hypervisor took away: above one part in a hundred latencies near the tail are its, not the storage's.
+STEAL_SHARE_MAX = 0.01
+# Where the CPUs are this busy and others have this part of them, a thread that wants to run often waits for its turn.
+BUSY_SHARE_MAX = 0.85
+OTHERS_SHARE_MAX = 0.2
+# A cache of a quarter of the target answers a quarter of uniform requests.
+CACHE_FACTOR = 4
+
+
+def targets(run: Judged) -> list[TargetSheet]:
+    return [] if run.is_simulated else run.targets
+
+
+def watches(run: Judged) -> list[WatchSheet]:
+    return [] if run.is_simulated else run.watches
+
+
+def nodes(run: Judged) -> list[DeviceSheet]:
+    """Every device below any target, each once."""
+    found: dict[str, DeviceSheet] = {}
+    for target in targets(run):
+        for node in stack.devices(target.stack):
+            found.setdefault(node.number, node)
+    return list(found.values())
+
+
+def drives(run: Judged) -> list[DeviceSheet]:
+    found: dict[str, DeviceSheet] = {}
+    for target in targets(run):
+        for node in stack.bottom(target.stack):
+            found.setdefault(node.number, node)
+    return list(found.values())
+
+
+def replaced(run: Judged) -> Iterator[RunWarning]:
+    """A target that is not what it was at the beginning; what the run measured is gone, or was cut meanwhile."""
+    for index, watch in enumerate(watches(run)):
+        ends = watch.identity
+        if ends is None or ends.start is None or ends.end is None:
+            continue
+        path = run.targets[index].path if index < len(run.targets) else "The target"
+        if what := _became(ends.start, ends.end):
+            yield item(
+                "target_changed",
+                "warning",
+                f"{path} {what} while the run went on.",
+                "See who did it, and measure again: the figures are of a file that is no longer there as it was.",
+            )
+
+
+def _became(first: Identity, last: Identity) -> str:
+    if not first.exists:
+        return ""
+    if not last.exists:
+        return "was removed"
+    if (first.device, first.inode) != (last.device, last.inode):
+        return "was replaced by another"
+    if (last.size_bytes or 0) < (first.size_bytes or 0):
+        return f"was cut from {size(first.size_bytes or 0)} to {size(last.size_bytes or 0)}"
+    return f"lost one of its {first.links} names" if (last.links or 0) < (first.links or 0) else ""
+
+
+def size(count: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(count) < 1024 or unit == "TiB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return ""
+
+
+def write_cache(run: Judged) -> Iterator[RunWarning]:
+    # What lives in memory is lost with the power anyway; another note says so.
+    held = [node for node in drives(run) if node.type not in ("zram", "ram", "null")]
+    names = [node.name for node in held if node.has_volatile_write_cache]
+    if names:
+        shown = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+        yield item(
+            "volatile_write_cache",
+            "note" if run.write_bytes == 0 else "warning",
+            f"The write cache of {shown} is volatile and on (write back): {len(names)} of "
+            f"{len(held)} drives may "
+            "answer a write before it is safe from a power cut.",
+            'For the speed of durable writes use `sync = "dsync"` or flushes in the profile, '
+            "or turn the cache off (hdparm -W0, sdparm --clear=WCE).",
+        )
+
+
+def modelled_write_cache(run: Judged) -> Iterator[RunWarning]:
+    """The same of a modelled brick, whose caches the model knows."""
+    for target in run.volatile_caches:
+        yield item(
+            "volatile_write_cache",
+            "note" if run.write_bytes == 0 else "warning",
+            f"{target.path} may answer a write before it is safe from a power cut: {' and '.join(target.caches)}.",
+            'For the speed of durable writes use `sync = "dsync"` or flushes in the profile, or --condition '
+            "write-cache-off where drives cache.",
+        )
+
+
+@dataclass
+class _Busy:
+    """An array over the whole run: the worst that was seen of it."""
+
+    degraded: int = 0
+    level: str | None = None
+    members: int | None = None
+    under_way: str | None = None
+    done_share: float | None = None
+
+    def add(self, state: ArrayState) -> None:
+        self.degraded = max(self.degraded, state.degraded or 0)
+        if state.under_way and not self.under_way:
+            self.under_way = state.under_way
+            self.done_share = state.done_share if isinstance(state.done_share, float) else None
+
+
+def _at_first(node: DeviceSheet) -> _Busy | None:
+    if md := node.md:
+        return _Busy(md.degraded or 0, md.level, md.raid_disks, under_way(md.sync_action), md.sync_done_share)
+    if raid := node.dm.raid if node.dm else None:
+        return _Busy(raid.degraded or 0, raid.level, raid.raid_disks, under_way(raid.sync_action), raid.in_sync_share)
+    return None
+
+
+def arrays_busy(run: Judged) -> Iterator[RunWarning]:
+    seen = {node.name: busy for node in nodes(run) if (busy := _at_first(node))}
+    for watch in watches(run):
+        ends = (watch.arrays.start, watch.arrays.end) if watch.arrays else ()
+        for name, state in (pair for end in ends for pair in (end or {}).items()):
+            seen.setdefault(name, _Busy()).add(state)
+    for name, worst in sorted(seen.items()):
+        yield from array_items(name, worst)
+    for target in targets(run):
+        mount = target.mount
+        if mount and mount.btrfs and mount.btrfs.missing_members:
+            yield item(
+                "array_degraded",
+                "warning",
+                f"The btrfs at {mount.mount_point} is degraded: {mount.btrfs.missing_members} members are missing.",
+                "Replace the missing member, or compare this run only with others of the degraded condition.",
+            )
+
+
+def array_items(name: str, state: _Busy) -> Iterator[RunWarning]:
+    level = f" ({state.level})" if state.level else ""
+    if state.under_way:
+        done = state.done_share
+        yield item(
+            "array_syncing",
+            "warning",
+            f"The array {name}{level} was busy with {state.under_way} during the "
+            f"run{f', {done:.1%} done' if done is not None else ''}.",
+            "Wait until sync_action is idle, or compare this run only with others of the same condition.",
+        )
+    if state.degraded:
+        of = f" of {state.members}" if state.members else ""
+        yield item(
+            "array_degraded",
+            "warning",
+            f"The array {name}{level} is degraded: {state.degraded}{of} members are missing.",
+            "Replace the missing member, or compare this run only with others of the degraded condition.",
+        )
+
+
+def target_bytes(run: Judged, index: int, target: TargetSheet | None) -> int | None:
+    opened = run.start.targets[index] if run.start and index < len(run.start.targets) else None
+    told = (opened.data_bytes, opened.size_bytes) if opened else ()
+    return next((value for value in (*told, target.size_bytes if target else None) if value), None)
+
+
+def memory(run: Judged) -> Iterator[RunWarning]:
+    total = run.host.memory_bytes
+    if run.start is None or run.start.io != "buffered" or not total:
+        return
+    for index, target in enumerate(targets(run)):
+        if is_directory(run, index):
+            yield from fits_memory(run, target, total)
+            continue
+        here = target_bytes(run, index, target)
+        if here and here < total:
+            yield item(
+                "smaller_than_memory",
+                "warning",
+                f"{target.path} has {size(here)} and the host {size(total)} of memory: this buffered "
+                "run can be answered out of the page cache.",
+                "Use O_DIRECT, or a file larger than the memory.",
+            )
+
+
+def is_directory(run: Judged, index: int) -> bool:
+    started = run.start.targets if run.start else []
+    return index < len(started) and started[index].kind == "directory"
+
+
+def fits_memory(run: Judged, target: TargetSheet, total: int) -> Iterator[RunWarning]:
+    """Files that programs have made: all that was written is at least as much as there is to read."""
+    written = run.write_bytes
+    if written == 0:
+        yield item(
+            "smaller_than_memory",
+            "note",
+            f"Nothing but names was written to {target.path}: its metadata may have been served from memory.",
+            "Use more files, or flush them (`fsync = true`), if the storage is to be judged.",
+        )
+    elif written is not None and written < total:
+        yield item(
+            "smaller_than_memory",
+            "warning",
+            f"The {size(written)} that were written to {target.path} fit into the host's "
+            f"{size(total)} of memory: these are figures of the page cache more than of the storage.",
+            "Use files that together are larger than the memory, or flush them (`fsync = true`).",
+        )
+
+
+def device_cache(run: Judged) -> Iterator[RunWarning]:
+    for index, target in enumerate(targets(run)):
+        cache, here = target.cache_bytes, target_bytes(run, index, target)
+        if cache is None:
+            if target.kind in ("service", "sim") or is_directory(run, index):
+                continue
+            yield item(
+                "cache_unknown",
+                "note",
+                f"The cache below {target.path} is unknown ({target.why('cache_bytes', 'not told')}), so nothing says "
+                f"whether {size(here) if here else 'the target'} is large enough to defeat it.",
+                "Look the cache up in the data sheet and use a target of at least four times its size.",
+            )
+        elif here and here < CACHE_FACTOR * cache:
+            yield item(
+                "smaller_than_cache",
+                "warning",
+                f"{target.path} has {size(here)}, only {here / cache:.1f} times the {size(cache)} of cache below it.",
+                f"Use a target of at least {size(CACHE_FACTOR * cache)}, four times the cache.",
+            )
+
+
+def unwritten(run: Judged) -> Iterator[RunWarning]:
+    if run.is_simulated or run.start is None:
+        return
+    for index, opened in enumerate(run.start.targets):
+        if opened.unwritten == "unknown":
+            yield item(
+                "unwritten_unknown",
+                "warning",
+                f"What share of {opened.path} was ever written is unknown, and what never was is read without "
+                "touching the medium.",
+                "Write the whole target once before reading it.",
+            )
+            continue
+        empty, whole = unwritten_bytes(opened.unwritten), target_bytes(run, index, None)
+        if not opened.unwritten and index < len(run.targets):
+            # Facts are gathered before preparation, which fills the holes and says "none".
+            empty = (run.targets[index].hole_bytes or 0) + (run.targets[index].unwritten_bytes or 0)
+        if empty:
+            share = f" ({min(empty / whole, 1.0):.1%})" if whole else ""
+            yield item(
+                "unwritten",
+                "warning",
+                f"{size(empty)} of {opened.path}{share} were never written, and are read without touching the medium.",
+                "Write the whole target once before reading it.",
+            )
+
+
+def unwritten_bytes(told: str) -> int | None:
+    """What the start of a run tells: a count of bytes as text, or a word."""
+    return int(told) if told.isdecimal() else None
+
+
+def neighbours(run: Judged) -> Iterator[RunWarning]:
+    for watch in watches(run):
+        foreign = watch.foreign
+        if foreign is None:
+            continue
+        if not foreign.known:
+            yield item(
+                "foreign_unknown",
+                "note",
+                "Whether others used the device during the run is not known "
+                f"({str(foreign.reason).removeprefix('not known: ')}).",
+                "Make sure that nothing else uses it.",
+            )
+        sides = (("read", foreign.read), ("written", foreign.write))
+        parts = [(side, part) for side, part in sides if part and part.seen]
+        if parts:
+            words = " and ".join(f"{size(part.foreign_bytes or 0)} {side}" for side, part in parts)
+            mine = " and ".join(f"{size(part.ours_bytes)} {side}" for side, part in parts)
+            yield item(
+                "foreign_io",
+                "warning",
+                f"Other programs used {', '.join(foreign.devices or [])} during the run: {words}, "
+                f"besides {foreign.whose or 'our own'} {mine}.",
+                "Stop what else uses the device, and measure again.",
+            )
+
+
+def processor(run: Judged) -> Iterator[RunWarning]:
+    for watch in watches(run):
+        cpu = watch.cpu
+        total, worst = (cpu.steal_share or 0.0, cpu.worst_steal_share or 0.0) if cpu else (0.0, 0.0)
+        if max(total, worst) > STEAL_SHARE_MAX:
+            yield item(
+                "steal",
+                "warning",
+                f"The hypervisor took away {total:.1%} of the CPU time during the run, and {worst:.1%} on the "
+                "CPU it hit most.",
+                "Measure on a quieter or dedicated host, and do not trust the tail of the latencies.",
+            )
+        yield from _crowded(run, watch)
+        if held := watch.throttle.cgroup_events if watch.throttle else None:
+            yield item(
+                "cpu_quota",
+                "warning",
+                f"The control group's CPU quota held this process back {held} times during the run.",
+                "Raise the container's CPU limit.",
+            )
+    governors = (run.host.frequency.governors if run.host.frequency else None) or {}
+    slow = {name: count for name, count in governors.items() if name != "performance"}
+    if slow and not run.is_simulated:
+        cores = sum(governors.values())
+        words = ", ".join(f"{name} on {count} of {cores} cores" for name, count in sorted(slow.items()))
+        yield item(
+            "governor",
+            "note",
+            f"The CPU frequency governor is not performance ({words}), so latencies of short requests depend "
+            "on how busy the CPU is.",
+            "Set it with `cpupower frequency-set -g performance`.",
+        )
+
+
+def _crowded(run: Judged, watch: WatchSheet) -> Iterator[RunWarning]:
+    """Only where this process does the work itself: drivers of a replay, fio and servers are processes of their own."""
+    if run.start is None or run.start.engine not in ("io_uring", "psync"):
+        return
+    cpu, own = watch.cpu, watch.process
+    if own is None or cpu is None or not cpu.each or not watch.duration_ns:
+        return
+    busy = cpu.busy_share or 0.0
+    others = busy - (own.user_ns + own.system_ns) / watch.duration_ns / len(cpu.each)
+    if busy > BUSY_SHARE_MAX and others > OTHERS_SHARE_MAX:
+        yield item(
+            "cpu_shared",
+            "warning",
+            f"The CPUs were {busy:.0%} busy, {others:.0%} with other processes, so requests may have waited for a CPU.",
+            "Stop what else runs on this host, and measure again.",
+        )
+
+
+def heat(run: Judged) -> Iterator[RunWarning]:
+    for watch in watches(run):
+        if events := watch.throttle.cpu_events if watch.throttle else None:
+            yield item(
+                "cpu_throttled",
+                "warning",
+                f"The CPU slowed down {events} times during the run because it was too hot.",
+                "Improve the cooling, and measure again.",
+            )
+        after = (watch.temperature.end if watch.temperature else None) or {}
+        for name, sensor in sorted(after.items()):
+            now, limit = sensor.celsius, sensor.max_celsius
+            # An unset limit reads as absolute zero or as 65261 °C, the ends of the register.
+            if now is not None and limit is not None and 0 < limit <= now:
+                yield item(
+                    "drive_hot",
+                    "warning",
+                    f"{name} was at {now:.0f} °C at the end of the run, at or above the {limit:.0f} °C from "
+                    "which it slows down.",
+                    "Improve the cooling, let it rest, and measure again.",
+                )
+
+
+def store(run: Judged) -> Iterator[RunWarning]:
+    below = {number for target in targets(run) for number in target.leaf_devices}
+    shared = sorted(below & set(run.store.devices)) if run.store else []
+    if run.store and shared:
+        names = [node.name for node in drives(run) if node.number in shared] or shared
+        yield item(
+            "store_on_device",
+            "warning",
+            f"The store {run.store.path} lies on {', '.join(names)}, the device under test, and writes to "
+            "it every second.",
+            "Put the store on another device with --store.",
+        )
+
+
+def virtual(run: Judged) -> Iterator[RunWarning]:
+    for node in nodes(run):
+        if node.type == "loop":
+            cached = node.loop is not None and node.loop.direct_io is False
+            yield item(
+                "loop",
+                "warning" if cached else "note",
+                f"{node.name} is a loop device over {node.loop.backing_file if node.loop else None}"
+                + (
+                    ", which goes through the page cache even with O_DIRECT: memory was measured in part."
+                    if cached
+                    else ": its file system is part of what was measured."
+                ),
+                "Attach it with `losetup --direct-io=on`, or measure the device itself."
+                if cached
+                else "Measure the device itself if that is what you want to know.",
+            )
+        elif node.virtual:
+            yield item(
+                "virtual_disk",
+                "note",
+                f"{node.name} ({node.transport or node.model}) is a virtual disk: the host's "
+                "cache and neighbours are part of what was measured.",
+                "Repeat the run at other times of the day, and compare only runs of the same kind of virtual machine.",
+            )
+        elif node.type in ("zram", "ram", "null"):
+            yield item(
+                "memory_device",
+                "note",
+                f"{node.name} lives in memory: the figures are the kernel's, not those of a drive.",
+                "Name a real drive to measure one.",
+            )

@@ -1,0 +1,118 @@
+"""Duty: the intervals of a run as they come, each as the few figures that a live display shows.
+
+Refusal: nothing is summed over intervals, and no percentile is merged; the record's figures are those of `totals`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from brickyard import _core
+from brickyard.analysis.latency import merge
+from brickyard.schema.plan import OtherPlan, Phase, Plan
+from brickyard.store import CHAINS, METADATA, READS, Interval, IntervalCost
+
+BINS_PER_DECADE = 4
+HEAT_EDGES_NS = [1, *(round(10 ** (3 + step / BINS_PER_DECADE)) for step in range(8 * BINS_PER_DECADE + 1))]
+"""Bins of the live heat map: below 1 µs, then four a decade up to 100 s."""
+
+
+class Moment(msgspec.Struct, frozen=True, kw_only=True):
+    """One interval over all streams. Parts of an interval that come late are moments of their own, to be added.
+
+    `response_sum_ns` is the mean times its count, so that parts can be added; percentiles are the worst of any
+    operation, as the terminal shows them.
+    """
+
+    number: int
+    phase: int
+    start_ns: int
+    end_ns: int
+    warmup: bool
+    drain: bool
+    requests: int
+    reads: int
+    names: int
+    """Operations on names, which are in no IOPS."""
+    bytes: int
+    errors: int
+    depth: int
+    response_count: int
+    response_sum_ns: float
+    response_p99_ns: int
+    response_max_ns: int
+    late_p99_ns: int
+    late_max_ns: int
+    cpu_ns: int
+    loop_busy_share: float
+    heat: list[int]
+    """Requests in each bin of `HEAT_EDGES_NS`, from the first that has any; `heat_from` is its place."""
+    heat_from: int
+
+
+def moments(intervals: Sequence[Interval], costs: Sequence[tuple[int, IntervalCost]]) -> list[Moment]:
+    """One for each row of costs, with the cells of its interval; a second row for the same interval has no cells."""
+    cells: dict[tuple[int, int, int], list[Interval]] = {}
+    for item in intervals:
+        cells.setdefault((item.phase, item.start_ns, item.end_ns), []).append(item)
+    return [_moment(number, cost, cells.pop((cost.phase, cost.start_ns, cost.end_ns), [])) for number, cost in costs]
+
+
+def _moment(number: int, cost: IntervalCost, cells: list[Interval]) -> Moment:
+    counted = [item for item in cells if item.measure == "service" and item.operation not in CHAINS]
+    named = sum(item.requests for item in counted if item.operation in METADATA)
+    waited = [item for item in cells if item.measure == "response" and item.operation not in CHAINS] or counted
+    late = [item for item in cells if item.measure == "lateness"]
+    deepest: dict[int, int] = {}
+    for item in counted:
+        deepest[item.stream] = max(deepest.get(item.stream, 0), item.depth_max)
+    heat, first = _heat(waited)
+    return Moment(
+        number=number,
+        phase=cost.phase,
+        start_ns=cost.start_ns,
+        end_ns=cost.end_ns,
+        warmup=cost.warmup,
+        drain=cost.drain,
+        requests=sum(item.requests for item in counted) - named,
+        reads=sum(item.requests for item in counted if item.operation in READS),
+        names=named,
+        bytes=sum(item.bytes for item in counted),
+        errors=sum(item.errors for item in counted),
+        depth=sum(deepest.values()),
+        response_count=sum(item.requests for item in waited),
+        response_sum_ns=sum(item.requests * item.mean_ns for item in waited),
+        response_p99_ns=max((item.p99_ns for item in waited), default=0),
+        response_max_ns=max((item.max_ns for item in waited), default=0),
+        late_p99_ns=max((item.p99_ns for item in late), default=0),
+        late_max_ns=max((item.max_ns for item in late), default=0),
+        cpu_ns=cost.cpu_user_ns + cost.cpu_system_ns,
+        loop_busy_share=cost.loop_busy_share,
+        heat=heat,
+        heat_from=first,
+    )
+
+
+def _heat(cells: Sequence[Interval]) -> tuple[list[int], int]:
+    """Counts without the empty bins at both ends, and where they begin."""
+    whole = merge(item.histogram for item in cells)
+    counts = _core.histogram_counts(whole, HEAT_EDGES_NS) if whole else []
+    filled = [place for place, count in enumerate(counts) if count]
+    return (counts[filled[0] : filled[-1] + 1], filled[0]) if filled else ([], 0)
+
+
+def planned_ns(plan: Plan | OtherPlan) -> int | None:
+    """How long a plan lasts, where time ends every phase."""
+    total = 0
+    for phase in plan.phase:
+        if not phase.duration:
+            return None
+        total += phase.duration.ns + (phase.warmup.ns if isinstance(phase, Phase) else 0)
+    return total
+
+
+def done_share(planned: int | None, began_ns: int, now_ns: int) -> float | None:
+    """How much of a run is over, where its plan says how long it lasts; times are of the run's own clock."""
+    return None if not planned else max(0.0, min(1.0, (now_ns - began_ns) / planned))

@@ -1,0 +1,189 @@
+"""Duty: alarms: what a watch has told and nobody has mended yet. Each is raised, acknowledged by a person, reminded of
+while nobody has, silenced while our own work is the cause, and cleared when what it is about is seen to be well.
+
+Kept in one file, which the watch and the page change one at a time. Refusal: nothing is looked at or sent here, and no
+error is ever silenced.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+from brickyard import outputs
+from brickyard.arrays.health import Notice
+from brickyard.errors import BadInputError, BrickyardError
+
+MARK = re.compile(rb'\A{"book":')
+LOCK_MARK = re.compile(rb"\Abrickyard alarms\n")
+SEVERITIES = ("error", "warning", "note")
+CLEARED_KEPT = 200
+"""Alarms that are over and still shown, the newest."""
+LOOK_OLD_S = 900.0
+"""A watch that has not looked for so long does not run any more; its drives are asked every ten minutes."""
+
+
+class AlarmState(StrEnum):
+    RAISED = "raised"
+    ACKNOWLEDGED = "acknowledged"
+    SILENCED = "silenced"
+    CLEARED = "cleared"
+
+
+class Alarm(msgspec.Struct):
+    """`since_s` is when it was raised, `changed_s` when it last was in another state, both in seconds since 1970."""
+
+    key: str
+    severity: str
+    text: str
+    state: AlarmState
+    since_s: float
+    changed_s: float
+    reminded_s: float
+    times: int = 1
+    """How often it was raised since it was last cleared: error counts that grow raise it again."""
+    counts: bool = False
+    """It is about a count, which never goes back: to acknowledge it is to clear it."""
+    by: str = ""
+    """Who acknowledged it."""
+    why: str = ""
+    """Why it is silenced."""
+
+    @property
+    def is_open(self) -> bool:
+        return self.state is not AlarmState.CLEARED
+
+    @property
+    def rank(self) -> tuple[bool, int, int, float]:
+        """The worst first: open before cleared, errors before warnings, unseen before seen."""
+        place = list(AlarmState).index(self.state)
+        return (not self.is_open, SEVERITIES.index(self.severity), place, -self.changed_s)
+
+
+class _Book(msgspec.Struct):
+    book: str = "alarms"
+    looked_s: float = 0.0
+    alarms: list[Alarm] = []
+
+
+class AlarmBook:
+    """The alarms of this host."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    def all(self) -> list[Alarm]:
+        return sorted(self._read().alarms, key=lambda alarm: alarm.rank)
+
+    @property
+    def looked_s(self) -> float:
+        """When a watch looked last, 0 where none has."""
+        return self._read().looked_s
+
+    def take(self, notices: Iterable[Notice], silent: Mapping[str, str], now_s: float) -> list[Notice]:
+        """What a look has told; gives back what is to be sent. `silent` says by the name of an array why its warnings
+        are our own doing; they are sent when that is over and they still hold."""
+        told = list(notices)
+        with self._changed() as book:
+            book.looked_s = now_s
+            known = {alarm.key: alarm for alarm in book.alarms}
+            sent = [notice for notice in told if _step(known, notice, silent, now_s)]
+            for alarm in known.values():
+                if alarm.state is AlarmState.SILENCED and not _silence(alarm.key, alarm.severity, silent):
+                    alarm.state, alarm.why, alarm.changed_s = AlarmState.RAISED, "", now_s
+                    sent.append(Notice(alarm.key, "begins", alarm.severity, alarm.text))
+            book.alarms = list(known.values())
+        return sent
+
+    def remind(self, every_s: float, now_s: float) -> list[Notice]:
+        """One notice for each alarm that nobody has acknowledged since the last word of it."""
+        found = []
+        with self._changed() as book:
+            for alarm in book.alarms:
+                if alarm.state is not AlarmState.RAISED:
+                    continue
+                if now_s < alarm.reminded_s:  # the clock was set back
+                    alarm.reminded_s = now_s
+                elif now_s - alarm.reminded_s >= every_s:
+                    alarm.reminded_s = now_s
+                    found.append(Notice(alarm.key, "reminds", alarm.severity, f"still so: {alarm.text}"))
+        return found
+
+    def acknowledge(self, key: str, by: str, now_s: float | None = None) -> Alarm:
+        """A person has seen it; nothing more is sent until it changes. Of a count that is its end."""
+        with self._changed() as book:
+            found = next((alarm for alarm in book.alarms if alarm.key == key and alarm.is_open), None)
+            if found is None:
+                raise BadInputError("no such alarm is open; it may have been cleared meanwhile")
+            found.state = AlarmState.CLEARED if found.counts else AlarmState.ACKNOWLEDGED
+            found.by, found.changed_s = by, time.time() if now_s is None else now_s
+        return found
+
+    def _read(self) -> _Book:
+        try:
+            return msgspec.json.decode(self.place.read_bytes(), type=_Book)
+        except FileNotFoundError:
+            return _Book()
+        except (OSError, msgspec.DecodeError) as error:
+            raise BrickyardError(f"{self.place}: the alarms cannot be read ({error}); move the file away") from error
+
+    @contextmanager
+    def _changed(self) -> Iterator[_Book]:
+        """The book for one change at a time, written whole at the end."""
+        try:
+            outputs.folder(self.place.parent)
+            handle = outputs.open_journal(self.place.with_suffix(".lock"), LOCK_MARK, b"brickyard alarms\n")
+        except OSError as error:
+            raise BrickyardError(f"{self.place}: the alarms cannot be kept: {error.strerror}") from error
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            book = self._read()
+            yield book
+            over = sorted((alarm for alarm in book.alarms if not alarm.is_open), key=lambda alarm: -alarm.changed_s)
+            book.alarms = [*(alarm for alarm in book.alarms if alarm.is_open), *over[:CLEARED_KEPT]]
+            outputs.write_whole(self.place, msgspec.json.encode(book), MARK)
+        except OSError as error:
+            raise BrickyardError(f"{self.place}: the alarms cannot be kept: {error.strerror}") from error
+        finally:
+            os.close(handle)
+
+
+def _step(known: dict[str, Alarm], notice: Notice, silent: Mapping[str, str], now_s: float) -> bool:
+    """Takes one notice in; whether it is to be sent."""
+    alarm = known.get(notice.key)
+    is_open = alarm is not None and alarm.is_open
+    is_over = notice.kind == "ends" or (notice.kind == "changes" and notice.key.startswith("member "))
+    if is_over:
+        if alarm is None or not alarm.is_open:
+            return notice.severity != "note" or notice.kind == "ends"
+        was_sent = alarm.state is not AlarmState.SILENCED
+        alarm.state, alarm.changed_s, alarm.why = AlarmState.CLEARED, now_s, ""
+        return was_sent
+    if notice.severity == "note":
+        if alarm is not None and is_open:
+            alarm.text = notice.text
+        return True
+    why = _silence(notice.key, notice.severity, silent)
+    state = AlarmState.SILENCED if why else AlarmState.RAISED
+    times = alarm.times + 1 if alarm is not None and is_open else 1
+    since_s = alarm.since_s if alarm is not None and is_open else now_s
+    counts = notice.kind == "counts"
+    known[notice.key] = Alarm(
+        notice.key, notice.severity, notice.text, state, since_s, now_s, now_s, times, counts, why=why
+    )
+    return not why
+
+
+def _silence(key: str, severity: str, silent: Mapping[str, str]) -> str:
+    """Why an alarm is our own doing; empty where it is not, and always for errors."""
+    words = key.split(" ")
+    named = words[1] if len(words) > 1 and words[0] in ("array", "errors") else ""
+    return silent.get(named, "") if severity != "error" else ""

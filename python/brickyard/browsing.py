@@ -1,0 +1,335 @@
+"""Duty: what is in the store for whoever browses it: lists of runs, one run with its answer, tables and pictures, two
+sides beside each other, files to take away, notes and labels, baselines.
+
+Refusal: no figure is computed here; every text and table is what the report and the commands have.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any, Literal
+
+import msgspec
+
+from brickyard import analysis
+from brickyard.analysis import summary as summaries
+from brickyard.analysis.answers import Answer, answer
+from brickyard.analysis.comparison import Change
+from brickyard.analysis.differing import differing_between, load_hash
+from brickyard.analysis.gate import Finding
+from brickyard.analysis.moments import HEAT_EDGES_NS, Moment, moments
+from brickyard.analysis.workload import workload_words
+from brickyard.api import Compared, Measured, compare
+from brickyard.errors import BadInputError
+from brickyard.report.export import Form, write_export
+from brickyard.report.matrix_tables import difference_text
+from brickyard.report.page import draw_figures, render
+from brickyard.report.tables import Table, failure_table, slowest_table, totals_tables
+from brickyard.store import Annotation, Cursor, Record, RunHead, Store
+
+__all__ = [
+    "HEAT_EDGES_NS",
+    "PAGE_RUNS_MAX",
+    "TYPES",
+    "BadInputError",
+    "Download",
+    "Listing",
+    "Moment",
+    "Page",
+    "Pictures",
+    "Row",
+    "RunQuery",
+    "ShownRun",
+    "TwoSides",
+    "annotate",
+    "compared",
+    "course",
+    "downloaded",
+    "pin",
+    "shown",
+]
+
+RUNNING = "running"
+BASELINE = re.compile(r"[A-Za-z][\w.-]{0,60}")
+NOTE_MAX, LABEL_MAX, LABELS_MAX = 10_000, 60, 20
+PICTURES_KEPT = 64
+"""Drawn pictures in memory; each is some 100 kB and took about a second to draw."""
+PAGE_RUNS_MAX = 500
+"""Runs of one page of the list."""
+
+Download = Literal["json", "csv", "parquet", "html"]
+TYPES: dict[Download, str] = {
+    "json": "application/json",
+    "csv": "text/csv; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+    "html": "text/html; charset=utf-8",
+}
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A run in a list."""
+
+    run: int
+    study: int | None
+    created_unix_ns: int
+    profile: str
+    targets: list[str]
+    outcome: str
+    invalid: str
+    labels: list[str]
+    note: str
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Some of the runs that were found, the newest first."""
+
+    rows: list[Row]
+    found: int
+    whole: int
+    first: int
+
+
+@dataclass(frozen=True)
+class RunQuery:
+    """Which runs are wanted; empty text and None mean any."""
+
+    words: str = ""
+    """All of these words must be in the profile, a target, a label or the note."""
+    profile: str = ""
+    outcome: str = ""
+    label: str = ""
+    since_unix_ns: int = 0
+
+
+class Listing:
+    """The runs of a store, kept in memory and read on from where they ended; those without an end are read again."""
+
+    def __init__(self, place: Path | None) -> None:
+        self.place = place
+        self._lock = Lock()
+        self._heads: dict[int, RunHead] = {}
+        self._store_id: tuple[int, int] | None = None
+
+    def page(self, asked: RunQuery, first: int = 0, count: int = 50) -> Page:
+        with self._lock, Store(self.place) as store:
+            self._read_on(store)
+            heads = list(self._heads.values())
+            said = store.annotations()
+        words = asked.words.casefold().split()
+        found = [head for head in reversed(heads) if _fits(head, said.get(head.id), asked, words)]
+        shown = found[first : first + min(count, PAGE_RUNS_MAX)]
+        return Page([_row(head, said.get(head.id)) for head in shown], len(found), len(heads), first)
+
+    def alike(self, record: Record) -> list[int]:
+        """Earlier runs of the same profile on the same targets that came to a good end, the newest first."""
+        with self._lock, Store(self.place) as store:
+            self._read_on(store)
+            return [
+                head.id
+                for head in reversed(self._heads.values())
+                if head.id < record.info.id
+                and (head.profile, head.targets) == (record.info.profile, record.info.targets)
+                and head.outcome == "done"
+                and not head.invalid
+            ]
+
+    def _read_on(self, store: Store) -> None:
+        file = store.place.stat()
+        if self._store_id != (file.st_dev, file.st_ino):  # another store has taken the name
+            self._store_id, self._heads = (file.st_dev, file.st_ino), {}
+        last = max(self._heads, default=0)
+        for number, head in list(self._heads.items()):
+            if head.outcome == RUNNING:
+                self._heads.update({found.id: found for found in store.heads(number, number)})
+        self._heads.update({head.id: head for head in store.heads(last + 1)})
+
+
+def _fits(head: RunHead, said: Annotation | None, asked: RunQuery, words: Sequence[str]) -> bool:
+    if asked.profile and head.profile != asked.profile:
+        return False
+    if asked.outcome and asked.outcome != ("invalid" if head.invalid else head.outcome):
+        return False
+    if asked.label and (said is None or asked.label not in said.labels):
+        return False
+    if head.created_unix_ns < asked.since_unix_ns:
+        return False
+    if not words:
+        return True
+    study = f"s{head.study}" if head.study else ""
+    of_people = [said.note, *said.labels] if said else []
+    text = " ".join([str(head.id), study, head.profile, *head.targets, *of_people]).casefold()
+    return all(word in text for word in words)
+
+
+def _row(head: RunHead, said: Annotation | None) -> Row:
+    return Row(
+        run=head.id,
+        study=head.study,
+        created_unix_ns=head.created_unix_ns,
+        profile=head.profile,
+        targets=head.targets,
+        outcome=head.outcome,
+        invalid=head.invalid,
+        labels=list(said.labels) if said else [],
+        note=said.note if said else "",
+    )
+
+
+@dataclass(frozen=True)
+class ShownRun:
+    """One run as a page has it."""
+
+    record: Record
+    answer: Answer
+    when: str
+    workload: str
+    circumstances: list[tuple[str, str]]
+    tables: list[Table]
+    warnings: list[Any]
+    said: Annotation
+    baselines: list[str]
+    last: int | None
+    """The run of an equal load on the same targets that came before."""
+
+    @property
+    def document(self) -> Any:
+        """The run as `show --json` has it."""
+        return summaries.run_document(self.record)
+
+
+def shown(store: Store, run: int, listing: Listing) -> ShownRun:
+    record = store.record(run)
+    failures = failure_table([record])
+    tables = [*totals_tables([record]), *([failures] if failures else []), slowest_table([record])]
+    known = store.baselines()
+    return ShownRun(
+        record=record,
+        answer=answer([record], analysis.characterization([record])),
+        when=summaries.when(record.info),
+        workload=workload_words([record]),
+        circumstances=summaries.circumstance_lines(record),
+        tables=[table for table in tables if table.rows],
+        warnings=summaries.distinct_warnings([record]),
+        said=store.annotations().get(run, Annotation()),
+        baselines=[name for name, (_, runs) in known.items() if run in runs],
+        last=_last_like(store, record, listing.alike(record)),
+    )
+
+
+def _last_like(store: Store, record: Record, alike: Sequence[int]) -> int | None:
+    wanted = load_hash(record)
+    found = store.runs(alike[:LAST_TRIED])
+    return next((info.id for info in reversed(found) if load_hash(Record(info)) == wanted), None)
+
+
+LAST_TRIED = 20
+"""Earlier runs of the same profile that are looked at for one with an equal load."""
+
+
+def course(store: Store, run: int) -> list[Moment]:
+    """The intervals of a run, as its live display had them."""
+    news = store.news(run, Cursor())
+    return moments(news.intervals, news.costs)
+
+
+class Pictures:
+    """The pictures of runs, drawn when they are asked for the first time."""
+
+    def __init__(self, place: Path | None) -> None:
+        self.place = place
+        self._drawn: OrderedDict[tuple[int, ...], dict[str, tuple[str, str, str]]] = OrderedDict()
+        self._lock = Lock()
+
+    def names(self, runs: Sequence[int]) -> list[tuple[str, str, str]]:
+        """Name, title and caption of each picture."""
+        return [(name, title, caption) for name, (title, caption, _) in self._of(runs).items()]
+
+    def svg(self, runs: Sequence[int], name: str) -> str:
+        found = self._of(runs).get(name)
+        if found is None:
+            raise BadInputError("no such picture")
+        return found[2]
+
+    def _of(self, runs: Sequence[int]) -> dict[str, tuple[str, str, str]]:
+        key = tuple(runs)
+        with self._lock:  # one at a time: drawing takes a core, which the runs may need
+            if key not in self._drawn:
+                with Store(self.place) as store:
+                    records = [store.record(run) for run in runs]
+                figures = draw_figures(records) if any(record.intervals for record in records) else []
+                drawn = {
+                    picture.name: (figure.title, figure.caption, picture.svg)
+                    for figure in figures
+                    for picture in figure.pictures
+                }
+                if any(record.info.outcome == RUNNING for record in records):
+                    return drawn
+                self._drawn[key] = drawn
+                if len(self._drawn) > PICTURES_KEPT:
+                    self._drawn.popitem(last=False)
+            self._drawn.move_to_end(key)
+            return self._drawn[key]
+
+
+def downloaded(store: Store, runs: Sequence[int], form: Download) -> bytes:
+    """A file to take away: the export of all intervals, or the report as one page with its pictures in it."""
+    records = [store.record(run) for run in runs]
+    if form == "html":
+        return render(records, None, draw_figures(records)).encode()
+    forms: dict[Download, Form] = {"json": "json", "csv": "csv", "parquet": "parquet"}
+    file = io.BytesIO()
+    write_export(records, forms[form], file)
+    return file.getvalue()
+
+
+@dataclass(frozen=True)
+class TwoSides:
+    """Two sides as a page shows them."""
+
+    compared: Compared
+    differing: list[tuple[str, str]]
+    rows: list[tuple[Change, str, Finding]]
+    """Each change with its difference in words and what the gate finds."""
+
+
+def compared(store: Store, before: Sequence[int], after: Sequence[int], tolerance: float = 0.05) -> TwoSides:
+    """Raises BadInputError where there is nothing to compare."""
+    sides = [[Measured(store.record(run)) for run in runs] for runs in (before, after)]
+    good = [[one for one in side if one.outcome == "done" and not one.record.info.invalid] for side in sides]
+    if not all(good):
+        raise BadInputError("on one side no run came to a valid end, so there is nothing to compare")
+    if {one.run for one in good[0]} == {one.run for one in good[1]}:
+        raise BadInputError("both sides are the same runs; comparing a run with itself shows nothing")
+    found = compare(good[0], good[1], tolerance=tolerance)
+    records = [[one.record for one in side] for side in good]
+    differing = [(item.label, item.words) for item in differing_between(records[0], records[1])]
+    rows = [(item.change, difference_text(item.change.difference), item.finding) for item in found.judged.judged]
+    if not rows:
+        raise BadInputError("the two sides have no load in common that was measured on both")
+    return TwoSides(found, differing, rows)
+
+
+def annotate(store: Store, run: int, note: str, labels: Sequence[str], author: str, seen: int) -> Annotation:
+    """Keeps what people say of a run; each change is kept, and the newest is shown."""
+    words = list(dict.fromkeys(" ".join(label.split()) for label in labels if label.strip()))
+    if len(note) > NOTE_MAX:
+        raise BadInputError(f"a note has at most {NOTE_MAX:,} characters")
+    if len(words) > LABELS_MAX or any(len(word) > LABEL_MAX for word in words):
+        raise BadInputError(f"at most {LABELS_MAX} labels of at most {LABEL_MAX} characters")
+    return store.annotate(run, note, words, author, seen)
+
+
+def pin(store: Store, name: str, runs: Sequence[int]) -> None:
+    """Keeps runs as a baseline under a name; one of the same name is replaced."""
+    if not BASELINE.fullmatch(name):
+        raise BadInputError("the name of a baseline is a letter and then letters, digits, - . or _")
+    for record in (store.record(run) for run in runs):
+        if record.info.outcome != "done" or record.info.invalid:
+            raise BadInputError(f"run {record.info.id}: came to no valid end, so it is no baseline")
+    store.add_baseline(name, runs)

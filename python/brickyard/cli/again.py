@@ -1,0 +1,216 @@
+"""Duty: the options of `brickyard run` for traces: one that is issued again, and one that is taken of the run.
+
+Refusal: what a trace holds and how two of them differ is for `brickyard.traces` to say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Group, Parameter
+from rich.console import Console
+
+from brickyard.cli.options import FILE, Count
+from brickyard.cli.output import print_line
+from brickyard.errors import BadInputError
+from brickyard.outputs import temporary_folder, whole_file
+from brickyard.store import Record
+from brickyard.study.aim import Aim
+from brickyard.units import format_count, format_ns, format_percent, plural
+
+if TYPE_CHECKING:
+    from brickyard.traces import Replay, TraceComparison
+
+GROUP = Group("A trace as the workload, and a trace of the run", sort_key=6)
+MARK = re.compile(rb"\ABYTRACE")
+ENDING = ".byt"
+COMPARED_MOST = 50_000_000  # requests; beyond that a comparison takes minutes
+
+
+def _option(about: str) -> Parameter:
+    return Parameter(help=about, group=GROUP)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Again:
+    """How a trace is issued again."""
+
+    timing: Annotated[
+        Literal["timed", "dependent", "fire_hose"] | None,
+        _option(
+            "timed (unless set): at the trace's instants. dependent: each request waits for those that had ended before"
+            " it arrived. fire_hose: as fast as --trace-depth allows."
+        ),
+    ] = None
+    speed: Annotated[float | None, _option("How many times as fast as the trace; 1 unless set.")] = None
+    fit: Annotated[
+        Literal["exact", "wrap", "scale"] | None,
+        _option("Offsets on a target of another size: exact (unless set), wrap (modulo its size) or scale."),
+    ] = None
+    trace_device: Annotated[int | None, _option("The device of the trace, by its number, counted from 0.")] = None
+    trace_depth: Annotated[
+        int | None,
+        Parameter(help="The most requests in flight.", group=GROUP, validator=Count(1, 4096)),
+    ] = None
+    save_trace: Annotated[
+        Path | None,
+        Parameter(help="Write every request of the run to this trace (.byt).", group=GROUP, validator=FILE),
+    ] = None
+
+    @property
+    def given(self) -> list[str]:
+        """Options that only a trace as the workload gives a meaning."""
+        names = [item.name for item in fields(self) if item.name != "save_trace"]
+        return [name for name in names if getattr(self, name) is not None]
+
+
+NOT_AGAIN = Again()
+
+
+def names_trace(profile: str | None) -> bool:
+    return profile is not None and profile.endswith(ENDING)
+
+
+def replay_of(path: str, words: Again) -> Replay:
+    from brickyard.traces import replay_profile
+
+    return replay_profile(
+        path,
+        timing=words.timing or "timed",
+        speed=1.0 if words.speed is None else words.speed,
+        fit=words.fit or "exact",
+        device=words.trace_device,
+        depth=words.trace_depth,
+    )
+
+
+def refuse_without_trace(words: Again) -> None:
+    if words.given:
+        option = words.given[0].replace("_", "-")
+        raise BadInputError(f"--{option} belongs to a trace as the workload (a file that ends in {ENDING})")
+
+
+def refuse_taking(words: Again, name: str, why: str) -> None:
+    if words.save_trace is not None:
+        raise BadInputError(f"{name}: --save-trace: {why}; leave it out")
+
+
+@contextmanager
+def taking(aimed: Aim, words: Again, replay: Replay | None) -> Iterator[tuple[Aim, str | None]]:
+    """With a file for the run's requests, and its path, where somebody wants them or they are compared."""
+    if words.save_trace is not None:
+        with whole_file(words.save_trace, MARK) as file:
+            path = f"/proc/self/fd/{file.fileno()}"
+            yield _with_take(aimed, path), path
+        return
+    if replay is None or replay.contents.summary.requests > COMPARED_MOST:
+        yield aimed, None
+        return
+    with temporary_folder("brickyard-trace-") as folder:
+        place = folder / f"run{ENDING}"
+        with whole_file(place) as file:
+            file.flush()
+        yield _with_take(aimed, str(place)), str(place)
+
+
+def _with_take(aimed: Aim, path: str) -> Aim:
+    return replace(aimed, options={**aimed.options, "take": path})
+
+
+@dataclass(frozen=True)
+class AgainAnswer:
+    """What a replay has done of its trace."""
+
+    expected: dict[str, int]
+    issued: dict[str, int]
+    late_p50_ns: int | None
+    late_p99_ns: int | None
+    late_max_ns: int | None
+    comparison: TraceComparison | None
+    is_timed: bool
+
+    @property
+    def missing(self) -> dict[str, int]:
+        return {
+            name: n - self.issued.get(name, 0) for name, n in self.expected.items() if n != self.issued.get(name, 0)
+        }
+
+    def lines(self) -> list[str]:
+        total, done = sum(self.expected.values()), sum(self.issued.values())
+        parts = ", ".join(f"{format_count(n)} {plural(name)}" for name, n in self.issued.items() if n)
+        if self.missing:
+            lacking = ", ".join(f"{format_count(n)} {plural(name)}" for name, n in self.missing.items())
+            found = [
+                f"Trace: {format_count(done)} of {format_count(total)} requests ended ({parts}); missing: {lacking}."
+            ]
+        else:
+            found = [f"Trace: all {format_count(total)} requests were issued and ended ({parts})."]
+        if self.late_p99_ns is not None and self.is_timed:
+            found.append(
+                f"Timing error: median {format_ns(self.late_p50_ns)}, p99 {format_ns(self.late_p99_ns)}, "
+                f"largest {format_ns(self.late_max_ns)} (from due to submission; response times count from due)."
+            )
+        if self.comparison is not None:
+            found.append(f"Compared with the trace: {self.comparison.verdict}.")
+            found += [f"  {line}" for line in distance_lines(self.comparison)]
+        return found
+
+    def document(self) -> dict[str, object]:
+        found: dict[str, object] = {"expected": self.expected, "ended": self.issued, "missing": self.missing}
+        found["late_ns"] = {"p50": self.late_p50_ns, "p99": self.late_p99_ns, "max": self.late_max_ns}
+        if self.comparison is not None:
+            found["comparison"] = comparison_document(self.comparison)
+        return found
+
+
+def distance_lines(comparison: TraceComparison) -> list[str]:
+    lines = []
+    for item in comparison.distances:
+        if item.distance is None:
+            lines.append(f"{item.figure}: {item.why}")
+        else:
+            mark = "" if item.distance <= comparison.tolerance else "  <- beyond the tolerance"
+            lines.append(f"{item.figure}: distance {format_percent(item.distance)}, KS {item.ks:.3f}{mark}")
+    return lines
+
+
+def comparison_document(comparison: TraceComparison) -> dict[str, object]:
+    return {
+        "verdict": comparison.verdict,
+        "reproduces": comparison.reproduces,
+        "tolerance": comparison.tolerance,
+        "distances": [{item.name: getattr(d, item.name) for item in fields(d)} for d in comparison.distances],
+        "counts": [{item.name: getattr(c, item.name) for item in fields(c)} for c in comparison.counts],
+    }
+
+
+OPERATIONS = {"read": "read", "write": "write", "flush": "flush", "trim": "discard"}
+
+
+def answer_of(record: Record, replay: Replay, taken: str | None) -> AgainAnswer:
+    """Of the last run; `taken` is the trace of what it did."""
+    from brickyard.analysis.traced import done_of
+    from brickyard.traces import compare, examine
+
+    summary = replay.contents.summary
+    counts = {"read": summary.reads, "write": summary.writes, "flush": summary.flushes, "discard": summary.discards}
+    expected = {name: n for name, n in counts.items() if n}
+    done = done_of(record)
+    ended = {OPERATIONS[name]: n for name, n in done.ended.items() if name in OPERATIONS}
+    comparison = None
+    if taken is not None:
+        device = replay.device
+        comparison = compare(examine(replay.place, device), examine(taken))
+    late = (done.late_p50_ns, done.late_p99_ns, done.late_max_ns)
+    return AgainAnswer(expected, ended, *late, comparison, is_timed=replay.timing == "timed")
+
+
+def print_answer(console: Console, answer: AgainAnswer) -> None:
+    for line in answer.lines():
+        print_line(console, line)

@@ -1,0 +1,180 @@
+"""Duty: `brickyard interference`. Refusal: no figures are computed here."""
+
+from __future__ import annotations
+
+import time
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from brickyard import _core, bricks, profiles
+from brickyard.advise.simulate import filled
+from brickyard.cli import options
+from brickyard.cli.output import emit, print_line, stderr, stdout, table
+from brickyard.cli.progress import Terminal
+from brickyard.cli.target import aim_at
+from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError, one_line
+from brickyard.reading import parsed_bytes
+from brickyard.store import Record, Store
+from brickyard.study.aim import Aim, aim_modelled
+from brickyard.study.interference import (
+    InterferenceMap,
+    MapAsked,
+    MapPoint,
+    explore,
+    plan_of,
+    point_of,
+    rate_of,
+    seconds_for,
+)
+from brickyard.study.interrupt import Interrupt
+from brickyard.study.load_curve import brick_of
+from brickyard.study.runner import Runner, RunSpec
+from brickyard.units import format_iops, format_ns
+
+FIGURES = ("mean", "p50", "p90", "p95", "p99", "p99.9")
+REAL_S, REAL_MOST_S = 4.0, 15.0
+MODEL_S, MODEL_MOST_S = 30.0, 600.0
+
+
+def interference(
+    target: str,
+    /,
+    *,
+    limit: Annotated[str, Parameter(help="Of the reads' response times: p99:10ms, mean:5ms.")] = "p99:10ms",
+    read_size: Annotated[str, Parameter(help="Size of a read.")] = "4KiB",
+    write_size: Annotated[str, Parameter(help="Size of a write.")] = "4KiB",
+    budget: Annotated[str, Parameter(help="Time on a real target; what is left out then is said.")] = "15min",
+    picture: Annotated[
+        Path | None,
+        Parameter(validator=options.FOLDER, group=options.OUTPUT, help="Folder for the map as SVG and PNG."),
+    ] = None,
+    overrides: options.BrickOverrides = (),
+    placing: options.Placing = options.AS_IT_IS,
+    store: options.StorePlace = None,
+    json: options.Json = False,
+) -> int:
+    """What reads are left beside writes within a limit: read latency against both rates, found by search.
+
+    Parameters
+    ----------
+    target
+        A modelled brick such as sim:terraserver-2003, or a file or device, which is written.
+    """
+    figure, limit_ns = _limit(limit)
+    asked = MapAsked(parsed_bytes(read_size, "--read-size"), parsed_bytes(write_size, "--write-size"), figure)
+    try:
+        budget_s = _core.parse_duration_ns(budget) / 1e9
+    except ValueError as error:
+        raise BadInputError(f"--budget: {one_line(error)}") from error
+    modelled = bricks.is_modelled(target)
+    if overrides and not modelled:
+        raise BadInputError("--set changes modelled bricks only; leave it out")
+    aiming: AbstractContextManager[Aim] = (
+        nullcontext(aim_modelled((target,), list(overrides))) if modelled else aim_at((target,), placing)
+    )
+    with Store(store) as kept, aiming as aimed, Interrupt() as interrupt, Terminal() as terminal:
+        found = _mapped(
+            kept, Runner(kept, terminal, interrupt), aimed, asked, limit_ns, None if not modelled else target, budget_s
+        )
+    if picture is not None:
+        from brickyard.outputs import folder
+        from brickyard.report.interference import interference_picture
+
+        interference_picture(found, target).write(folder(picture))
+    if json:
+        emit({"target": target, "answer": _sentence(found), **found.document()})
+    else:
+        _print(found, target)
+        if picture is not None:
+            print_line(stdout(), f"picture: {picture}/interference.svg")
+    return DONE if found.points and not found.cut_short else FAILED
+
+
+def _limit(text: str) -> tuple[str, float]:
+    figure, sign, value = text.partition(":")
+    if not sign or figure not in FIGURES:
+        raise BadInputError(f"--limit {text}: write p99:10ms or mean:5ms; there are {', '.join(FIGURES)}")
+    try:
+        return figure, float(_core.parse_limit_ns(value))
+    except ValueError as error:
+        raise BadInputError(f"--limit {text}: {one_line(error)}") from error
+
+
+def _mapped(
+    store: Store, runner: Runner, aimed: Aim, asked: MapAsked, limit_ns: float, model: str | None, budget_s: float
+) -> InterferenceMap:
+    each_s, most_s = (REAL_S, REAL_MOST_S) if model is None else (MODEL_S, MODEL_MOST_S)
+    brick = brick_of(aimed.targets, aimed.options, "normal")
+    study: int | None = None
+    began = time.monotonic()
+
+    def noted() -> int:
+        nonlocal study
+        if study is None:
+            about: dict[str, object] = {"targets": aimed.targets, "limit": f"{asked.figure}:{limit_ns}ns"}
+            study = store.add_study(f"interference on {aimed.targets[0]}", about)
+        return study
+
+    def record_of(reads: float | None, writes: float | None, labels: dict[str, object]) -> Record:
+        seconds = seconds_for(asked, reads, each_s, most_s) if reads else each_s
+        text = profiles.ProfileText("interference", plan_of(asked, reads, writes, seconds), "")
+        plan = profiles.validate(text, [])
+        plan = filled(plan, brick) if brick is not None else plan
+        result = runner.run(RunSpec("interference", plan, aimed.targets, aimed.options, labels=labels), noted)
+        if result.outcome == "interrupted":
+            raise KeyboardInterrupt
+        if result.outcome != "done":
+            raise BrickyardError(f"{aimed.targets[0]}: {result.message or 'the run failed'}")
+        return store.record(result.run)
+
+    found = InterferenceMap(asked.figure, limit_ns)
+    found.most_reads_per_s = rate_of(record_of(None, 0, {"alone": "reads"}), "read")
+    found.most_writes_per_s = rate_of(record_of(0, None, {"alone": "writes"}), "write")
+    if found.most_reads_per_s <= 0 or found.most_writes_per_s <= 0:
+        raise BrickyardError(f"{aimed.targets[0]}: no read or no write ended; there is nothing to compare")
+
+    def measure(reads: float, writes: float) -> MapPoint:
+        point = point_of(record_of(reads, writes, {"reads_per_s": reads, "writes_per_s": writes}), asked, reads, writes)
+        said = format_ns(point.value_ns) if point.kept_up else "not all that was due was sent"
+        line = f"{format_iops(reads)} reads/s beside {format_iops(writes)} writes/s: {asked.figure} {said}"
+        stderr().print(line, markup=False, soft_wrap=True)
+        return point
+
+    def time_left() -> bool:
+        return model is not None or time.monotonic() - began < budget_s
+
+    explore(found, measure, time_left)
+    store.end_study(noted(), "done", [])
+    return found
+
+
+def _sentence(found: InterferenceMap) -> str:
+    held = [(writes, reads) for writes, reads in found.frontier(found.limit_ns) if reads is not None]
+    within = f"At {format_ns(found.limit_ns)} {found.figure} of reads"
+    if not held:
+        return f"{within} you can have no reads at any rate that was tried."
+    parts = [
+        f"{format_iops(reads)} reads/s " + (f"beside {format_iops(writes)} writes/s" if writes else "without writes")
+        for writes, reads in held
+    ]
+    lost = [writes for writes, reads in found.frontier(found.limit_ns) if reads is None]
+    more = f"; beside {format_iops(min(lost))} writes/s or more, none" if lost else ""
+    return f"{within} you can have {', or '.join(parts)}{more}."
+
+
+def _print(found: InterferenceMap, target: str) -> None:
+    rows = [
+        [format_iops(writes), "none" if reads is None else format_iops(reads)]
+        for writes, reads in found.frontier(found.limit_ns)
+    ]
+    title = f"Reads of {target} with {found.figure} within {format_ns(found.limit_ns)}"
+    out = stdout()
+    out.print(table(title, [("beside writes/s", "right"), ("reads/s", "right")], rows))
+    print_line(out, _sentence(found))
+    alone = f"{format_iops(found.most_reads_per_s)} reads/s and {format_iops(found.most_writes_per_s)} writes/s"
+    print_line(out, f"Alone and without a limit: {alone}. {len(found.points)} runs, arrivals at random.")
+    if found.cut_short:
+        print_line(out, "The time was over before all rates were tried; give more with --budget.")

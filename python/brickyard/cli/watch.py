@@ -1,0 +1,264 @@
+"""Duty: `brickyard watch`. Refusal: figures, causes and verdicts are computed in `brickyard.watch`."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from brickyard import _core, outputs
+from brickyard.cli import options
+from brickyard.cli.output import emit, print_line, stderr, stdout, table
+from brickyard.errors import DONE, BadInputError
+from brickyard.watch import figures
+from brickyard.watch.devices import found
+from brickyard.watch.figures import Watched
+from brickyard.watch.metrics import exposition
+from brickyard.watch.watching import AUTO, METHODS, LiveWatch
+
+RIGHT, LEFT = "right", "left"
+TRACE_SUFFIX = ".byt"
+LIVE_OWNERS = 6
+LEAST_S = 0.1
+
+
+def watch(
+    *devices: str,
+    for_: Annotated[
+        str | None, Parameter(name="--for", help="How long to watch, such as 60s; until Ctrl-C unless given.")
+    ] = None,
+    every: Annotated[str, Parameter(help="How often the page is drawn and figures are told, such as 1s.")] = "1s",
+    stripe: Annotated[str | None, Parameter(help="Width of a full stripe of the array, such as 256KiB.")] = None,
+    method: Annotated[
+        str, Parameter(help="bpf: every request, as root; counters: rates for everybody; auto: the best that works.")
+    ] = AUTO,
+    save: Annotated[
+        Path | None,
+        Parameter(validator=options.FILE, group=options.OUTPUT, help="Keep every request in a trace, NAME.byt."),
+    ] = None,
+    csv: Annotated[
+        Path | None,
+        Parameter(validator=options.STREAM, group=options.OUTPUT, help="Write each interval to a CSV file."),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        Parameter(validator=options.REPORT, group=options.OUTPUT, help="Write a report with pictures into a folder."),
+    ] = None,
+    listen: Annotated[
+        str | None, Parameter(help="Serve Prometheus metrics at HOST:PORT/metrics, such as 127.0.0.1:9778.")
+    ] = None,
+    json: options.Json = False,
+) -> int:
+    """What block devices are really asked to do, where the time goes, and why requests were slow.
+
+    Parameters
+    ----------
+    devices
+        Disks or partitions, such as /dev/sdb; all disks unless given.
+    """
+    _check(method, save)
+    for_s = _seconds("--for", for_) if for_ else None
+    every_s = _seconds("--every", every)
+    stripe_bytes = _stripe(stripe)
+    console = stderr()
+
+    def note(text: str) -> None:
+        print_line(console, f"note: {text}", "cyan")
+
+    with ExitStack() as ending:
+        file = ending.enter_context(outputs.whole_file(save)) if save else None
+        watching = LiveWatch(found(devices), every_s, method, stripe_bytes, file.fileno() if file else None, note)
+        if listen:
+            ending.enter_context(_served(watching, listen, note))
+        stopped = ending.enter_context(_stopped())
+        with _page(watching, console) as shown:
+            watching.run(stopped, for_s, shown, lambda: _started(console, watching, for_s))
+    watched = watching.watched()
+    if csv:
+        outputs.write_whole(csv, figures.csv_text(watched.totals), stream=True)
+    page = _reported(watched, report) if report else None
+    if json:
+        more = {"report": str(page)} if page else {}
+        traced = {"trace": str(save), "traced": watching.traced} if save else {}
+        emit({**figures.document(watched), **more, **traced})
+        return DONE
+    out = stdout()
+    print_watched(out, watched)
+    for line in (f"trace: {save}, {watching.traced:,} requests" if save else "", f"report: {page}" if page else ""):
+        if line:
+            print_line(out, line)
+    return DONE
+
+
+def _check(method: str, save: Path | None) -> None:
+    if method not in METHODS:
+        raise BadInputError(f"--method {method}: is one of {', '.join(METHODS)}")
+    if save is not None and save.suffix != TRACE_SUFFIX:
+        raise BadInputError(f"--save {save}: a trace is named NAME{TRACE_SUFFIX}")
+
+
+def _stripe(text: str | None) -> int:
+    try:
+        found_bytes = _core.parse_bytes(text) if text else 0
+    except ValueError as error:
+        raise BadInputError(f"--stripe {text}: {error}") from error
+    if text and (not found_bytes or found_bytes % 512):
+        raise BadInputError(f"--stripe {text}: is a multiple of 512 bytes")
+    return found_bytes
+
+
+def _reported(watched: Watched, place: Path) -> Path:
+    from brickyard.report.watch import write_watch_report
+
+    return write_watch_report(watched, place)
+
+
+def _seconds(option: str, text: str) -> float:
+    try:
+        seconds = _core.parse_duration_ns(text) / 1e9
+    except ValueError as error:
+        raise BadInputError(f"{option} {text}: write a span such as 500ms, 60s or 5min") from error
+    if seconds < LEAST_S:
+        raise BadInputError(f"{option} {text}: is at least 100ms")
+    return seconds
+
+
+def _started(console: Console, watching: LiveWatch, for_s: float | None) -> None:
+    names = ", ".join(device.name for device in watching.devices)
+    until = f"for {for_s:g} s" if for_s else "until Ctrl-C"
+    if not console.is_terminal:
+        print_line(console, f"watching {names} {until}")
+
+
+@contextmanager
+def _stopped() -> Iterator[threading.Event]:
+    event = threading.Event()
+    before = {number: signal.signal(number, lambda *_: event.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield event
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _page(watching: LiveWatch, console: Console) -> Iterator[Callable[[], None]]:
+    """A live page in a terminal; elsewhere nothing until the end."""
+    if not console.is_terminal:
+        yield lambda: None
+        return
+    with Live(console=console, auto_refresh=False, transient=True, screen=False) as live:
+        yield lambda: live.update(_drawn(watching), refresh=True)
+
+
+def _drawn(watching: LiveWatch) -> Group:
+    watched = watching.watched()
+    latest, seconds = watching.latest()
+    parts: list[object] = [
+        Text(f"watching by {watched.method}, {watched.totals.seconds:.0f} s; Ctrl-C ends it", style="dim")
+    ]
+    columns = [(name, LEFT if number == 0 else RIGHT) for number, name in enumerate(figures.OPERATION_COLUMNS)]
+    for name, device in latest.items():
+        rows = figures.operation_rows(device, seconds)
+        if rows or len(latest) == 1:
+            parts.append(table(f"{name}, last {seconds:.1f} s", columns, rows))
+            shape = figures.shape_rows(device, watched.stripe_bytes)[:4]
+            if shape:
+                parts.append(table("", [("", LEFT), ("reads", RIGHT), ("writes", RIGHT)], shape))
+            sizes = figures.size_rows(device)
+            if sizes:
+                parts.append(Text("sizes of reads, writes: " + "; ".join(f"{n} {r}, {w}" for n, r, w in sizes[:8])))
+    owners = figures.owner_rows(watched)[:LIVE_OWNERS]
+    if owners:
+        sides = [(name, LEFT if number < 3 else RIGHT) for number, name in enumerate(figures.OWNER_COLUMNS)]
+        parts.append(table("Since the beginning, by process", sides, owners))
+    causes = figures.cause_rows(watched)
+    if causes:
+        parts.append(Text("slow requests: " + "; ".join(f"{cause} {share}" for cause, _, share, _ in causes)))
+    parts += [Text(f"{one.device}: {one.text}", style="yellow") for one in watched.opinions]
+    return Group(*parts)  # type: ignore[arg-type]
+
+
+def print_watched(console: Console, watched: Watched) -> None:
+    """The verdicts first, then what they follow from."""
+    for one in watched.opinions:
+        print_line(console, f"{one.device}: {one.text}", "bold")
+    for device in watched.totals.devices.values():
+        seconds, name = watched.totals.seconds, device.name
+        rows = figures.operation_rows(device, seconds)
+        if not rows:
+            print_line(console, f"{device.name}: no requests in {seconds:.1f} s")
+            continue
+        _table(console, f"{name}: requests in {seconds:.1f} s (time from arrival)", figures.OPERATION_COLUMNS, rows)
+        _table(console, f"{name}: where the time goes", figures.STAGE_COLUMNS, figures.stage_rows(device), texts=2)
+        for title, head, found_rows in (
+            ("shape of requests", "", figures.shape_rows(device, watched.stripe_bytes)),
+            ("request sizes", "size", figures.size_rows(device)),
+            ("begin on a boundary", "boundary", figures.alignment_rows(device)),
+            ("distance from the request before", "distance", figures.seek_rows(device)),
+            ("sequential runs that ended", "length", figures.run_rows(device)),
+        ):
+            _table(console, f"{device.name}: {title}", (head, "reads", "writes"), found_rows)
+        merged = (
+            f"{device.name}: {device.merged_bios:,} bios merged into requests, {device.merged_requests:,} requests"
+            f" merged, {device.splits:,} split, {device.requeues:,} requeued, {device.turned_away:,} turned away"
+        )
+        print_line(console, merged)
+    _table(console, "By process", figures.OWNER_COLUMNS, figures.owner_rows(watched), texts=3)
+    _table(console, "Causes of slow requests", figures.CAUSE_COLUMNS, figures.cause_rows(watched))
+    _table(console, "The slowest requests", figures.SLOW_COLUMNS, figures.slow_rows(watched), texts=7)
+    for text in figures.notes(watched):
+        print_line(console, text, "dim")
+
+
+def _table(console: Console, title: str, names: tuple[str, ...], rows: figures.Rows, texts: int = 1) -> None:
+    if rows:
+        sides = [(name, LEFT if number < texts else RIGHT) for number, name in enumerate(names)]
+        console.print(table(title, sides, rows))
+
+
+@contextmanager
+def _served(watching: LiveWatch, address: str, note: Callable[[str], None]) -> Iterator[None]:
+    """Answers GET /metrics."""
+    host, _, port = address.rpartition(":")
+    if not port.isdigit() or int(port) > 65535 or not host:
+        raise BadInputError(f"--listen {address}: write HOST:PORT, such as 127.0.0.1:9778")
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = 10
+
+        def do_GET(self) -> None:
+            is_metrics = self.path.split("?")[0] == "/metrics"
+            with watching.lock:
+                text = exposition(watching.totals, watching.method) if is_metrics else "metrics are at /metrics\n"
+            body = text.encode()
+            self.send_response(200 if is_metrics else 404)
+            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            """Scrapes are not worth a line each."""
+
+    try:
+        server = ThreadingHTTPServer((host.strip("[]"), int(port)), Handler)
+    except OSError as error:
+        raise BadInputError(f"--listen {address}: {error.strerror}; choose another address") from error
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+    note("metrics are served at http://{}:{}/metrics".format(*server.server_address[:2]))
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,81 @@
+"""Duty: `brickyard web`. Refusal: what is served is decided in `brickyard.web`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from brickyard import managing
+from brickyard.cli import options
+from brickyard.cli.output import stderr
+from brickyard.errors import DONE, BadInputError
+from brickyard.store import Store
+
+
+def web(
+    *,
+    port: Annotated[int, Parameter(help="Port; 0 takes a free one.", validator=options.Count(0, 65535))] = 8737,
+    listen: Annotated[
+        str, Parameter(help="Address; any but this host's own needs --tls-certificate and --tls-key.")
+    ] = "127.0.0.1",
+    host: Annotated[
+        tuple[str, ...],
+        Parameter(negative="", show_default=False, help="A name by which browsers call it. May be repeated."),
+    ] = (),
+    token_file: Annotated[
+        Path | None,
+        Parameter(validator=options.FILE, help="Tokens of operator and reader, mode 600; made where it is missing."),
+    ] = None,
+    tls_certificate: Annotated[Path | None, Parameter(validator=options.READ, help="Certificate chain, PEM.")] = None,
+    tls_key: Annotated[Path | None, Parameter(validator=options.READ, help="Its key, PEM.")] = None,
+    allow_target: Annotated[
+        tuple[str, ...],
+        Parameter(
+            negative="",
+            show_default=False,
+            help="A file or device that may be measured and, if its name is typed, written over. May be repeated.",
+        ),
+    ] = (),
+    manage: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Operators may change arrays from the page.")
+    ] = False,
+    store: options.StorePlace = None,
+) -> int:
+    """Serve runs, results, modelled bricks and arrays to browsers.
+
+    Ends with Ctrl-C; runs that were started go on. The address it prints logs an operator in.
+    """
+    try:
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise BadInputError(f"{error.name} is missing; install brickyard[web]") from error
+    from brickyard.web import tokens
+    from brickyard.web.context import Web
+    from brickyard.web.serve import Listening, serve
+    from brickyard.web.sessions import Sessions
+
+    for path in allow_target:
+        if not os.path.exists(path) or os.path.isdir(path):
+            raise BadInputError(f"--allow-target {path}: no such file or device")
+    place = Listening(listen, port, host, tls_certificate, tls_key)
+    place.check()
+    state = managing.state_home()
+    known = tokens.read_or_make(token_file or state / "web-tokens")
+    with Store(store) as kept:  # a store that cannot be used is refused before anybody connects
+        where = kept.place.absolute()
+    served = Web(
+        store=where,
+        sessions=Sessions(known, state / "web-sessions.json"),
+        state=state,
+        manage=manage,
+        allowed=tuple(os.path.abspath(path) for path in allow_target),
+        secure=place.scheme == "https",
+    )
+    console = stderr()
+    token = known.of.get(tokens.Role.OPERATOR) or known.of[tokens.Role.READER]
+    serve(served, place, lambda text: console.print(text, markup=False, soft_wrap=True), token)
+    return DONE

@@ -1,0 +1,242 @@
+"""Duty: start a run, a characterization or a study in a process of its own, which outlives whoever started it, and stop
+it in good order. Each job has a folder that says what was ordered and what became of it.
+
+Refusal: nothing is measured here but by the functions of `brickyard.api`, and no process is signalled that is not, by
+its start and the boot, the one of the job.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from brickyard import outputs
+from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.schema import ProcessMark
+from brickyard.store.process import is_alive, own_process
+
+Kind = Literal["run", "characterize", "study"]
+MARK = re.compile(rb'\A{"job":')
+NAME = re.compile(r"[0-9a-f]{16}")
+ORDER, STATE = "order.json", "state.json"
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be run. `name` is a profile or a study; without a target a scratch file is made."""
+
+    job: str = "order"
+    kind: Kind
+    name: str = ""
+    changes: list[str] = []
+    targets: list[str] = []
+    condition: str | None = None
+    size: str | None = None
+    repetitions: int = 1
+    mode: Literal["quick", "default", "full"] = "quick"
+    only: list[str] = []
+    overwrite: list[str] = []
+    store: str | None = None
+    by: str = ""
+    """Who ordered it, in words."""
+
+
+class JobState(msgspec.Struct, kw_only=True):
+    """What became of a job, as its own process says."""
+
+    job: str = "state"
+    pid: int
+    start_ticks: int | None
+    boot_id: str | None
+    outcome: str = "running"
+    message: str = ""
+    notes: list[str] = []
+    runs: list[int] = []
+
+
+class StartedJob(msgspec.Struct, frozen=True):
+    """An order with its state; None until its process has said anything."""
+
+    name: str
+    order: Order
+    state: JobState | None
+
+    @property
+    def is_running(self) -> bool:
+        state = self.state
+        return state is not None and state.outcome == "running" and is_alive(_process(state))
+
+    @property
+    def outcome(self) -> str:
+        """`starting`, `running`, `done`, `interrupted`, `failed` or `refused`; `lost` where its process was killed."""
+        if self.state is None:
+            return "starting"
+        return "lost" if self.state.outcome == "running" and not self.is_running else self.state.outcome
+
+
+def _process(state: JobState) -> ProcessMark:
+    return ProcessMark(pid=state.pid, start_ticks=state.start_ticks, boot_id=state.boot_id)
+
+
+class Jobs:
+    """The jobs of one folder. The processes that were started here are waited for as they end."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self._children: list[subprocess.Popen[bytes]] = []
+
+    def start(self, order: Order) -> StartedJob:
+        """Starts a job at once; refused where one is running on the same target."""
+        for other in self.running():
+            shared = set(other.order.targets) & set(order.targets)
+            if shared:
+                raise BadInputError(f"{min(shared)}: job {other.name} is running on it; wait for its end, or stop it")
+        outputs.folder(self.home)
+        name = secrets.token_hex(8)
+        place = self.home / name
+        outputs.folder(place)
+        outputs.write_whole(place / ORDER, msgspec.json.encode(order), MARK, durable=True, mode=0o600)
+        self._children.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "brickyard.jobs", str(place)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                cwd="/",
+            )
+        )
+        return StartedJob(name, order, None)
+
+    def all(self) -> list[StartedJob]:
+        """Newest last."""
+        self._reap()
+        try:
+            places = [place for place in self.home.iterdir() if NAME.fullmatch(place.name)]
+        except OSError:
+            return []
+        found = [(place.stat().st_mtime_ns, job) for place in places if (job := _read(place)) is not None]
+        return [job for _, job in sorted(found, key=lambda item: item[0])]
+
+    def running(self) -> Iterator[StartedJob]:
+        alive = [child for child in self._children if child.poll() is None]
+        for job in self.all():
+            if job.is_running or (job.state is None and alive):
+                yield job
+
+    def named(self, name: str) -> StartedJob:
+        found = next((job for job in self.all() if job.name == name), None)
+        if found is None:
+            raise BadInputError("no such job")
+        return found
+
+    def stop(self, name: str) -> StartedJob:
+        """As Ctrl-C would: nothing more is issued, and all that was measured is kept. A second time it waits for
+        nothing that is in flight."""
+        job = self.named(name)
+        if job.state is None or not job.is_running:
+            raise BadInputError(f"job {name}: is not running")
+        try:
+            handle = os.pidfd_open(job.state.pid)
+        except OSError as error:
+            raise BadInputError(f"job {name}: has ended") from error
+        try:
+            if not is_alive(_process(job.state)):  # the descriptor is of whoever bears the number now
+                raise BadInputError(f"job {name}: has ended")
+            signal.pidfd_send_signal(handle, signal.SIGINT)
+        finally:
+            os.close(handle)
+        return job
+
+    def _reap(self) -> None:
+        self._children = [child for child in self._children if child.poll() is None]
+
+
+def _read(place: Path) -> StartedJob | None:
+    try:
+        order = msgspec.json.decode((place / ORDER).read_bytes(), type=Order)
+        written = (place / STATE).read_bytes() if (place / STATE).exists() else None
+        return StartedJob(place.name, order, msgspec.json.decode(written, type=JobState) if written else None)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _carry_out(order: Order, say: Any) -> tuple[list[int], str]:
+    """Run numbers, and what is to be said at the end."""
+    from brickyard import api
+    from brickyard.store import Store
+
+    with Store(order.store) as store:
+        if order.kind == "run":
+            modelled = any(api.is_modelled(target) for target in order.targets)
+            found = api.run(
+                store,
+                api.profile(order.name, *order.changes),
+                order.targets,
+                condition=order.condition if modelled else None,
+                repetitions=order.repetitions,
+                size=order.size,
+                overwrite=order.overwrite,
+                say=say,
+            )
+            return [item.run for item in found], ""
+        if order.kind == "characterize":
+            target = order.targets[0] if order.targets else None
+            studied = api.characterize(
+                store, target, mode=order.mode, changes=order.changes, overwrite=order.overwrite, say=say
+            )
+        else:
+            studied = api.run_study(
+                store,
+                order.name,
+                targets=order.targets,
+                only=order.only,
+                changes=order.changes,
+                overwrite=order.overwrite,
+                say=say,
+            )
+        return studied.runs, f"study s{studied.study}" if studied.study is not None else ""
+
+
+def main(place: Path) -> int:
+    """What a job's own process does."""
+    order = msgspec.json.decode((place / ORDER).read_bytes(), type=Order)
+    own = own_process()
+    state = JobState(pid=own.pid, start_ticks=own.start_ticks, boot_id=own.boot_id)
+
+    def keep() -> None:
+        outputs.write_whole(place / STATE, msgspec.json.encode(state), MARK, mode=0o600)
+
+    def say(text: str) -> None:
+        state.notes = [*state.notes, text]
+        keep()
+
+    keep()
+    try:
+        state.runs, state.message = _carry_out(order, say)
+        state.outcome = "done"
+    except KeyboardInterrupt:
+        state.outcome, state.message = "interrupted", "stopped; what was measured is kept"
+    except BadInputError as error:
+        state.outcome, state.message = "refused", one_line(error)
+    except (BrickyardError, OSError, sqlite3.Error) as error:
+        state.outcome, state.message = "failed", one_line(error)
+    except BaseException as error:
+        state.outcome, state.message = "failed", f"unexpected {type(error).__name__}: {one_line(error)}"
+        raise
+    finally:
+        keep()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

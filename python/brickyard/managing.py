@@ -1,0 +1,362 @@
+"""Duty: the arrays of this host for whoever watches and manages them: how they stand, the worst first, the actions that
+change them, and an audit log of who did what.
+
+Refusal: nothing is changed without consent (`manage`), and no action goes beyond what `brickyard array` would do: one
+manager at a time, never beyond the array's redundancy, devices with a signature only where that is given up by name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from brickyard import arrays, conditions, outputs
+from brickyard.arrays import Array, Sheet, life, lock
+from brickyard.arrays.alarms import LOOK_OLD_S, Alarm, AlarmBook
+from brickyard.arrays.health import Health, Sighting, mismatch_words, observed
+from brickyard.arrays.looking import Drive, FileSystem, Seen, look
+from brickyard.conditions import journal
+from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.reading import parsed_bytes_per_s
+from brickyard.units import format_seconds
+
+__all__ = [
+    "LOOK_OLD_S",
+    "Alarm",
+    "AlarmBook",
+    "AuditLog",
+    "Deed",
+    "Drive",
+    "Estate",
+    "FileSystem",
+    "Standing",
+    "add_spare",
+    "alarm_place",
+    "begin_scrub",
+    "create_md",
+    "destroy",
+    "devices",
+    "do",
+    "estate",
+    "findings",
+    "locked",
+    "remaining_words",
+    "remove",
+    "replace",
+    "set_rebuild_rate",
+    "state_home",
+    "take_out",
+]
+
+AUDIT_MARK = re.compile(rb'\A{"at_unix_ns":')
+ACTIONS = ("scrub", "stop-scrub", "rebuild-rate", "spare", "fail", "remove", "replace", "create", "destroy")
+"""What can be done to an array from a page."""
+NEEDS_DEVICE = ("spare", "fail", "remove", "replace")
+
+
+def state_home() -> Path:
+    """Where alarms, the audit log and jobs are kept: `$XDG_STATE_HOME/brickyard`."""
+    return journal.user_home().parent
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One array with what is to be known of it."""
+
+    sheet: Sheet
+    health: Health
+    findings: list[str]
+    holder: str
+    left_s: float | None
+    """Until its work is over, at the present pace."""
+
+    @property
+    def rank(self) -> int:
+        return list(Health).index(self.health)
+
+
+@dataclass(frozen=True)
+class Estate:
+    """All arrays, drives and file systems at one look, what is worst first."""
+
+    standings: list[Standing]
+    drives: list[Drive]
+    file_systems: list[FileSystem]
+    problems: list[str]
+    left: list[str]
+    """What killed runs have left, and the command that undoes it."""
+    unix_s: float
+
+    def named(self, key: str) -> Standing:
+        found = next((one for one in self.standings if one.sheet.key == key), None)
+        if found is None:
+            raise BadInputError("no such array; it may be gone")
+        return found
+
+
+def estate(*, drives: bool = True) -> Estate:
+    """One look at this host."""
+    seen = look(arrays.Host(), drives=drives)
+    standings = sorted((_standing(sheet, seen) for sheet in seen.arrays), key=lambda one: (-one.rank, one.sheet.name))
+    left = [entry.words for entry in conditions.leftovers()]
+    return Estate(standings, list(seen.drives), list(seen.file_systems), list(seen.problems), left, time.time())
+
+
+def _standing(sheet: Sheet, seen: Seen) -> Standing:
+    holder, left = seen.holders.get(sheet.key), conditions.left_of(sheet.key)
+    sighting = Sighting(sheet.name, sheet, holder=holder, left=left)
+    found = observed(sighting, sheet.scrub.mismatches or 0)
+    held = "" if holder is None else holder.words
+    return Standing(sheet, found or Health.WELL, findings(sheet, held, left), held, remaining_s(sheet))
+
+
+def findings(sheet: Sheet, holder: str, left: str) -> list[str]:
+    """What is to be known of an array beside its state: who holds it, what a killed run left, what a scrub found."""
+    found = [f"held by {holder}"] if holder else []
+    if left:
+        found.append(left)
+    elif sheet.frozen and not holder:
+        found.append(sheet.frozen)
+    if sheet.scrub.mismatches:
+        found.append(mismatch_words(sheet, sheet.scrub.mismatches))
+    if sheet.scrub.complete is False:
+        found.append("the last scrub was stopped before its end")
+    return found
+
+
+def remaining_s(sheet: Sheet) -> float | None:
+    """How long its work still takes; a rate is of one member, whose part of the array is what is worked through."""
+    component, state = sheet.extra.get("component_bytes"), sheet.state
+    if not component or not state.rate_bytes_per_s or state.progress_share is None:
+        return None
+    return float(component) * (1 - state.progress_share) / state.rate_bytes_per_s
+
+
+def remaining_words(sheet: Sheet) -> str:
+    left_s = remaining_s(sheet)
+    return "" if left_s is None else f", {format_seconds(left_s)} left"
+
+
+def devices(host: arrays.Host | None = None) -> list[str]:
+    """Whole disks of this host and their partitions, by what the kernel lists; what is in use is refused later."""
+    place = host or arrays.Host()
+    base = Path(place.roots.at_sys("class", "block"))
+    try:
+        names = sorted(entry.name for entry in base.iterdir())
+    except OSError:
+        return []
+    kept = [name for name in names if not re.match(r"(loop|ram|zram|sr|fd|dm-|md)\d*", name) and _bytes(base / name)]
+    return [f"{place.roots.dev}/{name}" for name in kept]
+
+
+def _bytes(place: Path) -> int:
+    try:
+        return int((place / "size").read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+def locked(array: Array, verb: str, *names: str) -> AbstractContextManager[None]:
+    """One manager at a time: whoever holds this repeats its checks under it."""
+    return lock.held([array.identity(), *map(lock.device_key, names)], verb, array.name)
+
+
+def begin_scrub(array: Array) -> None:
+    with locked(array, "array scrub"):
+        if array.state().name != "normal":
+            raise BadInputError(f"{array.name}: is {array.state().name}; a scrub begins when it is normal")
+        array.prepare_work()
+        array.start_scrub()
+
+
+def take_out(array: Array, member: str | None) -> str:
+    """Fails a member, the last active one where none is named; never beyond the redundancy."""
+    with locked(array, "array fail"):
+        array.check_redundant()
+        chosen = member or array.failable()
+        array.fail(chosen)
+    return chosen
+
+
+def add_spare(array: Array, device: str, *, destroys_data: bool) -> None:
+    with locked(array, "array spare", device):
+        life.add_spare(array, device, destroys_data=destroys_data)
+
+
+def replace(array: Array, old: str, new: str, *, destroys_data: bool) -> str:
+    with locked(array, "array replace", new):
+        return life.replace(array, old, new, destroys_data=destroys_data)
+
+
+def remove(array: Array, member: str) -> None:
+    with locked(array, "array remove"):
+        array.remove(member)
+
+
+def create_md(place: str, level: str, names: Sequence[str], *, destroys_data: bool) -> Array:
+    with lock.held([lock.device_key(name) for name in [*names, place]], "array create", place):
+        return life.create_md(place, level, names, destroys_data=destroys_data)
+
+
+def destroy(array: Array, *, destroys_data: bool) -> list[str]:
+    with locked(array, "array destroy"):
+        return life.destroy(array, destroys_data=destroys_data)
+
+
+def set_rebuild_rate(array: Array, rate: str) -> None:
+    """The pace of rebuilds and scrubs from now on, until somebody sets another or the array is stopped."""
+    settings = array.limit_settings(parsed_bytes_per_s(rate, "rate"))
+    with locked(array, "array rate"):
+        for path, value in settings:
+            outputs.write_knob(path, value)
+
+
+@dataclass(frozen=True)
+class Deed:
+    """An action as it was asked for. `confirmed` is what was typed: the name of the array."""
+
+    action: str
+    array: str
+    """The key of an array that is there; of one that is to be made, its device."""
+    confirmed: str
+    device: str = ""
+    other: str = ""
+    """The device that takes the place of `device`."""
+    names: tuple[str, ...] = ()
+    level: str = ""
+    rate: str = ""
+    destroys_data: bool = False
+
+
+def do(deed: Deed, by: str, audit: AuditLog, *, manage: bool) -> str:
+    """Carries an action out and gives back what was done, in words; what was asked and what became of it is in the
+    audit log, also where it was refused."""
+    asked = {key: value for key, value in vars(deed).items() if value}
+    audit.note(by, "asked", asked)
+    try:
+        if not manage:
+            raise BadInputError("arrays are only changed where `brickyard web` was started with --manage")
+        words = _done(deed)
+    except BrickyardError as error:
+        audit.note(by, "refused" if isinstance(error, BadInputError) else "failed", asked, one_line(error))
+        raise
+    except OSError as error:
+        audit.note(by, "failed", asked, one_line(error))
+        raise BrickyardError(f"{deed.array}: {error.strerror}") from error
+    audit.note(by, "done", asked, words)
+    return words
+
+
+def _done(deed: Deed) -> str:
+    if deed.action not in ACTIONS:
+        raise BadInputError(f"no such action; there are {', '.join(ACTIONS)}")
+    known = devices()
+    for name in (deed.other, *deed.names, deed.device if deed.action == "spare" else ""):
+        if name and name not in known:
+            raise BadInputError("no such device; choose one of the list")
+    if deed.action == "create":
+        _refuse_unconfirmed(deed, deed.array)
+        made = create_md(deed.array, deed.level, deed.names, destroys_data=deed.destroys_data)
+        return f"{made.name} was made of {', '.join(deed.names)}"
+    array = _there(deed.array)
+    _refuse_unconfirmed(deed, array.name)
+    if deed.action in NEEDS_DEVICE and not deed.device and deed.action != "fail":
+        raise BadInputError("name the device")
+    members = [member.name for member in array.sheet().members]
+    if deed.action in ("fail", "remove", "replace") and deed.device and deed.device not in members:
+        raise BadInputError(f"{array.name}: has no such member")
+    return _changed(array, deed)
+
+
+def _changed(array: Array, deed: Deed) -> str:
+    match deed.action:
+        case "scrub":
+            begin_scrub(array)
+            return f"a scrub of {array.name} has begun"
+        case "stop-scrub":
+            array.stop_scrub()
+            return f"the scrub of {array.name} was stopped"
+        case "rebuild-rate":
+            set_rebuild_rate(array, deed.rate)
+            return f"{array.name} rebuilds and scrubs at {deed.rate} from now on"
+        case "spare":
+            add_spare(array, deed.device, destroys_data=deed.destroys_data)
+            return f"{deed.device} was given to {array.name}"
+        case "fail":
+            return f"{take_out(array, deed.device or None)} was taken out of {array.name}"
+        case "remove":
+            remove(array, deed.device)
+            return f"{deed.device} is not a member of {array.name} any more"
+        case "replace":
+            return replace(array, deed.device, deed.other, destroys_data=deed.destroys_data)
+        case _:
+            freed = destroy(array, destroys_data=deed.destroys_data)
+            return f"{array.name} is gone; free again: {', '.join(freed)}"
+
+
+def _there(key: str) -> Array:
+    """The array with this key, among those that are there."""
+    unread: dict[str, str] = {}
+    for array in arrays.every_array(arrays.Host(), unread):
+        try:
+            if array.sheet().key == key:
+                return array
+        except BrickyardError:
+            continue
+    raise BadInputError("no such array; it may be gone")
+
+
+def _refuse_unconfirmed(deed: Deed, name: str) -> None:
+    if deed.confirmed != name:
+        raise BadInputError(f"type the name of the array, {name}, to confirm")
+
+
+class AuditLog:
+    """A file that is only added to: one line of JSON for each thing that was asked, and one for what became of it."""
+
+    def __init__(self, place: Path, clock: Callable[[], int] = time.time_ns) -> None:
+        self.place = place
+        self._clock = clock
+
+    def note(self, by: str, what: str, asked: dict[str, Any], words: str = "") -> None:
+        """Raises BrickyardError where it cannot be written; then nothing is done."""
+        line = {"at_unix_ns": self._clock(), "by": by, "what": what, "asked": asked, "words": words}
+        try:
+            outputs.folder(self.place.parent)
+            outputs.append_to(self.place, msgspec.json.encode(line) + b"\n", AUDIT_MARK)
+        except OSError as error:
+            raise BrickyardError(
+                f"{self.place}: the audit log cannot be written ({error.strerror}), so nothing was changed"
+            ) from error
+
+    def newest(self, count: int = 100) -> list[Any]:
+        """The last lines, the newest first."""
+        try:
+            with self.place.open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - count * AUDIT_LINE_MAX))
+                lines = file.read().splitlines()
+        except OSError:
+            return []
+        found = []
+        for line in lines[-count:]:
+            try:
+                found.append(msgspec.json.decode(line))
+            except msgspec.DecodeError:
+                continue  # the first one may be cut
+        return found[::-1]
+
+
+AUDIT_LINE_MAX = 4096
+
+
+def alarm_place() -> Path:
+    return state_home() / "alarms.json"

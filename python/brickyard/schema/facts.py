@@ -1,0 +1,70 @@
+"""What a record holds beside plan and events: the facts of host and targets, what was watched, and the warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from brickyard.schema.host_sheet import HostSheet
+from brickyard.schema.sheets import stored
+from brickyard.schema.target_sheet import TargetSheet
+from brickyard.schema.watch_sheet import WatchSheet
+
+
+class ProcessMark(msgspec.Struct, kw_only=True):
+    """The process that a run belongs to. Numbers are used again, so its start and the boot are part of it."""
+
+    pid: int
+    start_ticks: int | None = None
+    """Of the clock, since the boot."""
+    boot_id: str | None = None
+
+
+class RunFacts(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The circumstances of a run when it began. Imported runs and modelled ones know few of them or none."""
+
+    host: HostSheet | None = None
+    targets: list[TargetSheet] = msgspec.field(default_factory=list)
+    """In the order of the run's targets; none where nobody looked."""
+    process: ProcessMark | None = None
+
+
+class RunWatch(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What happened beside a run on each target; none where it ended before it began."""
+
+    targets: list[WatchSheet | None] = msgspec.field(default_factory=list)
+
+
+class RunWarning(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What a reader must know before believing a figure of a run."""
+
+    id: str
+    severity: str
+    """`error`, `warning` or `note`."""
+    text: str
+    remedy: str = ""
+    reason: str = ""
+    """Of the run's condition: the part of the text that says why."""
+
+
+def facts_of(document: Mapping[str, Any]) -> RunFacts:
+    """Out of a store of any version. Raises msgspec.ValidationError."""
+    return msgspec.convert(document, RunFacts)
+
+
+def watch_of(document: Mapping[str, Any]) -> RunWatch:
+    """Out of a store of any version. Raises msgspec.ValidationError."""
+    return msgspec.convert(document, RunWatch)
+
+
+def facts_document(facts: RunFacts) -> dict[str, Any]:
+    """As a store keeps it."""
+    process = {"process": stored(facts.process)} if facts.process else {}
+    return {"host": stored(facts.host or {}), "targets": stored(facts.targets), **process}
+
+
+def watch_document(watch: RunWatch) -> dict[str, Any]:
+    """As a store keeps it."""
+    return {"targets": stored(watch.targets)}

@@ -1,0 +1,169 @@
+"""Duty: how far the distributions of two traces are apart, and whether one reproduces the other.
+
+For each figure two distances are computed from values of single requests, at most 100,000 a trace:
+
+- The Kolmogorov-Smirnov distance D = max |F(x) - G(x)|, by SciPy: the largest difference of the shares below any value.
+- The least e with F(x / (1 + e)) - e <= G(x) <= F(x (1 + e)) + e for all x: values may be off by the factor 1 + e, and
+  shares by e. This is Levy's distance on a relative scale. It judges, since D alone calls 100 us and 101 us as
+  different as 100 us and 1 s.
+
+A figure is reproduced where e is at most the tolerance.
+
+Refusal: no trace is read.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from brickyard.traces.contents import Doubles, Examined
+from brickyard.units import plural
+
+TOLERANCE = 0.10
+LEAST = 100  # fewer values of a figure have no verdict
+HALVINGS = 30
+FIGURES = {
+    "size": "sizes",
+    "gap": "gaps",
+    "depth": "depths",
+    "reuse": "reuses",
+    "latency": "latencies",
+}
+
+
+@dataclass(frozen=True)
+class Distance:
+    figure: str
+    first: int
+    """Values of the first trace, and of the second."""
+    second: int
+    ks: float | None = None
+    distance: float | None = None
+    first_median: float | None = None
+    second_median: float | None = None
+    why: str = ""
+    """Why it has no distance."""
+
+
+@dataclass(frozen=True)
+class CountedBoth:
+    """Requests and bytes of an operation in both traces."""
+
+    operation: str
+    first: int
+    second: int
+    first_bytes: int
+    second_bytes: int
+
+
+@dataclass(frozen=True)
+class TraceComparison:
+    distances: list[Distance]
+    counts: list[CountedBoth]
+    tolerance: float
+
+    @property
+    def failing(self) -> list[str]:
+        """Figures that are further apart than the tolerance."""
+        mixes = [
+            f"number of {plural(item.operation)}" for item in self.counts if not self._like(item.first, item.second)
+        ]
+        return [d.figure for d in self.distances if d.distance is not None and d.distance > self.tolerance] + mixes
+
+    @property
+    def without(self) -> list[str]:
+        return [d.figure for d in self.distances if d.distance is None]
+
+    @property
+    def reproduces(self) -> bool | None:
+        """None: nothing could be compared."""
+        if all(d.distance is None for d in self.distances):
+            return None
+        return self.failing == []
+
+    @property
+    def verdict(self) -> str:
+        within = f"within {self.tolerance:.0%}".replace("%", " %")
+        if self.reproduces is None:
+            return "no verdict: the traces have no figure in common"
+        unseen = f"; not compared: {', '.join(self.without)}" if self.without else ""
+        if self.reproduces:
+            return f"reproduces {within}{unseen}"
+        return f"does not reproduce {within}: {', '.join(self.failing)}{unseen}"
+
+    def _like(self, first: int, second: int) -> bool:
+        """Counts of few requests differ by chance: three deviations of a Poisson number are allowed."""
+        return abs(first - second) <= max(self.tolerance * first, 3 * math.sqrt(first + second))
+
+
+def compare(first: Examined, second: Examined, tolerance: float = TOLERANCE) -> TraceComparison:
+    distances = [
+        distance_of(figure, getattr(first.samples, name), getattr(second.samples, name))
+        for figure, name in FIGURES.items()
+    ]
+    ours, theirs = first.figures.operations, second.figures.operations
+    counts = [
+        CountedBoth(name, ours[name].requests, theirs[name].requests, ours[name].bytes, theirs[name].bytes)
+        for name in ours
+        if ours[name].requests or theirs[name].requests
+    ]
+    return TraceComparison(distances, counts, tolerance)
+
+
+def distance_of(figure: str, first: Doubles, second: Doubles) -> Distance:
+    """Both in ascending order."""
+    if min(len(first), len(second)) < LEAST:
+        missing = not len(first) or not len(second)
+        why = "not in both traces" if missing else f"fewer than {LEAST} values"
+        return Distance(figure, len(first), len(second), why=why)
+    found = stats.ks_2samp(_finite(first), _finite(second), method="asymp")
+    return Distance(
+        figure,
+        len(first),
+        len(second),
+        ks=float(found.statistic),
+        distance=levy(first, second),
+        first_median=_median(first),
+        second_median=_median(second),
+    )
+
+
+def _median(values: Doubles) -> float | None:
+    middle = float(values[len(values) // 2])
+    return middle if np.isfinite(middle) else None
+
+
+def _finite(values: Doubles) -> Doubles:
+    """First uses have an infinite distance: larger than any, and equal."""
+    return np.nan_to_num(values, posinf=np.finfo(np.float64).max)
+
+
+def levy(first: Doubles, second: Doubles) -> float:
+    """The least e of the module's formula, to a billionth; both in ascending order."""
+    low, high = 0.0, 1.0
+    if _within(first, second, low):
+        return low
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        if _within(first, second, middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _within(first: Doubles, second: Doubles, e: float) -> bool:
+    """F(x / (1 + e)) - e <= G(x) for all x, and the same with both exchanged, which is the other half."""
+    return _below(first, second, e) and _below(second, first, e)
+
+
+def _below(first: Doubles, second: Doubles, e: float) -> bool:
+    # F(x / (1 + e)) rises at the values of F times 1 + e, so only there it can be too high.
+    points = first * (1 + e)
+    share = np.searchsorted(first, first, side="right") / len(first)
+    other = np.searchsorted(second, points * (1 + 1e-12), side="right") / len(second)
+    return bool(np.all(share - e <= other + 1e-12))

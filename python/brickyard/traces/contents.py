@@ -1,0 +1,202 @@
+"""Duty: the documents of `crates/trace` as types. Refusal: no figure is computed here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from brickyard import _core
+from brickyard.errors import BadInputError, BrickyardError, one_line
+
+MAGIC = b"BYTRACE"
+
+Doubles = NDArray[np.float64]
+Buckets = list[tuple[int, int]]
+"""The upper end of a bucket, and how many are in it."""
+
+
+class TraceDevice(msgspec.Struct, frozen=True):
+    name: str
+    capacity_bytes: int
+    sector_bytes: int
+
+
+class Header(msgspec.Struct, frozen=True):
+    devices: list[TraceDevice]
+    clock: str
+    start_unix_ns: int
+    source: str
+    before_queue: bool
+    """Arrivals are those before the queue; otherwise they are the instants of issue."""
+
+
+class Summary(msgspec.Struct, frozen=True):
+    requests: int
+    reads: int
+    writes: int
+    flushes: int
+    discards: int
+    read_bytes: int
+    write_bytes: int
+    discard_bytes: int
+    completed: int
+    failed: int
+    first_ns: int
+    last_ns: int
+    last_arrival_ns: int
+    request_bytes_max: int
+    discard_bytes_max: int
+    align_bytes: int
+    end_bytes: int
+    disorder_ns: int
+    lost: int
+    bad: int
+
+    @property
+    def duration_ns(self) -> int:
+        """From the first arrival to the last."""
+        return self.last_arrival_ns - self.first_ns
+
+
+class Contents(msgspec.Struct, frozen=True):
+    header: Header
+    summary: Summary
+    devices: list[TraceDevice]
+    torn: str | None = None
+
+
+class OperationFigures(msgspec.Struct, frozen=True):
+    requests: int
+    bytes: int
+    sizes: Buckets
+    aligned: list[int]
+    whole: list[int]
+    sequential: int
+    fua: int
+    sync: int
+    read_ahead: int
+    meta: int
+    service: Buckets
+    response: Buckets
+
+
+class Burst(msgspec.Struct, frozen=True):
+    window_ns: int
+    dispersion: float
+    most: int
+
+
+class Locality(msgspec.Struct, frozen=True):
+    requests: int
+    blocks: int
+    reused: float
+    distances: list[tuple[int, float]]
+    hottest: tuple[float, float, float]
+    sampled: float
+
+
+class TraceFigures(msgspec.Struct, frozen=True):
+    read: OperationFigures
+    write: OperationFigures
+    flush: OperationFigures
+    discard: OperationFigures
+    gaps: Buckets
+    gap_mean_ns: float
+    gap_variation: float
+    bursts: list[Burst]
+    depths: Buckets
+    depth_mean: float
+    depth_max: int
+    seeks: Buckets
+    from_bytes: int
+    to_bytes: int
+    locality: Locality
+
+    @property
+    def operations(self) -> dict[str, OperationFigures]:
+        return {"read": self.read, "write": self.write, "flush": self.flush, "discard": self.discard}
+
+
+class _Document(msgspec.Struct, frozen=True):
+    contents: Contents
+    figures: TraceFigures
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Values of single requests, in ascending order."""
+
+    sizes: Doubles
+    gaps: Doubles
+    depths: Doubles
+    reuses: Doubles
+    latencies: Doubles
+
+
+@dataclass(frozen=True)
+class Examined:
+    contents: Contents
+    figures: TraceFigures
+    samples: Samples
+
+
+class BadRecord(msgspec.Struct, frozen=True):
+    number: int
+    text: str
+    why: str
+
+
+class ImportedTrace(msgspec.Struct, frozen=True):
+    format: str
+    summary: Summary
+    bad: list[BadRecord]
+    left_out: int
+    notes: list[str]
+
+
+def is_trace(path: str) -> bool:
+    """Whether a file begins as a trace of ours does."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+def contents(path: str, device: int | None = None) -> Contents:
+    try:
+        return msgspec.json.decode(_core.trace_contents(path, device), type=Contents)
+    except ValueError as error:
+        raise BadInputError(one_line(error)) from error
+    except OSError as error:
+        raise BrickyardError(one_line(error)) from error
+
+
+def examine(path: str, device: int | None = None) -> Examined:
+    """Figures and samples; the file is read twice."""
+    try:
+        text, raw = _core.trace_figures(path, device)
+    except ValueError as error:
+        raise BadInputError(one_line(error)) from error
+    except OSError as error:
+        raise BrickyardError(one_line(error)) from error
+    found = msgspec.json.decode(text, type=_Document)
+    arrays = [np.sort(np.frombuffer(item, dtype=np.float64)) for item in raw]
+    return Examined(found.contents, found.figures, Samples(*arrays))
+
+
+def import_trace(
+    inputs: list[str], out: str, form: str | None = None, device: str | None = None, source: str = ""
+) -> ImportedTrace:
+    """Writes the trace into the file of that path, which is there and empty."""
+    try:
+        text = _core.trace_import(inputs, out, form, device, source)
+    except ValueError as error:
+        raise BadInputError(one_line(error)) from error
+    except OSError as error:
+        raise BrickyardError(one_line(error)) from error
+    return msgspec.json.decode(text, type=ImportedTrace)

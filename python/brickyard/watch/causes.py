@@ -1,0 +1,145 @@
+"""Duty: why a request was slow, from what was seen while it was under way. Refusal: where the evidence does not say,
+the cause is unknown.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from brickyard.units import format_ns, format_percent
+from brickyard.watch.seen import SlowRequest
+from brickyard.watch.totals import DeviceTotals, WatchTotals, mean_depth, percentile_ns
+
+BEFORE, SCHEDULER, FLUSH, OTHERS, OWN = (
+    "before the queue",
+    "scheduler",
+    "behind a flush",
+    "other processes",
+    "own requests",
+)
+DEVICE, PERIODIC, RESYNC, STEAL, UNKNOWN = "device", "device, periodic", "resync", "CPU steal", "unknown"
+CAUSES = (BEFORE, SCHEDULER, FLUSH, OTHERS, OWN, DEVICE, PERIODIC, RESYNC, STEAL, UNKNOWN)
+MEANINGS = {
+    BEFORE: "waited for a free request: the queue was full, or write-back was held back",
+    SCHEDULER: "waited in the kernel's queue: the device had all the requests that it takes",
+    FLUSH: "a flush was under way for most of the time",
+    OTHERS: "the device served other processes first",
+    OWN: "the device served earlier requests of the same process first",
+    DEVICE: "the device was slow, and ended fewer requests meanwhile than it usually does",
+    PERIODIC: "as before, and at regular times, as the work inside a drive is (garbage collection)",
+    RESYNC: "an array was rebuilding or being checked at that time",
+    STEAL: "the hypervisor ran something else on this CPU",
+    UNKNOWN: "the evidence does not say",
+}
+HALF = 0.5
+STOLEN = 0.2
+"""Less steal than a fifth of all CPUs' time explains no outlier."""
+OUTLIER = 2.0
+"""Within twice the usual time of the device, a request was not slow there."""
+STALLED = 0.5
+"""It ended less than half of what it usually does in that time."""
+EPISODES = 5
+EPISODE_GAP_NS = 50_000_000
+REGULAR = 0.15
+"""Coefficient of variation of the distances between episodes; of random ones it is about 1."""
+
+
+@dataclass(frozen=True)
+class Explained:
+    request: SlowRequest
+    cause: str
+    evidence: str
+
+
+def explained(totals: WatchTotals) -> list[Explained]:
+    """Each slow request that was told, the slowest first."""
+    names = list(totals.devices)
+    told = [_explained(one, totals.devices[names[one.device]]) for one in totals.slow if one.device < len(names)]
+    return sorted(_periodic(told), key=lambda one: -one.request.total_ns)
+
+
+def cause_shares(told: Sequence[Explained]) -> list[tuple[str, int, float]]:
+    """Cause, requests, and share of the time of all of them; the largest first."""
+    time_of: Counter[str] = Counter()
+    count: Counter[str] = Counter()
+    for one in told:
+        time_of[one.cause] += one.request.total_ns
+        count[one.cause] += 1
+    whole = sum(time_of.values())
+    return [(cause, count[cause], ns / whole) for cause, ns in time_of.most_common()] if whole else []
+
+
+def _explained(one: SlowRequest, device: DeviceTotals) -> Explained:
+    cause, evidence = _cause(one, device)
+    return Explained(one, cause, evidence)
+
+
+def _cause(one: SlowRequest, device: DeviceTotals) -> tuple[str, str]:
+    total = max(one.total_ns, 1)
+    if one.before_ns >= HALF * total:
+        return BEFORE, f"{format_percent(one.before_ns / total)} of its time before it became a request"
+    if one.queue_ns >= HALF * total:
+        return SCHEDULER, f"{format_percent(one.queue_ns / total)} of its time between insertion and issue"
+    if one.operation == "flush":
+        return FLUSH, "is a flush itself"
+    if one.flush_ns >= HALF * total:
+        return FLUSH, f"a flush was in the device for {format_percent(one.flush_ns / total)} of its time"
+    if one.resync_per_s > 0:
+        return RESYNC, f"at {one.resync_per_s / (1 << 20):.1f} MiB/s"
+    if one.steal_share >= STOLEN:
+        return STEAL, f"{format_percent(one.steal_share)} of all CPU time was stolen"
+    return _in_device(one, device)
+
+
+def _in_device(one: SlowRequest, device: DeviceTotals) -> tuple[str, str]:
+    cell = device.cells.get(one.operation)
+    usual = percentile_ns(cell.device, 0.5) if cell else None
+    if not usual or one.device_ns < HALF * one.total_ns:
+        return UNKNOWN, "too little was seen of it"
+    ended = one.done_own + one.done_others
+    # By Little's law a device that holds `depth` requests ends one each usual time over depth.
+    depth = max(mean_depth(device.asked) or 1.0, 1.0)
+    expected = one.device_ns / usual * depth
+    alone = f"{format_ns(one.device_ns)} in the device, usually {format_ns(usual)}"
+    if one.device_ns >= OUTLIER * usual and ended < STALLED * expected:
+        return DEVICE, f"{alone}; meanwhile it ended {ended:,} others, usually about {expected:,.0f}"
+    if one.done_others > one.done_own and one.done_others >= 2:
+        return (
+            OTHERS,
+            f"{one.done_others:,} requests of other processes and {one.done_own:,} of its own ended before it",
+        )
+    if one.done_own >= 2:
+        return OWN, f"{one.done_own:,} requests of its own process and {one.done_others:,} of others ended before it"
+    return UNKNOWN, alone
+
+
+def _periodic(told: list[Explained]) -> list[Explained]:
+    """Slow times of the device that come at regular distances. Those of one kind are of one length: what took less than
+    half of the longest is something else."""
+    changed = list(told)
+    for number in {one.request.device for one in told}:
+        slow = [one for one in told if one.cause == DEVICE and one.request.device == number]
+        longest_ns = max((one.request.device_ns for one in slow), default=0)
+        mine = [one for one in slow if one.request.device_ns >= HALF * longest_ns]
+        kind = {id(one) for one in mine}
+        starts: list[int] = []
+        last = 0
+        for one in sorted(mine, key=lambda one: one.request.arrived_ns):
+            if not starts or one.request.arrived_ns > last + EPISODE_GAP_NS:
+                starts.append(one.request.arrived_ns)
+            last = max(last, one.request.arrived_ns + one.request.total_ns)
+        gaps = [after - before for before, after in itertools.pairwise(starts)]
+        if len(starts) < EPISODES:
+            continue
+        mean = statistics.fmean(gaps)
+        if statistics.stdev(gaps) > REGULAR * mean:
+            continue
+        words = f"; one of {len(starts)} at distances of {format_ns(mean)}"
+        changed = [
+            Explained(one.request, PERIODIC, one.evidence + words) if id(one) in kind else one for one in changed
+        ]
+    return changed

@@ -1,0 +1,169 @@
+"""Duty: find and start `brickyard-watch`, and hear its intervals. Refusal: it computes nothing."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.watch.devices import BlockDevice, md_arrays
+from brickyard.watch.seen import WatchInterval
+
+NAME = "brickyard-watch"
+END_S = 10.0
+RING_BYTES = 4 << 20
+EXACT_RING_BYTES = 64 << 20
+REMEDIES = {
+    "no-btf": "--method counters shows rates without it",
+    "no-rights": "run it as root, or use --method counters",
+}
+
+
+class NotHereError(BadInputError):
+    """The kernel takes no program; counters can still be read."""
+
+
+class _Watched(msgspec.Struct):
+    name: str
+    number: int
+    capacity_bytes: int
+    sector_bytes: int
+
+
+class _Orders(msgspec.Struct, omit_defaults=True):
+    devices: list[_Watched]
+    every_ms: int
+    ring_bytes: int
+    stripe_bytes: int = 0
+    trace_fd: int | None = None
+    arrays: list[str] = []
+
+
+class _Line(msgspec.Struct):
+    ready: bool = False
+    start_ns: int = 0
+    error: str = ""
+    end: bool = False
+    traced: int = 0
+
+
+@dataclass
+class Ended:
+    """What the program says last."""
+
+    traced: int = 0
+
+
+class Capture:
+    """Programs in the kernel for as long as a context lasts; they go with their process, however that ends."""
+
+    def __init__(
+        self,
+        devices: list[BlockDevice],
+        every_s: float,
+        *,
+        stripe_bytes: int = 0,
+        trace: int | None = None,
+    ) -> None:
+        place = Path(__file__).parent / NAME
+        if not place.is_file():
+            raise NotHereError(f"{place}: the program of watch is missing; build it with make .venv/.built")
+        orders = _Orders(
+            [_Watched(one.name, one.number, one.capacity_bytes, one.sector_bytes) for one in devices],
+            max(1, round(every_s * 1000)),
+            RING_BYTES if trace is None else EXACT_RING_BYTES,
+            stripe_bytes,
+            trace,
+            md_arrays(devices),
+        )
+        self.ended = Ended()
+        self._process = subprocess.Popen(
+            [str(place)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            pass_fds=() if trace is None else (trace,),
+            start_new_session=True,  # Ctrl-C at the terminal is ours to handle
+        )
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(msgspec.json.encode(orders) + b"\n")
+            self._process.stdin.flush()
+        except OSError:
+            pass  # it has ended; what it said last is read next
+        try:
+            self.start_ns = self._ready()
+        except BaseException:
+            self.__exit__()
+            raise
+
+    @property
+    def process(self) -> int:
+        return self._process.pid
+
+    def _ready(self) -> int:
+        said = self._heard(self._line())
+        if not said.ready:
+            raise BrickyardError("brickyard-watch did not begin")
+        return said.start_ns
+
+    def _line(self) -> bytes:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline()
+
+    def _heard(self, line: bytes) -> _Line:
+        if not line:
+            raise BrickyardError("brickyard-watch ended without an answer; see the host's memory")
+        said = msgspec.json.decode(line, type=_Line)
+        if said.error:
+            kind, _, text = said.error.partition(": ")
+            remedy = REMEDIES.get(kind)
+            if remedy or kind == "refused":
+                raise NotHereError(f"{one_line(text)}; {remedy or 'use --method counters'}")
+            raise BrickyardError(one_line(said.error))
+        return said
+
+    def intervals(self) -> Iterator[WatchInterval | None]:
+        """Each when it ends, to the last; None about ten times a second meanwhile, so that a caller can stop."""
+        assert self._process.stdout is not None
+        while True:
+            readable, _, _ = select.select([self._process.stdout], [], [], 0.1)
+            if not readable:
+                yield None
+                continue
+            line = self._line()
+            if line.startswith(b'{"start_ns"'):
+                yield msgspec.json.decode(line, type=WatchInterval)
+                continue
+            said = self._heard(line)
+            if said.end:
+                self.ended.traced = said.traced
+                return
+
+    def stop(self) -> None:
+        """What was seen since the last interval is told as one more."""
+        if self._process.stdin is not None and not self._process.stdin.closed:
+            try:
+                self._process.stdin.close()
+            except OSError:
+                return
+
+    def __enter__(self) -> Capture:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        try:
+            assert self._process.stdout is not None
+            os.set_blocking(self._process.stdout.fileno(), True)
+            self._process.stdout.close()
+            self._process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()

@@ -1,0 +1,146 @@
+"""Duty: what a capture reports, as types: those of `crates/watch`. Refusal: no arithmetic but where a bucket begins."""
+
+from __future__ import annotations
+
+import msgspec
+
+Pairs = list[tuple[int, int]]
+"""Bucket and count, without empty buckets."""
+OPERATIONS = ("read", "write", "durable_write", "discard", "flush", "flush_command", "other", "write_zeroes")
+READS, WRITES = ("read",), ("write", "durable_write")
+NS = 1_000_000_000
+
+
+class SeenCell(msgspec.Struct, omit_defaults=True):
+    """One operation of a device. `durable_write`: with FUA or a flush before; `flush`: as programs ask for it;
+    `flush_command`: what the kernel makes of those.
+    """
+
+    operation: str
+    requests: int = 0
+    bytes: int = 0
+    errors: int = 0
+    before_ns: int = 0
+    queue_ns: int = 0
+    device_ns: int = 0
+    total_ns: int = 0
+    total_max_ns: int = 0
+    sequential: int = 0
+    sequential_bytes: int = 0
+    read_ahead: int = 0
+    read_ahead_bytes: int = 0
+    sync: int = 0
+    meta: int = 0
+    stripe_aligned: int = 0
+    stripe_full_bytes: int = 0
+    queued: int = 0
+    sizes: Pairs = []
+    alignments: Pairs = []
+    seeks: Pairs = []
+    gaps: Pairs = []
+    depths: Pairs = []
+    before: Pairs = []
+    queue: Pairs = []
+    device: Pairs = []
+    total: Pairs = []
+
+
+class SeenDevice(msgspec.Struct):
+    name: str
+    cells: list[SeenCell]
+    in_flight: int = 0
+    merged_bios: int = 0
+    merged_requests: int = 0
+    splits: int = 0
+    requeues: int = 0
+    turned_away: int = 0
+    read_runs: Pairs = []
+    write_runs: Pairs = []
+    slow_from_ns: int = 0
+
+
+class SeenOwner(msgspec.Struct):
+    """A process that asked a device, or one of its partitions, from within a cgroup."""
+
+    device: int
+    part: int
+    process: int
+    comm: str
+    cgroup: int
+    reads: int
+    read_bytes: int
+    writes: int
+    write_bytes: int
+    flushes: int
+    discards: int
+    total_ns: int
+
+
+class SlowRequest(msgspec.Struct):
+    """One of the slowest, with what was going on meanwhile."""
+
+    device: int
+    operation: str
+    arrived_ns: int
+    before_ns: int
+    queue_ns: int
+    device_ns: int
+    total_ns: int
+    flush_ns: int
+    offset_bytes: int
+    bytes: int
+    part: int
+    process: int
+    comm: str
+    cgroup: int
+    depth: int
+    done_own: int
+    done_others: int
+    requeues: int
+    failed: bool
+    steal_share: float
+    resync_per_s: int
+
+
+class WatchLosses(msgspec.Struct):
+    """`ring`: slow or exact records that found no room; `entries`: requests that are in no figure; `owners`: requests
+    of processes beyond the table; `unknown`: requests whose beginning was not seen;
+    `missed`: requests whose end was not, which are counted without their time.
+    """
+
+    ring: int = 0
+    entries: int = 0
+    owners: int = 0
+    unknown: int = 0
+    missed: int = 0
+
+
+class WatchInterval(msgspec.Struct):
+    start_ns: int
+    end_ns: int
+    devices: list[SeenDevice]
+    owners: list[SeenOwner] = []
+    slow: list[SlowRequest] = []
+    slow_count: int = 0
+    lost: WatchLosses = msgspec.field(default_factory=WatchLosses)
+    cpu_ns: int = 0
+    steal_share: float = 0.0
+    resync_per_s: int = 0
+
+
+def time_ns(bucket: int) -> int:
+    """Where a bucket of times begins; eight an octave, so that a bucket is at most an eighth wide."""
+    if bucket < 8:
+        return bucket
+    octave = bucket // 8 + 2
+    return (1 << octave) + ((bucket % 8) << (octave - 3))
+
+
+def size_words(bucket: int) -> tuple[int, bool]:
+    """Bytes of a bucket of sizes, and whether it holds exactly these or what lies up to the next power of two."""
+    return 512 << (bucket // 2), bucket % 2 == 0
+
+
+def depth_of(bucket: int) -> int:
+    """The least depth of a bucket."""
+    return bucket + 1 if bucket < 16 else (1 << (bucket - 12)) + 1

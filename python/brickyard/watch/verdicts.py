@@ -1,0 +1,149 @@
+"""Duty: what an expert would say of the figures, each sentence with those that it follows from.
+
+Refusal: nothing from fewer than 100 requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from brickyard.units import format_percent, format_size
+from brickyard.watch.cgroups import Throttle
+from brickyard.watch.seen import READS, WRITES
+from brickyard.watch.totals import DeviceTotals, aligned_share, mean_depth, share_at_depth_one
+
+ENOUGH = 100
+PAGE = 4096
+MUCH = 0.05
+AT_LIMIT = 0.9
+LEAST_AT_LIMIT = 2
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """A sentence, and the name and value of the figure behind it."""
+
+    device: str
+    text: str
+    figure: str
+    value: float
+
+
+def opinions(device: DeviceTotals, stripe_bytes: int) -> list[Opinion]:
+    found = [
+        *_alignment(device, stripe_bytes),
+        *_depth(device),
+        *_flushes(device),
+        *_waiting(device),
+        *_sequence(device),
+        *_failures(device),
+    ]
+    return [Opinion(device.name, text, figure, value) for text, figure, value in found]
+
+
+_Said = list[tuple[str, str, float]]
+
+
+def _alignment(device: DeviceTotals, stripe_bytes: int) -> _Said:
+    writes = device.cell(*WRITES)
+    said: _Said = []
+    if writes.requests < ENOUGH or not writes.alignments:
+        return said
+    if stripe_bytes:
+        off = 1 - writes.stripe_aligned / writes.requests
+        if off > MUCH:
+            text = f"{format_percent(off)} of writes are not aligned to the {format_size(stripe_bytes)} stripe"
+            said.append((text, "unaligned_to_stripe_share", off))
+        full = writes.stripe_full_bytes / max(writes.bytes, 1)
+        if full < 1 - MUCH:
+            text = (
+                f"{format_percent(full)} of the bytes written fill whole stripes of {format_size(stripe_bytes)} within"
+                " one request; for the others an array with parity reads first, unless it gathers them"
+            )
+            said.append((text, "full_stripe_share", full))
+    aligned = aligned_share(writes, PAGE)
+    if aligned is not None and aligned < 1 - MUCH:
+        text = f"{format_percent(1 - aligned)} of writes are not aligned to 4 KiB: drives with such sectors read first"
+        said.append((text, "unaligned_to_4k_share", 1 - aligned))
+    return said
+
+
+def _depth(device: DeviceTotals) -> _Said:
+    said: _Said = []
+    for words, operations in (("reads", READS), ("writes", WRITES)):
+        cell = device.cell(*operations)
+        alone, depth = share_at_depth_one(cell), mean_depth(cell)
+        if cell.requests < ENOUGH or alone is None or depth is None:
+            continue
+        if alone > 0.9:
+            text = f"{words} arrive one deep ({format_percent(alone)} of them): more disks will not help"
+            said.append((text, f"{words}_one_deep_share", alone))
+        elif depth > 32:
+            text = f"{words} arrive {depth:.0f} deep on average: the device is the limit, and more disks will help"
+            said.append((text, f"{words}_mean_depth", depth))
+    return said
+
+
+def _flushes(device: DeviceTotals) -> _Said:
+    asked, waiting = device.asked, device.cell("flush", "durable_write")
+    if asked.requests < ENOUGH or not asked.total_ns:
+        return []
+    share = waiting.total_ns / asked.total_ns
+    if share <= 0.2:
+        return []
+    return [(f"flushes and durable writes take {format_percent(share)} of the time", "flush_time_share", share)]
+
+
+def _waiting(device: DeviceTotals) -> _Said:
+    asked = device.asked
+    if asked.requests < ENOUGH or not asked.device_ns:
+        return []
+    share = (asked.before_ns + asked.queue_ns) / max(asked.total_ns, 1)
+    if share <= 0.2:
+        return []
+    text = f"requests wait {format_percent(share)} of their time before they reach the device: it is saturated"
+    return [(text, "waiting_share", share)]
+
+
+def _sequence(device: DeviceTotals) -> _Said:
+    said: _Said = []
+    reads, writes = device.cell(*READS), device.cell(*WRITES)
+    for words, cell in (("reads", reads), ("writes", writes)):
+        if cell.requests >= ENOUGH and cell.bytes and cell.seeks:
+            share = cell.sequential_bytes / cell.bytes
+            if share > 0.8 and cell.bytes / cell.requests < 64 << 10:
+                text = (
+                    f"{words} are sequential ({format_percent(share)} of their bytes) but small"
+                    f" ({format_size(cell.bytes / cell.requests)}): larger requests would cost fewer"
+                )
+                said.append((text, f"sequential_{words}_share", share))
+    if reads.requests >= ENOUGH and reads.read_ahead_bytes > 0.5 * reads.bytes:
+        share = reads.read_ahead_bytes / reads.bytes
+        said.append(
+            (f"{format_percent(share)} of the bytes read are requested by read-ahead", "read_ahead_share", share)
+        )
+    if writes.requests >= ENOUGH and device.merged_bios > 0.5 * writes.requests:
+        ratio = device.merged_bios / max(device.merged_bios + reads.requests + writes.requests, 1)
+        said.append((f"the kernel merged {format_percent(ratio)} of what was asked for", "merged_share", ratio))
+    return said
+
+
+def _failures(device: DeviceTotals) -> _Said:
+    errors = device.asked.errors
+    return [(f"{errors:,} requests failed; see the kernel's log", "errors", float(errors))] if errors else []
+
+
+def held_back(device: str, cgroup: str, limit: Throttle, rates_per_s: Sequence[float]) -> Opinion | None:
+    """A cgroup that runs at its limit, by its rates in the intervals of a watch."""
+    at_limit = [rate for rate in rates_per_s if rate >= AT_LIMIT * limit.per_s]
+    if len(at_limit) < LEAST_AT_LIMIT:
+        return None
+    share = len(at_limit) / len(rates_per_s)
+    unit = "requests/s" if limit.kind.endswith("iops") else "bytes/s"
+    text = (
+        f"cgroup {cgroup} ran at its limit of {limit.per_s:,} {unit} ({limit.kind}) in {len(at_limit):,} of"
+        f" {len(rates_per_s):,} intervals: it is held back before its requests arrive here, so their latency does not"
+        " show it"
+    )
+    return Opinion(device, text, "cgroup_at_limit_share", share)

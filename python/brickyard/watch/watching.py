@@ -1,0 +1,135 @@
+"""Duty: a watch from its begin to its end: which method, what was seen so far, and what it means.
+
+Refusal: shows and writes nothing; a listener does.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from brickyard.errors import BadInputError
+from brickyard.watch.cgroups import cgroup_names, throttles
+from brickyard.watch.counters import NOT_SEEN, Counters
+from brickyard.watch.devices import BlockDevice
+from brickyard.watch.figures import Watched
+from brickyard.watch.program import Capture, NotHereError
+from brickyard.watch.seen import NS, SeenDevice, WatchInterval
+from brickyard.watch.totals import DeviceTotals, WatchTotals
+from brickyard.watch.verdicts import Opinion, held_back, opinions
+
+AUTO, BPF, COUNTERS = "auto", "bpf", "counters"
+METHODS = (AUTO, BPF, COUNTERS)
+
+
+@dataclass
+class LiveWatch:
+    """One watch. `note` hears what a user should know at once."""
+
+    devices: list[BlockDevice]
+    every_s: float
+    method: str = AUTO
+    stripe_bytes: int = 0
+    trace: int | None = None
+    note: Callable[[str], None] = lambda _: None
+    totals: WatchTotals = field(default_factory=WatchTotals)
+    traced: int = 0
+    process: int | None = None
+    cgroups: dict[int, str] = field(default_factory=dict)
+    looked_up: set[int] = field(default_factory=set)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def run(
+        self, stopped: threading.Event, for_s: float | None, shown: Callable[[], None], started: Callable[[], None]
+    ) -> None:
+        """Until it is stopped or over; `shown` is called after each interval."""
+        with ExitStack() as ending:
+            capture = self._capture(ending)
+            started()
+            end_ns = None if for_s is None else capture.start_ns + round(for_s * 1e9)
+            timer = threading.Timer(for_s, stopped.set) if for_s is not None else None
+            if timer is not None:
+                timer.daemon = True
+                timer.start()
+                ending.callback(timer.cancel)
+            gone: set[str] = set()
+            for interval in capture.intervals():
+                if stopped.is_set() or (end_ns is not None and interval is not None and interval.end_ns >= end_ns):
+                    capture.stop()
+                if interval is None:
+                    continue
+                with self.lock:
+                    self.totals.add(interval)
+                self._missing(interval.devices, gone)
+                if len(gone) == len(self.devices):
+                    capture.stop()
+                shown()
+            if isinstance(capture, Capture):
+                self.traced = capture.ended.traced
+
+    def _missing(self, seen: Sequence[SeenDevice], gone: set[str]) -> None:
+        for device in self.devices:
+            if device.name not in gone and not device.statistics.exists():
+                gone.add(device.name)
+                self.note(f"{device.name}: has vanished; what was seen until then is kept")
+
+    def _capture(self, ending: ExitStack) -> Capture | Counters:
+        if self.method != COUNTERS:
+            try:
+                capture = Capture(self.devices, self.every_s, stripe_bytes=self.stripe_bytes, trace=self.trace)
+            except NotHereError as error:
+                if self.method == BPF or self.trace is not None:
+                    raise
+                self.note(f"only the kernel's counters are watched: {error}")
+            else:
+                self.method, self.process = BPF, capture.process
+                return ending.enter_context(capture)
+        if self.trace is not None:
+            raise BadInputError("--save: single requests are seen by --method bpf only")
+        self.method = COUNTERS
+        return Counters(self.devices, self.every_s)
+
+    def watched(self) -> Watched:
+        """What was seen so far, with what follows from it."""
+        with self.lock:
+            totals = self.totals
+            unknown = {owner.cgroup for owner in totals.owners.values() if owner.cgroup} - self.looked_up
+            if unknown:
+                self.cgroups |= cgroup_names(unknown)
+                self.looked_up |= unknown
+            names = self.cgroups
+            said = [one for device in totals.devices.values() for one in opinions(device, self.stripe_bytes)]
+            said += self._held_back(names)
+            not_seen = NOT_SEEN if self.method == COUNTERS else ""
+            return Watched(totals, self.method, not_seen, self.stripe_bytes, said, names)
+
+    def _held_back(self, names: dict[int, str]) -> list[Opinion]:
+        found = []
+        for number, device in enumerate(self.devices):
+            for cgroup, name in names.items():
+                for limit in throttles(name, device):
+                    rates = [rate_of(limit.kind, one, number, cgroup) for one in self.totals.intervals]
+                    said = held_back(device.name, name, limit, rates)
+                    found += [said] if said else []
+        return found
+
+    def latest(self) -> tuple[dict[str, DeviceTotals], float]:
+        """The last interval alone, and how long it was."""
+        with self.lock:
+            if not self.totals.intervals:
+                return {}, 1e-9
+            alone = WatchTotals()
+            alone.add(self.totals.intervals[-1])
+            return alone.devices, alone.seconds
+
+
+MOVED = {"rbps": "read_bytes", "wbps": "write_bytes", "riops": "reads", "wiops": "writes"}
+"""What a limit of this name is about."""
+
+
+def rate_of(kind: str, interval: WatchInterval, device: int, cgroup: int) -> float:
+    owners = [one for one in interval.owners if one.device == device and one.cgroup == cgroup]
+    seconds = max((interval.end_ns - interval.start_ns) / NS, 1e-9)
+    return sum(getattr(one, MOVED[kind]) for one in owners) / seconds if kind in MOVED else 0.0

@@ -1,0 +1,249 @@
+"""Duty: what all handlers share: the store, the sessions, what may be measured, and who may ask for what.
+
+Refusal: it answers no request by itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import hmac
+import json
+import sqlite3
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import RedirectResponse, Response
+
+from brickyard import Store, managing, modelling
+from brickyard.browsing import Listing, Pictures
+from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.jobs import Jobs
+from brickyard.printable import json_text
+from brickyard.web.guard import UNSAFE
+from brickyard.web.sessions import Session, Sessions
+from brickyard.web.tokens import Role
+
+COOKIE = "brickyard_session"
+CSRF_HEADER = "x-csrf-token"
+SCRATCH = "scratch"
+JSON = "application/json"
+
+
+class ProblemError(Exception):
+    """An answer that is not what was asked for."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status, self.text = status, text
+
+
+@dataclass(frozen=True)
+class Target:
+    """What may be measured, by the word that a browser says for it."""
+
+    word: str
+    title: str
+    kind: str
+    """`scratch`, `model`, `device` or `allowed`."""
+    paths: tuple[str, ...]
+    may_write: bool
+    """Whether a profile that writes may be run on it; on an allowed device or file only with typed confirmation."""
+
+
+@dataclass
+class Web:
+    """One server."""
+
+    store: Path | None
+    sessions: Sessions
+    state: Path
+    """The folder of jobs, alarms and the audit log."""
+    manage: bool = False
+    allowed: tuple[str, ...] = ()
+    secure: bool = False
+    starting: Lock = field(default_factory=Lock)
+    """One start at a time, so that two tabs do not take one target."""
+
+    def __post_init__(self) -> None:
+        self.listing = Listing(self.store)
+        self.pictures = Pictures(self.store)
+        self.jobs = Jobs(self.state / "jobs")
+        self.audit = managing.AuditLog(self.state / "audit.jsonl")
+        self.alarms = managing.AlarmBook(self.state / "alarms.json")
+
+    def opened(self) -> Store:
+        return Store(self.store)
+
+    def targets(self) -> dict[str, Target]:
+        found = [Target(SCRATCH, "a scratch file, removed at the end", "scratch", (), True)]
+        found += [Target(f"sim:{name}", f"modelled: {name}", "model", (f"sim:{name}",), True) for name in _models()]
+        found += [Target(path, path, "allowed", (path,), True) for path in self.allowed]
+        others = [path for path in managing.devices() if path not in self.allowed]
+        found += [Target(path, f"{path}, reading only", "device", (path,), False) for path in others]
+        return {target.word: target for target in found}
+
+    def target(self, word: str) -> Target:
+        found = self.targets().get(word)
+        if found is None:
+            raise ProblemError(404, "no such target; choose one of the list, or start the server with --allow-target")
+        return found
+
+
+@functools.cache
+def _models() -> list[str]:
+    return modelling.names()
+
+
+def web_of(request: Request) -> Web:
+    found: Web = request.app.state.web
+    return found
+
+
+def address_of(request: Request) -> str:
+    return request.client.host if request.client else "unknown"
+
+
+def session_of(request: Request) -> Session | None:
+    """By a bearer token for programs, or by the cookie of a browser."""
+    web = web_of(request)
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    if kind:
+        address = address_of(request)
+        if kind.lower() != "bearer" or not web.sessions.may_try(address):
+            return None
+        role = web.sessions.bearer(token, address)
+        return None if role is None else Session(role, "", 0.0, 0.0, f"program at {address}")
+    return web.sessions.find(request.cookies.get(COOKIE, ""))
+
+
+Handler = Callable[..., Awaitable[Response]]
+Body = dict[str, Any]
+
+
+def reads(handler: Callable[[Request, Web], Any]) -> Handler:
+    """For whoever is logged in. The handler runs in a thread, so that it may read files and draw."""
+    return _guarded(handler, Role.READER)
+
+
+def operates(handler: Callable[[Request, Web, Body, Session], Any]) -> Handler:
+    """For operators: a request that changes something, with a body and the token of its session's pages."""
+    return _guarded(handler, Role.OPERATOR)
+
+
+def _guarded(handler: Callable[..., Any], least: Role) -> Handler:
+    @functools.wraps(handler)
+    async def guarded(request: Request) -> Response:
+        web = web_of(request)
+        session = session_of(request)
+        if session is None:
+            return _must_log_in(request)
+        request.state.session = session
+        try:
+            if least is Role.OPERATOR and session.role is not Role.OPERATOR:
+                raise ProblemError(403, "this session may only read; log in with the operator's token")
+            if request.method in UNSAFE:
+                _check_csrf(request, session)
+                body = await body_of(request)
+                made = await run_in_threadpool(_calm, handler, request, web, body, session)
+            else:
+                made = await run_in_threadpool(_calm, handler, request, web)
+        except ProblemError as problem:
+            return answer_problem(request, problem)
+        return made if isinstance(made, Response) else answer(made)
+
+    guarded.needs = least  # type: ignore[attr-defined]
+    return guarded
+
+
+def _calm(handler: Callable[..., Any], *arguments: Any) -> Any:
+    """What is refused or fails becomes an answer of one line."""
+    try:
+        return handler(*arguments)
+    except BadInputError as error:
+        raise ProblemError(404 if "not in " in str(error) else 400, one_line(error)) from error
+    except BrickyardError as error:
+        raise ProblemError(500, one_line(error)) from error
+    except sqlite3.Error as error:
+        raise ProblemError(503, f"the store cannot be used now: {one_line(error)}; try again in a moment") from error
+    except OSError as error:
+        raise ProblemError(
+            503, f"{one_line(error.strerror or 'the system refused it')}; try again in a moment"
+        ) from error
+
+
+def _check_csrf(request: Request, session: Session) -> None:
+    """A request with a bearer token comes from no page; that of a browser says what only our pages know."""
+    if "authorization" in request.headers:
+        return
+    given = request.headers.get(CSRF_HEADER, "")
+    if not session.csrf or not hmac.compare_digest(given.encode(), session.csrf.encode()):
+        raise ProblemError(403, "the page is too old; load it again")
+
+
+async def body_of(request: Request) -> Body:
+    """The fields of a JSON document or a form."""
+    try:
+        raw = await request.body()
+    except ClientDisconnect as error:
+        raise ProblemError(413, "the request is too large") from error
+    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    try:
+        if kind == JSON:
+            found = json.loads(raw) if raw else {}
+        elif kind == "application/x-www-form-urlencoded":
+            found = dict(parse_qsl(raw.decode("utf-8"), keep_blank_values=True, max_num_fields=100))
+        elif not raw:
+            found = {}
+        else:
+            raise ProblemError(415, "send JSON")
+    except (ValueError, RecursionError) as error:
+        raise ProblemError(400, "the body is no JSON document") from error
+    if not isinstance(found, dict):
+        raise ProblemError(400, "the body must be a JSON object")
+    return found
+
+
+def typed(body: Body, kind: type[Any]) -> Any:
+    """The body as its type; what is missing or wrong is named."""
+    try:
+        return msgspec.convert(body, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise ProblemError(400, one_line(error)) from error
+
+
+def answer(document: Any, status: int = 200) -> Response:
+    """JSON, with controls and marks of direction escaped. Infinities and what is no number are null."""
+    return Response(json_text(msgspec.json.encode(document, enc_hook=_plain).decode()), status, media_type=JSON)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, frozenset | tuple):
+        return list(value)
+    return str(value)
+
+
+def wants_json(request: Request) -> bool:
+    return request.url.path == "/api" or request.url.path.startswith("/api/")
+
+
+def _must_log_in(request: Request) -> Response:
+    if wants_json(request) or request.method in UNSAFE:
+        response = answer({"error": "log in first, or send a token as Authorization: Bearer TOKEN"}, 401)
+        response.headers["WWW-Authenticate"] = "Bearer"
+        return response
+    return RedirectResponse("/login", 303)
+
+
+def answer_problem(request: Request, problem: ProblemError) -> Response:
+    if wants_json(request) or request.method in UNSAFE:
+        return answer({"error": problem.text}, problem.status)
+    from brickyard.web.render import page
+
+    return page(request, "problem.html", {"title": "That did not work", "text": problem.text}, problem.status)

@@ -1,0 +1,269 @@
+"""Duty: handlers of what was measured: the list, one run, two sides, files to take away, notes and baselines.
+
+Refusal: see `brickyard.browsing`, which has all of it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, get_args
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from brickyard import browsing
+from brickyard.browsing import Download, RunQuery
+from brickyard.units import format_ns
+from brickyard.web.context import Body, ProblemError, Web, operates, reads, typed
+from brickyard.web.guard import PICTURE_POLICY
+from brickyard.web.render import page
+from brickyard.web.sessions import Session
+
+OUTCOMES = ("done", "running", "interrupted", "failed", "invalid", "damaged")
+PER_PAGE = 50
+RUNS_MAX = 200
+NUMBER_MAX = (1 << 63) - 1
+
+
+def number_of(text: str, what: str, least: int = 0, most: int = NUMBER_MAX) -> int:
+    if not text.isascii() or not text.isdecimal() or len(text) > 19 or not least <= int(text) <= most:
+        raise ProblemError(400, f"{what}: write a whole number from {least} to {most}")
+    return int(text)
+
+
+def runs_of(text: str, what: str = "runs") -> list[int]:
+    """`1,2,5-7` as numbers."""
+    found: list[int] = []
+    for word in text.replace(" ", ",").split(","):
+        if not word:
+            continue
+        first, _, last = word.partition("-")
+        low = number_of(first, what, 1)
+        high = number_of(last, what, low) if last else low
+        if high - low >= RUNS_MAX:
+            raise ProblemError(400, f"{what}: at most {RUNS_MAX} runs at once")
+        found += range(low, high + 1)
+    unique = list(dict.fromkeys(found))
+    if not unique or len(unique) > RUNS_MAX:
+        raise ProblemError(400, f"{what}: name from 1 to {RUNS_MAX} runs, such as 3,5-7")
+    return unique
+
+
+def _wanted(request: Request) -> RunQuery:
+    asked = request.query_params
+    outcome = asked.get("outcome", "")
+    if outcome and outcome not in OUTCOMES:
+        raise ProblemError(400, f"outcome: there are {', '.join(OUTCOMES)}")
+    return RunQuery(
+        words=asked.get("q", "")[:200],
+        profile=asked.get("profile", "")[:200],
+        outcome=outcome,
+        label=asked.get("label", "")[:200],
+    )
+
+
+def _page_of(request: Request, web: Web) -> browsing.Page:
+    asked = request.query_params
+    first = number_of(asked.get("first", "0"), "first")
+    count = number_of(asked.get("count", str(PER_PAGE)), "count", 1, browsing.PAGE_RUNS_MAX)
+    return web.listing.page(_wanted(request), first, count)
+
+
+@reads
+def results_page(request: Request, web: Web) -> Response:
+    found = _page_of(request, web)
+    wanted = _wanted(request)
+    last_page = max(1, math.ceil(found.found / PER_PAGE))
+    values = {
+        "title": "Results",
+        "found": found,
+        "wanted": wanted,
+        "outcomes": OUTCOMES,
+        "per_page": PER_PAGE,
+        "number": found.first // PER_PAGE + 1,
+        "last_page": last_page,
+        "baselines": _baselines(web),
+    }
+    return page(request, "results.html", values)
+
+
+@reads
+def api_runs(request: Request, web: Web) -> Any:
+    return _page_of(request, web)
+
+
+def _baselines(web: Web) -> list[dict[str, Any]]:
+    with web.opened() as store:
+        known = store.baselines()
+    return [{"name": name, "created_unix_ns": at, "runs": runs} for name, (at, runs) in known.items()]
+
+
+@reads
+def run_page(request: Request, web: Web) -> Response:
+    number = number_of(request.path_params["run"], "run", 1)
+    with web.opened() as store:
+        shown = browsing.shown(store, number, web.listing)
+        against = None
+        if shown.last is not None and shown.record.info.outcome == "done":
+            against = _against(store, shown.last, number)
+    info = shown.record.info
+    values = {
+        "title": f"Run {number}",
+        "shown": shown,
+        "info": info,
+        "against": against,
+        "draws": bool(shown.record.intervals) and info.outcome != "running",
+        "text_of": table_cells,
+    }
+    return page(request, "run.html", values)
+
+
+def _against(store: Any, last: int, number: int) -> browsing.TwoSides | None:
+    """The difference to the last run of an equal load; None where nothing can be compared."""
+    try:
+        return browsing.compared(store, [last], [number])
+    except browsing.BadInputError:
+        return None
+
+
+def table_cells(table: Any) -> list[list[tuple[str, bool]]]:
+    """Cells with whether they are words."""
+    return [[(cell, place < table.text_columns) for place, cell in enumerate(row)] for row in table.rows]
+
+
+@reads
+def api_run(request: Request, web: Web) -> Any:
+    number = number_of(request.path_params["run"], "run", 1)
+    with web.opened() as store:
+        shown = browsing.shown(store, number, web.listing)
+        document = shown.document
+    return {
+        **document,
+        "answer": shown.answer.document(),
+        "annotation": {
+            "number": shown.said.number,
+            "note": shown.said.note,
+            "labels": shown.said.labels,
+            "author": shown.said.author,
+        },
+        "baselines": shown.baselines,
+        "last_alike": shown.last,
+    }
+
+
+@reads
+def api_course(request: Request, web: Web) -> Any:
+    with web.opened() as store:
+        number = number_of(request.path_params["run"], "run", 1)
+        store.record(number) if not store.runs([number]) else None
+        return {"run": number, "moments": browsing.course(store, number), "edges_ns": browsing.HEAT_EDGES_NS}
+
+
+@reads
+def api_pictures(request: Request, web: Web) -> Any:
+    number = number_of(request.path_params["run"], "run", 1)
+    drawn = [
+        {"name": name, "title": title, "caption": caption, "url": f"/pictures/{number}/{name}.svg"}
+        for name, title, caption in web.pictures.names([number])
+    ]
+    return {"run": number, "pictures": drawn}
+
+
+@reads
+def picture(request: Request, web: Web) -> Response:
+    number = number_of(request.path_params["run"], "run", 1)
+    svg = web.pictures.svg([number], request.path_params["name"])
+    return Response(svg, media_type="image/svg+xml", headers={"Content-Security-Policy": PICTURE_POLICY})
+
+
+@reads
+def download(request: Request, web: Web) -> Response:
+    form = request.path_params["form"]
+    if form not in get_args(Download):
+        raise ProblemError(404, f"there are {', '.join(get_args(Download))}")
+    runs = runs_of(request.query_params.get("runs", ""))
+    with web.opened() as store:
+        content = browsing.downloaded(store, runs, form)
+    name = f"run-{runs[0]}.{form}" if len(runs) == 1 else f"runs-{runs[0]}-{runs[-1]}.{form}"
+    headers = {
+        "Content-Disposition": f'attachment; filename="brickyard-{name}"',
+        "Content-Security-Policy": PICTURE_POLICY,
+    }
+    return Response(content, media_type=browsing.TYPES[form], headers=headers)
+
+
+@reads
+def compare_page(request: Request, web: Web) -> Response:
+    asked = request.query_params
+    before, after = asked.get("before", "")[:500], asked.get("after", "")[:500]
+    values: dict[str, Any] = {"title": "Compare", "before": before, "after": after, "side": None, "error": ""}
+    values["baselines"] = _baselines(web)
+    if before or after:
+        try:
+            with web.opened() as store:
+                values["side"] = browsing.compared(store, runs_of(before, "before"), runs_of(after, "after"))
+        except ProblemError as problem:
+            values["error"] = problem.text
+        except browsing.BadInputError as error:
+            values["error"] = str(error)
+    values["ns"] = format_ns
+    return page(request, "compare.html", values)
+
+
+@reads
+def api_compare(request: Request, web: Web) -> Any:
+    asked = request.query_params
+    with web.opened() as store:
+        before = runs_of(asked.get("before", ""), "before")
+        after = runs_of(asked.get("after", ""), "after")
+        side = browsing.compared(store, before, after)
+    return {
+        "before": before,
+        "after": after,
+        "changes": [
+            {**change.document(), "words": words, "verdict": found.value} for change, words, found in side.rows
+        ],
+        "shifts": [shift.document() for shift in side.compared.comparison.shifts],
+        "differing": [{"label": label, "words": words} for label, words in side.differing],
+        "loads_differ": side.compared.loads_differ,
+    }
+
+
+class Annotated(msgspec.Struct, frozen=True):
+    note: str
+    labels: list[str]
+    seen: int
+    """The number of the annotation that the page has."""
+
+
+@operates
+def api_annotate(request: Request, web: Web, body: Body, session: Session) -> Any:
+    asked = typed(body, Annotated)
+    number = number_of(request.path_params["run"], "run", 1)
+    with web.opened() as store:
+        try:
+            kept = browsing.annotate(store, number, asked.note, asked.labels, session.who, asked.seen)
+        except browsing.BadInputError as error:
+            raise ProblemError(409 if "meanwhile" in str(error) else 400, str(error)) from error
+    return {"number": kept.number, "note": kept.note, "labels": kept.labels, "author": kept.author}
+
+
+class Pinned(msgspec.Struct, frozen=True):
+    name: str
+    runs: list[int]
+
+
+@reads
+def api_baselines(request: Request, web: Web) -> Any:
+    return {"baselines": _baselines(web)}
+
+
+@operates
+def api_pin(request: Request, web: Web, body: Body, session: Session) -> Any:
+    asked = typed(body, Pinned)
+    if not 1 <= len(asked.runs) <= RUNS_MAX:
+        raise ProblemError(400, f"runs: from 1 to {RUNS_MAX}")
+    with web.opened() as store:
+        browsing.pin(store, asked.name, asked.runs)
+    return {"baselines": _baselines(web)}

@@ -1,0 +1,128 @@
+"""Duty: the server's socket, its TLS and its end. Refusal: any address but this host's own needs TLS by files, and no
+log has an address that was asked for.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from brickyard.errors import BadInputError, one_line
+from brickyard.web.app import make_app
+from brickyard.web.context import Web
+from brickyard.web.guard import Origins
+from brickyard.web.hub import Hub
+
+CONNECTIONS_MAX = 512
+GRACE_S = 3
+BACKLOG = 256
+HEADERS_MAX = 32_768
+
+
+@dataclass(frozen=True)
+class Listening:
+    """Where to listen. `names` are further names by which the server may be called."""
+
+    host: str = "127.0.0.1"
+    port: int = 8737
+    names: tuple[str, ...] = ()
+    certificate: Path | None = None
+    key: Path | None = None
+
+    @property
+    def is_own(self) -> bool:
+        """Whether only this host can reach it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def scheme(self) -> str:
+        return "https" if self.certificate else "http"
+
+    def check(self) -> None:
+        if bool(self.certificate) != bool(self.key):
+            raise BadInputError("--tls-certificate and --tls-key: name both")
+        if not self.is_own and self.certificate is None:
+            raise BadInputError(
+                f"--listen {self.host}: others can reach it, so it needs --tls-certificate and --tls-key"
+            )
+        if self.certificate and self.key:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            try:
+                context.load_cert_chain(self.certificate, self.key)
+            except (OSError, ssl.SSLError) as error:
+                raise BadInputError(f"--tls-certificate: cannot be used: {one_line(error)}") from error
+
+
+def bound(place: Listening) -> socket.socket:
+    """A socket that is bound already, so that a port that is taken is said in one line."""
+    family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((place.host, place.port))
+        made.listen(BACKLOG)  # so that whoever reads the address can connect
+    except OSError as error:
+        made.close()
+        raise BadInputError(f"{place.host}:{place.port}: {error.strerror}; choose another with --port") from error
+    return made
+
+
+def serve(web: Web, place: Listening, say: Callable[[str], None], token: str) -> None:
+    """Serves until SIGINT or SIGTERM. Runs that were started go on."""
+    place.check()
+    listening = bound(place)
+    port = int(listening.getsockname()[1])
+    shown = place.names[0] if place.names else "localhost" if place.is_own else place.host
+    shown = f"[{shown}]" if ":" in shown else shown
+    # What stands behind # stays in the browser: it is in no request and no log.
+    say(f"brickyard web: {place.scheme}://{shown}:{port}/login#{token}")
+    try:
+        server(web, place, port).run(sockets=[listening])
+    finally:
+        listening.close()
+
+
+def server(web: Web, place: Listening, port: int) -> uvicorn.Server:
+    """A server for a socket that is bound to this port."""
+    own = ("127.0.0.1", "localhost", "::1") if place.is_own else (place.host,)
+    origins = Origins.of([*own, *place.names], port, place.scheme)
+    app = make_app(web, origins)
+    config = uvicorn.Config(
+        app,
+        access_log=False,
+        log_level="error",
+        proxy_headers=False,
+        server_header=False,
+        ws="none",
+        http="h11",
+        limit_concurrency=CONNECTIONS_MAX,
+        timeout_keep_alive=10,
+        timeout_graceful_shutdown=GRACE_S,
+        h11_max_incomplete_event_size=HEADERS_MAX,
+        ssl_certfile=place.certificate,
+        ssl_keyfile=place.key,
+    )
+    return _Server(config, app.state.hub)
+
+
+class _Server(uvicorn.Server):
+    """Ends the streams of events before it waits for its connections."""
+
+    def __init__(self, config: uvicorn.Config, hub: Hub) -> None:
+        super().__init__(config)
+        self._hub = hub
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._hub.close()
+        await super().shutdown(sockets)

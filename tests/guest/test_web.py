@@ -1,0 +1,64 @@
+"""The page on real arrays: an action is asked for by its requests, done, shown and noted."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from md_disks import DISKS, clean_disks, create
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from web_support import READER, Client, serving
+
+__all__ = ["clean_disks"]
+pytestmark = pytest.mark.usefixtures("clean_disks")
+
+
+def only_array(client: Client) -> tuple[str, str]:
+    (found,) = client.get("/api/arrays").json["arrays"]
+    return found["id"], found["health"]
+
+
+def until(client: Client, health: str, within_s: float = 120) -> None:
+    end_s = time.monotonic() + within_s
+    while time.monotonic() < end_s:
+        if only_array(client)[1] == health:
+            return
+        time.sleep(2.1)
+    raise AssertionError(f"the array did not become {health}: {client.get('/api/arrays').text}")
+
+
+def test_an_array_is_degraded_given_a_spare_and_scrubbed_from_the_page(tmp_path: Path) -> None:
+    create(1, 2)
+    with serving(tmp_path, manage=True) as served:
+        client, reader = served.login(), served.login(READER)
+        array, health = only_array(client)
+        assert health == "well"
+        fail = {"action": "fail", "array": array, "confirm": "/dev/md0", "device": DISKS[1]}
+        assert reader.post("/api/arrays/do", fail).status == 403
+        assert client.post("/api/arrays/do", {**fail, "confirm": "md0"}).status == 400
+        assert client.post("/api/arrays/do", {**fail, "device": DISKS[5]}).status == 400
+        assert only_array(client)[1] == "well"
+        done = client.post("/api/arrays/do", fail)
+        assert (done.status, DISKS[1] in done.text) == (200, True)
+        until(client, "degraded")
+        assert client.post("/api/arrays/do", {**fail, "device": DISKS[0]}).status == 400, "beyond the redundancy"
+        page = client.get(f"/arrays/{array}").text
+        assert "a member is" in page or "degraded" in page
+        spare = {"action": "spare", "array": array, "confirm": "/dev/md0", "device": DISKS[2]}
+        assert client.post("/api/arrays/do", spare).status == 200
+        until(client, "well")
+        scrub = {"action": "scrub", "array": array, "confirm": "/dev/md0"}
+        assert client.post("/api/arrays/do", scrub).status == 200
+        assert client.get(f"/api/arrays/{array}").json["state"] == "scrubbing"
+        assert client.post("/api/arrays/do", {**scrub, "action": "stop-scrub"}).status == 200
+        lines = client.get("/api/audit").json["audit"]
+    deeds = [(line["what"], line["asked"]["action"]) for line in reversed(lines) if line["what"] != "asked"]
+    refused = [("refused", "fail")] * 2
+    assert deeds == [
+        *refused, ("done", "fail"), ("refused", "fail"), ("done", "spare"), ("done", "scrub"), ("done", "stop-scrub"),
+    ]  # fmt: skip
+    assert all(line["by"].startswith("operator") for line in lines)

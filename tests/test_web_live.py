@@ -1,0 +1,337 @@
+"""Runs that are started from the page, watched live, and what becomes of them when something breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from brickyard import Store, managing
+from brickyard.errors import BadInputError, BrickyardError
+from brickyard.following import Follower
+from brickyard.managing import AuditLog, Deed
+from brickyard.web import hub as hubs
+from brickyard.web.hub import EventStream, Hub
+from support import add_run, cell, interval
+from web_support import OPERATOR, Client, Served, serving
+
+SECOND = 1_000_000_000
+LOAD = {"kind": "run", "name": "sqlio-random-read-4", "size": "32MiB"}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("web")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def client(served: Served) -> Client:
+    return served.login()
+
+
+class Events:
+    """A browser's stream of events."""
+
+    def __init__(self, port: int, headers: dict[str, str]) -> None:
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        self.connection.request("GET", "/api/events", headers=headers)
+        self.answer = self.connection.getresponse()
+        assert self.answer.status == 200
+        self.last = ""
+        self.until_s = time.monotonic() + 90
+
+    def next(self) -> tuple[str, Any]:
+        kind, number = "", ""
+        while True:
+            assert time.monotonic() < self.until_s, "what was waited for did not come"
+            line = self.answer.readline().decode().rstrip("\n")
+            name, _, value = line.partition(": ")
+            if name == "event":
+                kind = value
+            elif name == "id":
+                number = value
+            elif name == "data":
+                self.last = number
+                return kind, json.loads(value)
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+def watched(events: Events, run: int, until: str) -> list[Any]:
+    """The moments of a run from the whole state or from changes, until it has this outcome."""
+    moments: list[Any] = []
+    while True:
+        kind, told = events.next()
+        news = told["runs"] if kind == "state" else [told] if kind == "run" else []
+        if kind == "state":
+            moments.clear()
+        for one in news:
+            if one["state"]["run"] == run:
+                moments += one["moments"]
+                if one["state"]["outcome"] == until:
+                    return moments
+
+
+def requests_of(moments: list[Any]) -> int:
+    assert len({one["number"] for one in moments}) == len(moments)
+    return sum(one["requests"] for one in moments)
+
+
+def test_a_run_is_started_watched_and_stopped(client: Client, served: Served) -> None:
+    events = Events(served.port, {"Cookie": client.cookie})
+    job = client.post("/api/jobs", {**LOAD, "changes": ["duration=60s"]}).json
+    kind, told = events.next()
+    while not (kind == "run" and told["moments"]):
+        kind, told = events.next()
+    run = told["state"]["run"]
+    assert told["state"]["left_s"] <= 60
+    first = Events(served.port, {"Cookie": client.cookie})
+    assert client.post(f"/api/jobs/{job['name']}/stop", {}).status == 200
+    moments = watched(first, run, "interrupted")
+    assert client.job_of(job["name"], ("interrupted",))["message"] == "stopped; what was measured is kept"
+    record = client.get(f"/api/runs/{run}").json
+    course = client.get(f"/api/runs/{run}/course").json["moments"]
+    assert requests_of(moments) == requests_of(course) > 0
+    assert record["outcome"] == "interrupted"
+    assert client.post(f"/api/jobs/{job['name']}/stop", {}).status == 409
+    first.close()
+    events.close()
+
+
+def test_two_tabs_do_not_take_one_target(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    with serving(tmp_path, allowed=(str(target),)) as served:
+        target.write_bytes(b"x" * (4 << 20))
+        client = served.login()
+        order = {"kind": "run", "name": "sqlio-random-read-4", "target": str(target), "changes": ["duration=20s"]}
+        found: list[Any] = []
+        tabs = [threading.Thread(target=lambda: found.append(client.post("/api/jobs", order))) for _ in range(4)]
+        for tab in tabs:
+            tab.start()
+        for tab in tabs:
+            tab.join()
+        assert sorted(answer.status for answer in found) == [200, 409, 409, 409]
+        name = next(answer.json["name"] for answer in found if answer.status == 200)
+        client.job_of(name, ("running",))
+        client.post(f"/api/jobs/{name}/stop", {})
+        client.job_of(name, ("interrupted", "done"))
+
+
+def test_what_the_core_refuses_is_refused_in_its_words(client: Client) -> None:
+    for changes, words in ((["depth=0"], "depth"), (["duration=-1s"], "duration"), (["nonsense=1"], "nonsense")):
+        found = client.post("/api/check", {**LOAD, "changes": changes}).json
+        assert (found["ok"], words in found["error"]) == (False, True)
+        assert client.post("/api/jobs", {**LOAD, "changes": changes}).status == 400
+    assert client.post("/api/check", LOAD).json == {"ok": True, "error": ""}
+
+
+def test_an_allowed_target_is_written_over_only_where_its_name_is_typed(tmp_path: Path) -> None:
+    target = tmp_path / "mine"
+    target.write_bytes(b"precious" * (1 << 19))
+    with serving(tmp_path, allowed=(str(target),)) as served:
+        client = served.login()
+        order = {"kind": "run", "name": "sqlio-random-write-4", "target": str(target), "changes": ["duration=1s"]}
+        assert client.post("/api/jobs", order).status == 400
+        assert client.post("/api/jobs", {**order, "confirm": "/dev/sda"}).status == 400
+        # Of files only our own are ever written, whatever is typed.
+        assert client.post("/api/jobs", {**order, "confirm": str(target)}).status == 400
+    assert target.read_bytes() == b"precious" * (1 << 19)
+
+
+def test_a_run_outlives_the_server_and_the_page_catches_up(tmp_path: Path) -> None:
+    """Killed without a warning in mid-run; another server knows the session and the run, without gap or double."""
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
+    place = tmp_path / "state" / "brickyard" / "web-tokens"
+    place.parent.mkdir(parents=True)
+    place.write_text(f"# tokens of brickyard web\noperator {OPERATOR}\n")
+    place.chmod(0o600)
+
+    def start(port: int) -> tuple[subprocess.Popen[str], int]:
+        words = [sys.executable, "-m", "brickyard", "web", "--port", str(port), "--store", str(tmp_path / "runs.db")]
+        server = subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True)
+        assert server.stderr is not None
+        line = server.stderr.readline()
+        assert "/login#" in line
+        return server, int(line.split(":")[3].split("/")[0])
+
+    server, port = start(0)
+    try:
+        client = Served(None, port).login()  # type: ignore[arg-type]
+        job = client.post("/api/jobs", {**LOAD, "changes": ["duration=6s"]}).json
+        events = Events(port, {"Cookie": client.cookie})
+        kind, told = events.next()
+        while not (kind == "run" and told["moments"]):
+            kind, told = events.next()
+        run = told["state"]["run"]
+        server.kill()
+        server.wait()
+        events.close()
+        server, _ = start(port)
+        later = Events(port, {"Cookie": client.cookie, "Last-Event-ID": events.last})
+        moments = watched(later, run, "done")
+        later.close()
+        assert client.job_of(job["name"], ("done",))["runs"] == [run]
+        course = client.get(f"/api/runs/{run}/course").json["moments"]
+        assert requests_of(moments) == requests_of(course) > 0
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(20) in (0, -signal.SIGTERM)
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_a_locked_or_lost_store_is_said_and_the_server_lives(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        client = served.login()
+        with Store(served.web.store) as store:
+            run = add_run(store, [interval(0, SECOND, cell([1000] * 20))])
+        lock = sqlite3.connect(tmp_path / "runs.db", isolation_level=None, check_same_thread=False)
+        lock.execute("BEGIN IMMEDIATE")
+        release = threading.Timer(1.0, lambda: lock.execute("ROLLBACK"))
+        release.start()
+        assert client.get("/api/runs").json["found"] == 1
+        kept = client.post(f"/api/runs/{run}/annotation", {"note": "waited", "labels": [], "seen": 0})
+        assert kept.status == 200
+        lock.close()
+        (tmp_path / "runs.db").rename(tmp_path / "away.db")
+        (tmp_path / "runs.db").write_bytes(b"this is no store at all" * 1000)
+        assert client.get("/api/runs").status in (400, 500, 503)
+        assert client.get("/results").status in (400, 500, 503)
+        (tmp_path / "runs.db").unlink()
+        (tmp_path / "away.db").rename(tmp_path / "runs.db")
+        assert client.get("/api/runs").json["found"] == 1
+
+
+def test_of_two_notes_at_once_the_second_is_refused(client: Client, served: Served) -> None:
+    with Store(served.web.store) as store:
+        run = add_run(store, [interval(0, SECOND, cell([1000] * 20))])
+    path = f"/api/runs/{run}/annotation"
+    first = client.post(path, {"note": "one", "labels": ["a", "a", " b "], "seen": 0})
+    assert (first.status, first.json["labels"]) == (200, ["a", "b"])
+    assert client.post(path, {"note": "two", "labels": [], "seen": 0}).status == 409
+    assert client.post(path, {"note": "two", "labels": [], "seen": first.json["number"]}).status == 200
+    assert client.get("/api/runs?q=two").json["rows"][0]["run"] == run
+    assert client.get("/api/runs?label=a").json["found"] == 0
+
+
+def test_a_browser_that_does_not_read_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hubs, "SEND_S", 0.2)
+    Store(tmp_path / "runs.db").close()
+
+    async def scenario() -> None:
+        hub = Hub(Follower(tmp_path / "runs.db"))
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+            if len(sent) > 1:
+                await asyncio.sleep(60)
+
+        async def receive() -> Any:
+            await asyncio.sleep(60)
+
+        await asyncio.wait_for(EventStream(hub, "", lambda: True)({}, receive, send), 5)
+        assert hub.browsers == 0
+        await hub.end()
+
+    asyncio.run(scenario())
+
+
+def test_a_browser_that_was_away_gets_what_it_missed_or_the_whole_state(tmp_path: Path) -> None:
+    Store(tmp_path / "runs.db").close()
+
+    async def scenario() -> None:
+        words = [0]
+        hub = Hub(Follower(tmp_path / "runs.db"), lambda: {"jobs": words[0]})
+        looking = asyncio.create_task(hub.run())
+        await asyncio.sleep(0.2)
+        stream = hub.events("")
+        first = await anext(stream)
+        assert b"event: state" in first
+        at = first.split(b"id: ")[1].split(b"\n")[0].decode()
+        words[0] = 1
+        assert b"event: jobs\ndata: 1" in await asyncio.wait_for(anext(stream), 10)
+        assert b"event: jobs\ndata: 1" in await anext(hub.events(at))
+        for strange in ("other-1", f"{hub.instance}-999", f"{hub.instance}-x", "\x00", "-"):
+            assert b"event: state" in await anext(hub.events(strange))
+        looking.cancel()
+        await hub.end()
+
+    asyncio.run(scenario())
+
+
+def test_a_run_of_another_process_is_seen_with_its_warnings(tmp_path: Path) -> None:
+    from brickyard.store.process import own_process
+
+    follower = Follower(tmp_path / "runs.db")
+    with Store(tmp_path / "runs.db") as store:
+        mark = msgspec.to_builtins(own_process())
+        facts = {"host": {}, "targets": [], "process": mark}
+        run = add_run(store, [interval(0, SECOND, cell([1000] * 20))], outcome=None, facts=facts)
+        killed = add_run(store, [], outcome=None, facts={**facts, "process": {**mark, "start_ticks": 1}})
+        changes = follower.look()
+        assert [change.run.info.id for change in changes if change.is_new] == [run]
+        assert sum(one.requests for change in changes for one in change.moments) == 20
+        hang = {
+            "event": "hang", "at_ns": 5, "phase": 0, "stream": 0, "operation": "read", "offset_bytes": 0,
+            "request_bytes": 4096, "outstanding_ns": 16 * SECOND,
+        }  # fmt: skip
+        store.add_events(run, [hang, interval(SECOND, 2 * SECOND, cell([2000] * 5))])
+        (change,) = follower.look()
+        assert [one.requests for one in change.moments] == [5]
+        assert "has been outstanding for 16" in change.notes[0]
+        store.end_run(run, {"end_ns": 2 * SECOND, "outcome": "done", "message": ""}, None, [])
+        (ended,) = follower.look()
+        assert (ended.has_ended, ended.run.info.outcome) == (True, "done")
+        assert follower.look() == []
+        assert killed not in follower.runs
+        quick = add_run(store, [interval(0, SECOND, cell([1000] * 7))], facts=facts)
+        changes = follower.look()
+        # One that began and ended between two looks is shown as well.
+        assert [change.run.info.id for change in changes] == [quick]
+        assert sum(one.requests for change in changes for one in change.moments) == 7
+        assert follower.look() == []
+    follower.close()
+
+
+def test_arrays_are_changed_only_with_consent_and_a_typed_name_and_all_of_it_is_noted(
+    tmp_path: Path, client: Client
+) -> None:
+    audit = AuditLog(tmp_path / "audit.jsonl")
+    deed = Deed("scrub", "md 0123", confirmed="/dev/md0")
+    with pytest.raises(BadInputError, match="--manage"):
+        managing.do(deed, "operator x", audit, manage=False)
+    with pytest.raises(BadInputError, match="no such array"):
+        managing.do(deed, "operator x", audit, manage=True)
+    create = Deed("create", "/dev/md77", confirmed="/dev/md7", names=("/dev/null",), level="raid1")
+    with pytest.raises(BadInputError, match="no such device"):
+        managing.do(create, "operator x", audit, manage=True)
+    with pytest.raises(BadInputError, match="no such action"):
+        managing.do(Deed("format", "/dev/sda", confirmed="/dev/sda"), "operator x", audit, manage=True)
+    lines = audit.newest()
+    assert [line["what"] for line in lines] == ["refused", "asked"] * 4
+    assert {line["by"] for line in lines} == {"operator x"}
+    before = (tmp_path / "audit.jsonl").read_bytes()
+    audit.note("operator y", "asked", {"action": "scrub"})
+    assert (tmp_path / "audit.jsonl").read_bytes().startswith(before)
+    (tmp_path / "blocked").write_text("a file")
+    with pytest.raises(BrickyardError, match="is no directory"):
+        managing.do(deed, "x", AuditLog(tmp_path / "blocked" / "audit.jsonl"), manage=True)
+    asked = {"action": "create", "array": "/dev/md9", "confirm": "/dev/md9", "names": ["/dev/sdz"], "level": "raid1"}
+    assert client.post("/api/arrays/do", asked).status == 403
+    assert client.get("/api/audit").json["audit"][0]["words"] == "without --manage"
