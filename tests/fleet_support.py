@@ -23,7 +23,7 @@ def ip(*words: str, check: bool = True) -> None:
 
 @dataclass
 class Fleet:
-    """Three hosts and the head of this one."""
+    """Hosts, and one more from which they are started."""
 
     home: Path
     tag: str
@@ -35,11 +35,12 @@ class Fleet:
     def head(self) -> str:
         return f"{self.subnet}.1"
 
+    @property
+    def address(self) -> str:
+        return f"{self.head}:6399"
+
     def namespace(self, name: str) -> str:
         return f"{self.tag}-{name}"
-
-    def file(self, path: str, host: str) -> Path:
-        return self.home / "hosts" / host / path
 
     def hosts_toml(self) -> Path:
         lines = ["[head]", f'address = "{self.head}"', ""]
@@ -57,7 +58,8 @@ class Fleet:
         return place
 
     def command(self, *words: object) -> list[str]:
-        return [sys.executable, "-P", "-m", "brickyard", *map(str, words)]
+        words = (sys.executable, "-P", "-m", "brickyard", *words)
+        return ["ip", "netns", "exec", self.namespace("head"), *map(str, words)]
 
     def call(self, *words: object, codes: tuple[int, ...] = (0,)) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
@@ -82,7 +84,7 @@ class Fleet:
         return json.loads(self.call("run", *words, "--json", codes=codes).stdout)
 
     def link(self, host: str, state: str) -> None:
-        ip("link", "set", f"{self.tag}{self.names.index(host)}", state)
+        ip("link", "set", f"{self.tag}{self.names.index(host) + 1}", state)
 
     def pids(self, host: str, word: str) -> list[int]:
         """Processes in a host's namespace whose command has a word."""
@@ -127,22 +129,22 @@ def network(home: Path, names: list[str]) -> Iterator[Fleet]:
         "NO_COLOR": "1",
         "COLUMNS": "160",
     }
+    spaces = ["head", *names]
     try:
         ip("link", "add", f"{tag}br", "type", "bridge")
-        ip("addr", "add", f"{fleet.head}/24", "dev", f"{tag}br")
         ip("link", "set", f"{tag}br", "up")
-        for position, name in enumerate(names):
+        for position, name in enumerate(spaces):
             space, outer, inner = fleet.namespace(name), f"{tag}{position}", f"{tag}i{position}"
             ip("netns", "add", space)
             ip("link", "add", outer, "type", "veth", "peer", "name", inner)
             ip("link", "set", inner, "netns", space)
             ip("link", "set", outer, "master", f"{tag}br", "up")
-            ip("-n", space, "addr", "add", f"{fleet.subnet}.{position + 2}/24", "dev", inner)
+            ip("-n", space, "addr", "add", f"{fleet.subnet}.{position + 1}/24", "dev", inner)
             ip("-n", space, "link", "set", inner, "up")
             ip("-n", space, "link", "set", "lo", "up")
         yield fleet
     finally:
-        for position, name in enumerate(names):
+        for position, name in enumerate(spaces):
             ip("link", "del", f"{tag}{position}", check=False)
             ip("netns", "del", fleet.namespace(name), check=False)
         ip("link", "del", f"{tag}br", check=False)

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import MS, SECOND, US, cell, histogram, interval, plan, stream
 
 from brickyard import _core, profiles
 from brickyard.analysis.census import Unit, census
@@ -20,6 +19,7 @@ from brickyard.fleet.shares import Division, divide
 from brickyard.schema import plan_document
 from brickyard.schema.plan import Plan
 from brickyard.store import Json
+from support import MS, SECOND, US, cell, histogram, interval, plan, stream
 
 HOSTS = ["a", "b", "c"]
 

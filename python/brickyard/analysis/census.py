@@ -1,10 +1,10 @@
-"""Duty: which units of a census are slow, by robust statistics and by regression over peers, and what they have in common.
+"""Duty: which units of a census are slow, by robust statistics and by regression over peers; what they share.
 
 A unit is one target of one host. All units did the same load. Of each figure the median and the spread of the peers are
-taken robustly (median, MAD), so that the bad ones do not hide themselves. Units that are slow only now and then are found
-as Perseus does (Lu et al., FAST '23): response times of single intervals are regressed over the load on all peers, and a
-unit whose intervals lie beyond the prediction for a window of them is named. Perseus regresses over throughput; in a
-closed loop that is the reciprocal of the response time, so here the load is the number of requests in flight.
+taken robustly (median, MAD), so that the bad ones do not hide themselves. Units that are slow only now and then are
+found as Perseus does (Lu et al., FAST '23): response times of single intervals are regressed over the load on all
+peers, and a unit whose intervals lie beyond the prediction for a window of them is named. Perseus regresses over
+throughput; in a closed loop that is the reciprocal of the response time, so here the load is what is in flight.
 
 Refusal: nothing is read or written, nobody is called broken.
 """
@@ -19,7 +19,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import stats
 
+from brickyard.analysis.hosts import fleet_of
 from brickyard.analysis.totals import asked_phase, totals
+from brickyard.schema import TargetSheet
 from brickyard.store import CHAINS, Json, Record
 from brickyard.units import format_size
 
@@ -266,12 +268,43 @@ def in_common(units: Sequence[Unit], slow: set[str]) -> list[Common]:
     return sorted(found, key=lambda item: (item.p, item.trait))
 
 
-def unit_of(record: Record, streams: Mapping[int, Sequence[int]], name: str, traits: Mapping[str, str]) -> Unit:
-    """A unit out of the run in which it took part: `streams` are its own, by phase."""
+def units_of(record: Record) -> list[Unit]:
+    """The units of a run: the targets of its hosts, or of this host."""
+    fleet = fleet_of(record)
+    if fleet is None:
+        sheets = record.info.facts.targets
+        own = [
+            _sheet_traits(sheets[number]) if number < len(sheets) else {} for number in range(len(record.info.targets))
+        ]
+        return [_unit(record, number, name, own[number]) for number, name in enumerate(record.info.targets)]
+    return [
+        _unit(record, target, record.info.targets[target], _fact_traits(host.facts, number))
+        for host in fleet.hosts
+        for number, target in enumerate(host.targets)
+    ]
+
+
+def _fact_traits(facts: Mapping[str, str], number: int) -> dict[str, str]:
+    """Of the host and of one of its targets."""
+    mine, others = f"target {number} ", "target "
+    return {
+        **{name: value for name, value in facts.items() if not name.startswith(others)},
+        **{name.removeprefix(mine): value for name, value in facts.items() if name.startswith(mine)},
+    }
+
+
+def _sheet_traits(sheet: TargetSheet) -> dict[str, str]:
+    device = sheet.stack[-1] if sheet.stack else None
+    found = {"model": device.model, "firmware": device.firmware, "controller": device.controller} if device else {}
+    return {name: value for name, value in found.items() if value}
+
+
+def _unit(record: Record, target: int, name: str, traits: Mapping[str, str]) -> Unit:
     rates: dict[str, float] = {}
     times: dict[str, float] = {}
     for row in totals(record):
-        if row.operation in CHAINS or row.stream not in streams.get(row.phase, ()) or not row.is_rated:
+        asked = asked_phase(record, row.phase)
+        if row.operation in CHAINS or asked is None or asked.stream[row.stream].target != target or not row.is_rated:
             continue
         rates[f"{row.phase_name}, {row.operation} IOPS"] = row.iops
         p99 = row.measures["response"].percentiles["p99"] if "response" in row.measures else None
@@ -280,9 +313,9 @@ def unit_of(record: Record, streams: Mapping[int, Sequence[int]], name: str, tra
     series: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for item in record.intervals:
         asked = asked_phase(record, item.phase)
-        mine = item.stream in streams.get(item.phase, ()) and item.measure == "response" and not item.warmup
-        if mine and not item.drain and item.requests and asked is not None and item.mean_ns:
-            own = asked.stream[item.stream]
+        own = asked.stream[item.stream] if asked else None
+        counts = item.measure == "response" and not item.warmup and item.requests and item.mean_ns
+        if own is not None and own.target == target and counts:
             kind = f"{item.operation} {format_size(round(item.bytes / item.requests))}"
             series[kind].append((float((own.workers or 1) * (own.depth or 1)), item.mean_ns))
     return Unit(name, rates, times, traits, dict(series))

@@ -57,6 +57,10 @@ class Hosts:
     def is_asked(self) -> bool:
         return self.hosts is not None
 
+    def refuse(self, name: str) -> None:
+        if self.is_asked:
+            raise BadInputError(f"{name}: runs on one host; leave --hosts out")
+
 
 HERE = Hosts()
 
@@ -75,7 +79,7 @@ def run_on_hosts(
     as_json: bool,
 ) -> int:
     from brickyard.fleet import cluster
-    from brickyard.fleet.drive import drive
+    from brickyard.fleet.drive import Fleets, drive
     from brickyard.fleet.head import Wishes
     from brickyard.fleet.shares import divide
     from brickyard.schema import plan_document
@@ -101,7 +105,8 @@ def run_on_hosts(
                 stdout().print(f"{part.host}: {', '.join(part.targets)}: {streams}", markup=False, soft_wrap=True)
         return 0
     with Store(store) as kept, Interrupt() as interrupt, Terminal() as terminal:
-        results = drive(kept, terminal, interrupt, ray, name, plan, hosts, targets, placing.overwrite, wishes, times)
+        on = Fleets(kept, terminal, interrupt, ray, wishes, placing.overwrite)
+        results = drive(on, name, plan, hosts, targets, times)
         records = [kept.record(result.run) for result in results]
     if as_json:
         from brickyard.analysis.summary import run_document

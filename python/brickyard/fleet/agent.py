@@ -9,6 +9,7 @@ Refusal: nothing is measured, read or judged here. A worker hears `alive` only w
 from __future__ import annotations
 
 import base64
+import contextlib
 import glob
 import os
 import platform
@@ -156,10 +157,8 @@ class Agent:
         if worker is None:
             return
         if worker.stdin is not None:
-            try:
+            with contextlib.suppress(OSError):
                 worker.stdin.close()
-            except OSError:
-                pass
         try:
             worker.wait(QUIT_S)
         except subprocess.TimeoutExpired:

@@ -18,7 +18,7 @@ from brickyard import _core
 from brickyard.errors import BadInputError
 from brickyard.fleet import cluster
 from brickyard.fleet.merging import Merger, merged_start
-from brickyard.fleet.shares import Part, part_of
+from brickyard.fleet.shares import part_of
 from brickyard.schema import plan_text, read_plan
 from brickyard.store import Json, Store
 

@@ -404,7 +404,8 @@ class FleetRun:
             told = self._fleet_event()
             found.append(told)
             if not told["within_tolerance"]:
-                late = f"the start may be apart by {told['bound_ns'] / 1e6:.2f} ms, {told['tolerance_ns'] / 1e6:g} ms allowed"
+                bound, allowed = told["bound_ns"] / 1e6, told["tolerance_ns"] / 1e6
+                late = f"the start may be apart by {bound:.2f} ms, {allowed:g} ms allowed"
                 self._say(late)
                 if self._wishes.late == "refuse":
                     self._refused = f"{late}; raise --clock-tolerance, or use --late-start mark"

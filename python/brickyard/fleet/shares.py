@@ -63,7 +63,7 @@ def divide(
     """The load over its hosts; raises BadInputError where its arithmetic has no answer."""
     document = plan_document(plan)
     _check(name, document)
-    places = {host: _targets_of(host, hosts, targets) for host in hosts}
+    places = {host: targets_of(host, hosts, targets) for host in hosts}
     allowed = {host: _overwrite_of(host, hosts, overwrite) for host in hosts}
     wanted = 1 + max(stream.get("target", 0) for phase in document["phase"] for stream in phase["stream"])
     for host, own in places.items():
@@ -169,7 +169,7 @@ def _hosts_of(stream: Json, hosts: Sequence[str]) -> list[str]:
     return found
 
 
-def _targets_of(host: str, hosts: Sequence[str], targets: Sequence[str]) -> list[str]:
+def targets_of(host: str, hosts: Sequence[str], targets: Sequence[str]) -> list[str]:
     """`HOST:PATH` is one host's; what names no host is every host's that has none of its own."""
     own = [text.partition(":")[2] for text in targets if text.partition(":")[0] == host and not is_modelled(text)]
     return own or [text for text in targets if is_modelled(text) or text.partition(":")[0] not in hosts]
@@ -190,9 +190,7 @@ def _shared(stream: Json, share: Share, position: int, count: int) -> Json:
     pace = one.get("pace")
     if isinstance(pace, dict) and pace.get("loop") == "open":
         pace["rate"] = pace["rate"] / count
-    elif one.get("frames"):
-        one["workers"] = _divided(one, "workers", position, count)
-    elif one["workers"] >= count:
+    elif one.get("frames") or one["workers"] >= count:
         one["workers"] = _divided(one, "workers", position, count)
     else:
         one["depth"] = _divided(one, "depth", position, count)
