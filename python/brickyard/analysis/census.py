@@ -273,9 +273,7 @@ def units_of(record: Record) -> list[Unit]:
     fleet = fleet_of(record)
     if fleet is None:
         sheets = record.info.facts.targets
-        own = [
-            _sheet_traits(sheets[number]) if number < len(sheets) else {} for number in range(len(record.info.targets))
-        ]
+        own = [_sheet_traits(sheet) for sheet in sheets] or [{}] * len(record.info.targets)
         return [_unit(record, number, name, own[number]) for number, name in enumerate(record.info.targets)]
     return [
         _unit(record, target, record.info.targets[target], _fact_traits(host.facts, number))

@@ -155,9 +155,7 @@ def _print(console: Console, found: Census, missing: list[str], study: int) -> N
     ]
     names = ("units", "least", "median", "most", "spread (MAD)")
     console.print(table("All units", [("figure", "left"), *((name, "right") for name in names)], rows))
-    print_line(
-        console, f"All runs are in study {study}: `brickyard export s{study} --format parquet -o census.parquet`"
-    )
+    print_line(console, f"All runs: `brickyard export s{study} --format parquet -o census.parquet`")
 
 
 def _value(value: float, unit: str) -> str:

@@ -1,7 +1,7 @@
 """Duty: how far the clock of a host is from ours, and by how much that may be wrong. Refusal: it reads no clock itself.
 
-A reading that was asked for at `sent` and came back at `received`, by our clock, was taken between them: the offset lies
-between `reading - received` and `reading - sent`. Each round trip gives such bounds, and all of them hold.
+A reading that was asked for at `sent` and came back at `received`, by our clock, was taken between them: the offset
+lies between `reading - received` and `reading - sent`. Each round trip gives such bounds, and all of them hold.
 """
 
 from __future__ import annotations

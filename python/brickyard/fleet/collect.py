@@ -19,7 +19,7 @@ from brickyard.errors import BadInputError
 from brickyard.fleet import cluster
 from brickyard.fleet.merging import Merger, merged_start
 from brickyard.fleet.shares import part_of
-from brickyard.schema import plan_text, read_plan
+from brickyard.schema import RunFacts, plan_text, read_plan
 from brickyard.store import Json, Store
 
 OWN = "brickyard_record"
@@ -116,7 +116,7 @@ def merge(store: Store, run_name: str, kept: list[Kept]) -> int:
         targets=note["targets"],
         options={"hosts": [part.host for part in parts], "share": note["share"], "fleet_run": run_name, "collected": 1},
         software_version=_core.version(),
-        facts={"host": {}, "targets": []},
+        facts=RunFacts(),
     )
     merger = Merger(parts)
     phases = [
@@ -145,7 +145,7 @@ def merge(store: Store, run_name: str, kept: list[Kept]) -> int:
                 "event": "host_end",
                 "host": part.host,
                 "outcome": end["outcome"] if end else "failed",
-                "message": reason or end["message"],
+                "message": end["message"] if end else reason,
                 "kept": "",
             }
         )
@@ -156,5 +156,5 @@ def merge(store: Store, run_name: str, kept: list[Kept]) -> int:
     message = f"collected from {len(present)} of {len(parts)} hosts"
     message += f"; no end of {', '.join(missing)}" if missing else ""
     message += f"; stopped early: {', '.join(stopped)}" if stopped else ""
-    store.end_run(number, {"event": "end", "end_ns": merger.last_ns, "outcome": outcome, "message": message}, {}, [])
+    store.end_run(number, {"event": "end", "end_ns": merger.last_ns, "outcome": outcome, "message": message}, None, [])
     return number

@@ -47,7 +47,7 @@ class Merger:
             return []
         if kind == "start":
             return []
-        own_phase = event.get("phase")
+        own_phase = int(event.get("phase") or 0)
         event = self._mapped(part, event)
         if kind == "phase":
             return self._phase(host, event)

@@ -110,9 +110,9 @@ def up(hosts: HostsFile) -> Fleet:
         with ThreadPoolExecutor(16) as pool:
             waiting = [pool.submit(_start_host, host, address, token) for host in hosts.host]
             failures = []
-            for one in waiting:
+            for future in waiting:
                 try:
-                    started.append(one.result())
+                    started.append(future.result())
                 except BrickyardError as error:
                     failures.append(error)
             if failures:
