@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from brickyard import _core, profiles
-from brickyard.analysis.census import Unit, census
+from brickyard.analysis.census import Peer, census
 from brickyard.errors import BadInputError
 from brickyard.fleet.clocks import offset_of, start_bound
 from brickyard.fleet.hosts import read_hosts
@@ -169,14 +169,14 @@ def test_without_ray_one_line_says_how_to_get_it(tmp_path: Path) -> None:
     assert "many hosts need Ray, which is not installed: pip install 'brickyard[fleet]'" in done.stderr.splitlines()[-1]
 
 
-def healthy(count: int, seed: int, spread: float = 0.03) -> list[Unit]:
+def healthy(count: int, seed: int, spread: float = 0.03) -> list[Peer]:
     draw = random.Random(seed)
     made = []
     for number in range(count):
         own = draw.gauss(1, spread)
         series = [(depth, 8 * MS * depth / own * draw.gauss(1, 0.05)) for depth in (1.0, 4.0, 16.0) for _ in range(8)]
         traits = {"model": "m", "firmware": draw.choice(["1.0", "1.1", "2.0"]), "kernel": "6.1"}
-        made.append(Unit(f"u{number}", {"iops": 100 * own}, {"p99": 30 * MS / own}, traits, {"read": series}))
+        made.append(Peer(f"u{number}", {"iops": 100 * own}, {"p99": 30 * MS / own}, traits, {"read": series}))
     return made
 
 
@@ -185,7 +185,7 @@ def test_a_census_names_the_slow_ones_and_what_they_have_in_common() -> None:
     for number in (7, 90, 150):
         old = units[number]
         traits = {**old.traits, "firmware": "9.9"}
-        units[number] = Unit(old.name, {"iops": old.figures["iops"] / 2}, old.times, traits, old.series)
+        units[number] = Peer(old.name, {"iops": old.figures["iops"] / 2}, old.times, traits, old.series)
     found = census(units)
     assert found.slow[:3] == sorted(
         found.slow[:3], key=lambda name: -max(f.factor for f in found.findings if f.unit == name)
@@ -200,7 +200,7 @@ def test_a_unit_that_is_slow_for_a_while_is_found_by_its_peers() -> None:
     old = units[33]
     series = list(old.series["read"])
     series[9:13] = [(load, time * 4) for load, time in series[9:13]]
-    units[33] = Unit(old.name, old.figures, old.times, old.traits, {"read": series})
+    units[33] = Peer(old.name, old.figures, old.times, old.traits, {"read": series})
     found = census(units)
     assert [(f.unit, f.how) for f in found.findings] == [("u33", "intervals")]
 
@@ -215,7 +215,7 @@ def test_healthy_units_are_left_alone_and_few_are_not_judged() -> None:
 def test_units_are_compared_with_their_own_kind() -> None:
     units = healthy(40, 5)
     slower = [
-        Unit(f"old{n}", {"iops": u.figures["iops"] / 3}, u.times, {**u.traits, "model": "old"}, {})
+        Peer(f"old{n}", {"iops": u.figures["iops"] / 3}, u.times, {**u.traits, "model": "old"}, {})
         for n, u in enumerate(healthy(10, 6))
     ]
     assert census([*units, *slower]).slow == []

@@ -42,7 +42,7 @@ COMMON_P = 0.01
 
 
 @dataclass(frozen=True)
-class Unit:
+class Peer:
     """One target of one host: what it did and what it is. `series` has, for each kind of request and each
     interval, how many were in flight and their mean response time in ns."""
 
@@ -131,7 +131,7 @@ class Census:
         }
 
 
-def census(units: Sequence[Unit], peers_by: str = "model") -> Census:
+def census(units: Sequence[Peer], peers_by: str = "model") -> Census:
     """All of it. Units are compared with those that have the same `peers_by`, where these are enough."""
     groups = peer_groups(units, peers_by)
     tests = sum(len(group) * (len(_names(group)) + 1) for group in groups)
@@ -147,9 +147,9 @@ def census(units: Sequence[Unit], peers_by: str = "model") -> Census:
     return Census(found.units, found.spreads, findings, in_common(units, slow), found.too_few)
 
 
-def peer_groups(units: Sequence[Unit], peers_by: str) -> list[list[Unit]]:
+def peer_groups(units: Sequence[Peer], peers_by: str) -> list[list[Peer]]:
     """Units of one kind; kinds of too few units are compared with all that are left over."""
-    by_kind: dict[str, list[Unit]] = defaultdict(list)
+    by_kind: dict[str, list[Peer]] = defaultdict(list)
     for unit in units:
         by_kind[unit.traits.get(peers_by, "")].append(unit)
     large = [group for _, group in sorted(by_kind.items()) if len(group) >= FEWEST_PEERS]
@@ -157,19 +157,19 @@ def peer_groups(units: Sequence[Unit], peers_by: str) -> list[list[Unit]]:
     return [*large, *([rest] if rest else [])]
 
 
-def _names(units: Sequence[Unit]) -> list[tuple[str, bool]]:
+def _names(units: Sequence[Peer]) -> list[tuple[str, bool]]:
     """Figures, and whether more of each is better."""
     rates = {name: True for unit in units for name in unit.figures}
     times = {name: False for unit in units for name in unit.times}
     return [*rates.items(), *times.items()]
 
 
-def _values(units: Sequence[Unit], name: str, *, more_is_better: bool) -> tuple[list[Unit], np.ndarray]:
+def _values(units: Sequence[Peer], name: str, *, more_is_better: bool) -> tuple[list[Peer], np.ndarray]:
     having = [unit for unit in units if (unit.figures if more_is_better else unit.times).get(name, 0) > 0]
     return having, np.array([(unit.figures if more_is_better else unit.times)[name] for unit in having], dtype=float)
 
 
-def _by_figure(units: Sequence[Unit], score: float) -> list[Finding]:
+def _by_figure(units: Sequence[Peer], score: float) -> list[Finding]:
     found = []
     for name, more_is_better in _names(units):
         having, values = _values(units, name, more_is_better=more_is_better)
@@ -185,7 +185,7 @@ def _by_figure(units: Sequence[Unit], score: float) -> list[Finding]:
     return sorted(found, key=lambda item: -item.factor)
 
 
-def _by_intervals(units: Sequence[Unit], peers: Sequence[Unit]) -> list[Finding]:
+def _by_intervals(units: Sequence[Peer], peers: Sequence[Peer]) -> list[Finding]:
     """Units with a window of intervals beyond what peers' response times predict for the load."""
     worst: dict[str, Finding] = {}
     for kind in dict.fromkeys(name for unit in peers for name in unit.series):
@@ -228,7 +228,7 @@ def _predicted(load: np.ndarray, slow: np.ndarray) -> tuple[np.ndarray, float]:
     return curve, limit
 
 
-def spreads(units: Sequence[Unit]) -> list[Spread]:
+def spreads(units: Sequence[Peer]) -> list[Spread]:
     found = []
     for name, more_is_better in _names(units):
         _, values = _values(units, name, more_is_better=more_is_better)
@@ -249,7 +249,7 @@ def spreads(units: Sequence[Unit]) -> list[Spread]:
     return found
 
 
-def in_common(units: Sequence[Unit], slow: set[str]) -> list[Common]:
+def in_common(units: Sequence[Peer], slow: set[str]) -> list[Common]:
     """Traits by Fisher's exact test, Bonferroni's correction over all that were tried; the rarest chance first."""
     traits = {(name, value) for unit in units for name, value in unit.traits.items() if value}
     others = [unit for unit in units if unit.name not in slow]
@@ -268,7 +268,7 @@ def in_common(units: Sequence[Unit], slow: set[str]) -> list[Common]:
     return sorted(found, key=lambda item: (item.p, item.trait))
 
 
-def units_of(record: Record) -> list[Unit]:
+def units_of(record: Record) -> list[Peer]:
     """The units of a run: the targets of its hosts, or of this host."""
     fleet = fleet_of(record)
     if fleet is None:
@@ -297,7 +297,7 @@ def _sheet_traits(sheet: TargetSheet) -> dict[str, str]:
     return {name: value for name, value in found.items() if value}
 
 
-def _unit(record: Record, target: int, name: str, traits: Mapping[str, str]) -> Unit:
+def _unit(record: Record, target: int, name: str, traits: Mapping[str, str]) -> Peer:
     rates: dict[str, float] = {}
     times: dict[str, float] = {}
     for row in totals(record):
@@ -316,4 +316,4 @@ def _unit(record: Record, target: int, name: str, traits: Mapping[str, str]) -> 
         if own is not None and own.target == target and counts:
             kind = f"{item.operation} {format_size(round(item.bytes / item.requests))}"
             series[kind].append((float((own.workers or 1) * (own.depth or 1)), item.mean_ns))
-    return Unit(name, rates, times, traits, dict(series))
+    return Peer(name, rates, times, traits, dict(series))

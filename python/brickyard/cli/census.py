@@ -92,14 +92,14 @@ def _on_hosts(
 ) -> tuple[int, list[str], list[int]]:
     from brickyard.fleet import cluster
     from brickyard.fleet.drive import Fleets, each_volume, rounds
-    from brickyard.fleet.head import Wishes
+    from brickyard.fleet.head import FleetWishes
 
     words = [*(["--size", placing.size] if placing.size else [])]
     words += ["--i-know-this-destroys-data"] if placing.i_know_this_destroys_data else []
     ray = cluster.enter(cluster.load())
     together = rounds(cluster.chosen(ray, hosts), targets, one_at_a_time=one_at_a_time)
     with Interrupt() as interrupt, Terminal() as terminal:
-        on = Fleets(store, terminal, interrupt, ray, Wishes(words=tuple(words)), placing.overwrite)
+        on = Fleets(store, terminal, interrupt, ray, FleetWishes(words=tuple(words)), placing.overwrite)
         study, results = each_volume(on, name, plan, together)
     return study, [result.outcome for result in results], [result.run for result in results]
 

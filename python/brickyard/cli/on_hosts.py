@@ -80,7 +80,7 @@ def run_on_hosts(
 ) -> int:
     from brickyard.fleet import cluster
     from brickyard.fleet.drive import Fleets, drive
-    from brickyard.fleet.head import Wishes
+    from brickyard.fleet.head import FleetWishes
     from brickyard.fleet.shares import divide
     from brickyard.schema import plan_document
 
@@ -91,7 +91,7 @@ def run_on_hosts(
     check_place(store)
     words = [*(["--size", placing.size] if placing.size else [])]
     words += ["--i-know-this-destroys-data"] if placing.i_know_this_destroys_data else []
-    wishes = Wishes(asked.share, tolerance_of(asked.clock_tolerance), asked.late_start, asked.lost, tuple(words))
+    wishes = FleetWishes(asked.share, tolerance_of(asked.clock_tolerance), asked.late_start, asked.lost, tuple(words))
     ray = cluster.enter(cluster.load())
     hosts = cluster.chosen(ray, str(asked.hosts))
     if dry_run:

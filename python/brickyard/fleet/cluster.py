@@ -48,7 +48,7 @@ ANSWERED, REFUSED = "answered", "InvalidAuthToken"
 
 
 @dataclass(frozen=True)
-class Fleet:
+class Cluster:
     """What `fleet up` keeps of a fleet: where Ray listens, and how each host was reached."""
 
     address: str
@@ -71,18 +71,18 @@ def state_file() -> Path:
     return home() / "fleet.json"
 
 
-def save(fleet: Fleet) -> None:
+def save(fleet: Cluster) -> None:
     outputs.folder(home())
     outputs.write_whole(state_file(), json.dumps({"brickyard_fleet": 1, **asdict(fleet)}, indent=1), MARK)
 
 
-def load() -> Fleet:
+def load() -> Cluster:
     try:
         document = json.loads(state_file().read_text("utf-8"))
     except OSError as error:
         raise BadInputError("there is no fleet; start one with `brickyard fleet up --hosts hosts.toml`") from error
     document.pop("brickyard_fleet", None)
-    return Fleet(**document)
+    return Cluster(**document)
 
 
 def forget() -> None:
@@ -127,7 +127,7 @@ def refuse_open(address: str) -> None:
     raise BrickyardError(f"the fleet at {address} cannot be reached: {one_line(said)[-200:] or 'no answer'}")
 
 
-def enter(fleet: Fleet) -> Any:
+def enter(fleet: Cluster) -> Any:
     """Ray, connected to the fleet."""
     if not token_file().is_file():
         raise BadInputError(f"{token_file()}: there is no token; start the fleet with `brickyard fleet up`")

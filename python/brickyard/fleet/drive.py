@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from brickyard.fleet.head import FleetRun, Wishes
+from brickyard.fleet.head import FleetRun, FleetWishes
 from brickyard.fleet.shares import divide, targets_of
 from brickyard.schema.plan import Plan
 from brickyard.store import Json, Store
@@ -27,7 +27,7 @@ class Fleets:
     listener: Listener
     interrupt: Interrupt
     ray: Any
-    wishes: Wishes
+    wishes: FleetWishes
     overwrite: Sequence[str] = ()
     _runners: list[Runner] = field(default_factory=list)
 

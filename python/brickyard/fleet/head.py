@@ -21,7 +21,7 @@ from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.fleet import cluster
 from brickyard.fleet.clocks import Offset, offset_of, start_bound
 from brickyard.fleet.merging import Merger, merged_start
-from brickyard.fleet.shares import Division, Part, Share
+from brickyard.fleet.shares import Division, HostPart, Share
 from brickyard.schema import plan_document
 from brickyard.store import Json
 
@@ -39,7 +39,7 @@ Late = Literal["mark", "refuse"]
 
 
 @dataclass(frozen=True)
-class Wishes:
+class FleetWishes:
     """What is asked of a run on many hosts, beside its load."""
 
     share: Share = "copies"
@@ -51,10 +51,10 @@ class Wishes:
 
 
 @dataclass
-class Host:
+class FarHost:
     """What is known of one host."""
 
-    part: Part
+    part: HostPart
     agent: Any
     pending: Any = None
     since: int = 0
@@ -92,7 +92,9 @@ def worker_program() -> bytes:
 class FleetRun:
     """Workers that are prepared; then a run under way."""
 
-    def __init__(self, ray: Any, division: Division, wishes: Wishes, run_name: str, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, ray: Any, division: Division, wishes: FleetWishes, run_name: str, say: Callable[[str], None]
+    ) -> None:
         self._ray = ray
         self._division = division
         self._wishes = wishes
@@ -107,10 +109,10 @@ class FleetRun:
         self._wants: list[str] = []
         self._ending_s: float | None = None
         self._refused = ""
-        self._waiting_for: Host | None = None
-        self._queue: list[Host] = []
+        self._waiting_for: FarHost | None = None
+        self._queue: list[FarHost] = []
         self._began_s = time.monotonic()
-        self.hosts = [Host(part, cluster.agent_on(ray, part.host)) for part in division.parts]
+        self.hosts = [FarHost(part, cluster.agent_on(ray, part.host)) for part in division.parts]
         try:
             self._prepare()
         except BaseException:
@@ -156,7 +158,7 @@ class FleetRun:
                 raise BrickyardError(f"{host.part.host}: {otherwise}: {one_line(error)[:300]}") from error
         return found
 
-    def _start(self, host: Host) -> None:
+    def _start(self, host: FarHost) -> None:
         part = host.part
         modelled = any(bricks.is_modelled(target) for target in part.targets)
         note = {
@@ -238,7 +240,7 @@ class FleetRun:
         for ref in ready:
             self._taken(asked[ref], ref)
 
-    def _taken(self, host: Host, ref: Any) -> None:
+    def _taken(self, host: FarHost, ref: Any) -> None:
         host.pending = None
         try:
             answer = self._ray.get(ref)
@@ -259,7 +261,7 @@ class FleetRun:
             lines = [line for line in answer["errors"].splitlines() if line.strip()]
             host.message = host.message or (lines[-1].removeprefix("brickyard-worker: ") if lines else "")
 
-    def _heard(self, host: Host, line: str) -> None:
+    def _heard(self, host: FarHost, line: str) -> None:
         try:
             said: Json = json.loads(line)
         except ValueError:  # the last line of a worker that was killed
@@ -277,7 +279,7 @@ class FleetRun:
             host.message = said["message"]
         self._told += self._merger.hear(host.part.host, said, time.monotonic())
 
-    def _word(self, host: Host, said: Json) -> None:
+    def _word(self, host: FarHost, said: Json) -> None:
         name, word = host.part.host, said["word"]
         if word == "ready":
             host.ready = host.part.phases[said["phase"]]
@@ -360,7 +362,7 @@ class FleetRun:
                 self.stop()
         return found
 
-    def _live(self) -> list[Host]:
+    def _live(self) -> list[FarHost]:
         return [
             host
             for host in self.hosts
@@ -393,7 +395,7 @@ class FleetRun:
         self._next_phase += 1
         return self._go(phase, having)
 
-    def _go(self, phase: int, hosts: list[Host]) -> list[Json]:
+    def _go(self, phase: int, hosts: list[FarHost]) -> list[Json]:
         """Compares clocks, and names the instant to each host in its own."""
         for host in hosts:
             with suppress(self._ray.exceptions.RayError):
@@ -419,7 +421,7 @@ class FleetRun:
             host.agent.say.remote(f"go {host.part.phases.index(phase)} {own_ns}")
         return found
 
-    def _measured(self, host: Host) -> Offset:
+    def _measured(self, host: FarHost) -> Offset:
         trips = []
         for _ in range(TRIPS):
             sent_ns = time.time_ns()
@@ -440,7 +442,7 @@ class FleetRun:
             "hosts": [self._host_document(host) for host in self.hosts],
         }
 
-    def _host_document(self, host: Host) -> Json:
+    def _host_document(self, host: FarHost) -> Json:
         from brickyard.fleet.agent import OTHER_CORES
 
         offset = host.offset or Offset(0, 0, 0)

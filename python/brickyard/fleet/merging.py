@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from brickyard.fleet.shares import Part
+from brickyard.fleet.shares import HostPart
 from brickyard.store import Json
 
 PATIENCE_S = 1.5  # an interval is told so long after the first host told it; what comes later is one of its own
@@ -25,7 +25,7 @@ Key = tuple[int, int, bool]
 class Merger:
     """Takes what hosts say, gives what the run says."""
 
-    def __init__(self, parts: Iterable[Part]) -> None:
+    def __init__(self, parts: Iterable[HostPart]) -> None:
         self._parts = {part.host: part for part in parts}
         self._moved: dict[str, int] = dict.fromkeys(self._parts, 0)
         self._has_phase: dict[int, int] = {}
@@ -68,7 +68,7 @@ class Merger:
             return []
         return [event]
 
-    def _mapped(self, part: Part, event: Json) -> Json:
+    def _mapped(self, part: HostPart, event: Json) -> Json:
         event = dict(event)
         own = event.get("phase")
         if own is not None:
@@ -178,7 +178,7 @@ def merged_end(ends: list[Json]) -> Json:
     }
 
 
-def merged_start(parts: list[Part], starts: dict[str, Json], phases: list[Json]) -> Json:
+def merged_start(parts: list[HostPart], starts: dict[str, Json], phases: list[Json]) -> Json:
     """What all hosts said at their beginning; where they are not alike, a note says so."""
     told = [starts[part.host] for part in parts if part.host in starts]
     merged = {

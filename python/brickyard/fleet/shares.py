@@ -27,7 +27,7 @@ END = re.compile(r"(?P<number>[0-9.]+)(?P<unit>%|[A-Za-z]*)")
 
 
 @dataclass(frozen=True)
-class Part:
+class HostPart:
     """What one host does. Numbers of its own phases, streams and targets lead to those of the whole run."""
 
     host: str
@@ -44,8 +44,8 @@ class Part:
         return {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "plan"}
 
 
-def part_of(document: Json) -> Part:
-    return Part(**document, plan={})
+def part_of(document: Json) -> HostPart:
+    return HostPart(**document, plan={})
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Division:
 
     plan: Plan
     targets: list[str]
-    parts: list[Part]
+    parts: list[HostPart]
 
 
 def divide(
@@ -105,7 +105,7 @@ def divide(
         own_plans[host]["seed"] = seed_of(document["seed"], host)
         numbered = [first[host] + number for number in range(wanted)]
         parts.append(
-            Part(
+            HostPart(
                 host,
                 plan_document(_plan(own_plans[host], f"{name} on {host}")),
                 places[host],

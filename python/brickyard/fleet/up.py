@@ -23,7 +23,7 @@ from typing import Any
 from brickyard import outputs
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.fleet import cluster, needs_ray
-from brickyard.fleet.cluster import Fleet
+from brickyard.fleet.cluster import Cluster
 from brickyard.fleet.hosts import HostEntry, HostsFile, command_of
 from brickyard.store import Json
 
@@ -89,7 +89,7 @@ class Started:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
-def up(hosts: HostsFile) -> Fleet:
+def up(hosts: HostsFile) -> Cluster:
     """Starts the head here and a node on each host; what was started is ended again where one of them fails."""
     needs_ray()
     if cluster.state_file().exists():
@@ -118,7 +118,7 @@ def up(hosts: HostsFile) -> Fleet:
             if failures:
                 raise failures[0]
         nodes = [one.document() for one in started]
-        fleet = Fleet(address, head.address, nodes[1:], nodes[0])
+        fleet = Cluster(address, head.address, nodes[1:], nodes[0])
         cluster.save(fleet)
         _await_members(fleet, [host.name for host in hosts.host])
     except BaseException:
@@ -129,7 +129,7 @@ def up(hosts: HostsFile) -> Fleet:
     return fleet
 
 
-def join(address: str, token: Path) -> Fleet:
+def join(address: str, token: Path) -> Cluster:
     """A cluster that somebody else runs; its nodes are hosts where they have a resource `brickyard:NAME`."""
     needs_ray()
     if cluster.state_file().exists():
@@ -142,7 +142,7 @@ def join(address: str, token: Path) -> Fleet:
         raise BadInputError(f"{token}: is no token of 64 hexadecimal digits, as `ray get-auth-token --generate` makes")
     outputs.folder(cluster.home())
     outputs.write_whole(cluster.token_file(), text, cluster.TOKEN_MARK, mode=0o600)
-    fleet = Fleet(address)
+    fleet = Cluster(address)
     try:
         ray = cluster.enter(fleet)
         if not cluster.hosts_of(ray):
@@ -228,7 +228,7 @@ def _await_port(head: Started) -> None:
     _told(head.name, head.command, script, MEMBERS_S)
 
 
-def _await_members(fleet: Fleet, names: list[str]) -> None:
+def _await_members(fleet: Cluster, names: list[str]) -> None:
     ray: Any = cluster.enter(fleet)
     deadline_s = time.monotonic() + MEMBERS_S
     while missing := [name for name in names if not cluster.hosts_of(ray).get(name, {}).get("alive")]:
