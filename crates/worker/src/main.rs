@@ -6,6 +6,7 @@
 //! Refusal: it keeps no store, draws nothing and explains nothing.
 
 mod kept;
+mod sweep;
 mod together;
 
 use std::io::Read;
@@ -25,6 +26,7 @@ use crate::kept::{Copy, Out, new_record};
 const USAGE: &str = "usage: brickyard-worker PLAN TARGET... [--set KEY=VALUE]... [--size BYTES] [--overwrite TARGET]... \
                      [--i-know-this-destroys-data] [--nop] [--bricks DIR] [--together] [--record FILE]\n       PLAN is a file of JSON or TOML, or - for standard input;\n       \
                      TARGET is a path, or sim:NAME for a brick that --bricks DIR describes; of a program, a directory\n       \
+                     brickyard-worker --sweep: simulations, by tasks on standard input\n       \
                      --together: phases begin when standard input says so; --record FILE: a copy of the events";
 
 /// Exit codes of every Brickyard program.
@@ -48,6 +50,9 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some("--sweep") {
+        return sweep::sweep();
+    }
     let outcome = parse(std::env::args().skip(1)).and_then(|mut arguments| {
         let profile = read_plan(&arguments)?;
         let spreads = profile.each && arguments.targets.len() > 1;

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from brickyard.advise.lifetime import HOURS_A_YEAR, data_loss_hours, rebuild_hours, unreadable
 from brickyard.advise.parts import LEVELS, Part, Parts
-from brickyard.advise.simulate import Brick, dearest, filled, rates, simulate
+from brickyard.advise.simulate import Brick, Carrier, dearest, filled, here, rates, simulate
 from brickyard.analysis.verdict import Finding, Verdict, verdict, verdict_document
 from brickyard.bricks import condition_override
 from brickyard.errors import BadInputError
@@ -206,14 +206,15 @@ def is_worth_it(candidate: Candidate, wanted: Wanted) -> bool:
     return within and int(candidate.resolved["capacity_bytes"]) >= wanted.capacity_bytes
 
 
-def evaluate(candidate: Candidate, wanted: Wanted) -> Trial:
+def evaluate(candidate: Candidate, wanted: Wanted, carry: Carrier = here) -> Trial:
     """Simulates one condition after the other until one fails."""
     brick = candidate.resolved["brick"]
     repair = rebuild_hours(brick, writes=wanted.writes)
     states: dict[str, State] = {}
     for condition in wanted.conditions:
         state = candidate.brick.resolve([condition_override(condition)])["brick"]
-        record = simulate(filled(wanted.plan, state), candidate.brick, condition, dearest(condition, state))
+        plan, changes = filled(wanted.plan, state), dearest(condition, state)
+        record = simulate(plan, candidate.brick, condition, changes, carry)
         iops, bytes_per_s = rates(record)
         states[condition] = State(iops, bytes_per_s, tuple(verdict(record, ruler) for ruler in wanted.rulers))
         if not states[condition].met:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Group, Parameter
 
@@ -18,8 +20,36 @@ from brickyard.schema.plan import Plan
 from brickyard.store import Store, check_place
 from brickyard.study.interrupt import Interrupt
 
+if TYPE_CHECKING:
+    from brickyard.fleet.sweeping import Sweep
+
 HOSTS = Group("Many hosts", sort_key=5)
 TOLERANCE = "1ms"
+
+
+ComputedOn = Annotated[
+    str | None,
+    Parameter(
+        name="--hosts", group=HOSTS, help="Hosts of the fleet that compute, such as a,b,c, or all; else this one."
+    ),
+]
+
+
+@contextmanager
+def sweeping(hosts: str | None) -> Iterator[Sweep | None]:
+    """The cores of the hosts that were named."""
+    if hosts is None:
+        yield None
+        return
+    from brickyard.fleet import cluster
+    from brickyard.fleet.sweeping import Sweep
+
+    ray = cluster.enter(cluster.load())
+    found = Sweep(ray, cluster.chosen(ray, hosts), lambda text: stderr().print(text, markup=False, soft_wrap=True))
+    try:
+        yield found
+    finally:
+        found.close()
 
 
 @Parameter(name="*")

@@ -15,7 +15,6 @@ import os
 import platform
 import signal
 import subprocess
-import sys
 import threading
 import time
 from typing import Any
@@ -25,6 +24,7 @@ Json = dict[str, Any]
 MOST_LINES = 2_000  # in one answer; an interval of ten streams takes some 20 kB
 ERRORS_CHARS = 4_000  # of what a worker wrote to standard error
 QUIT_S = 3.0
+COMPUTE_S = 3_600.0
 MOST_BYTES = 4_000_000  # of a kept record in one answer
 OTHER_CORES = 3  # from so many cores on, one is left to everything but the load
 
@@ -179,14 +179,22 @@ class Agent:
             file.seek(offset)
             return base64.b64encode(file.read(MOST_BYTES)).decode()
 
-    def compute(self, words: list[str], text: str) -> str:
-        """Runs a module of Brickyard on this host with `text` as its input; gives back what it prints."""
+    def compute(self, tasks: str) -> list[str]:
+        """Simulations by our worker, a line each in and out."""
+        if self._program is None:
+            raise RuntimeError("there is no worker on this host")
         done = subprocess.run(
-            [sys.executable, "-P", "-m", *words], input=text.encode(), capture_output=True, check=False
+            ["brickyard-worker", "--sweep"],
+            executable=path_of(self._program),
+            pass_fds=[self._program],
+            input=tasks.encode(),
+            capture_output=True,
+            check=False,
+            timeout=COMPUTE_S,
         )
         if done.returncode != 0:
             raise RuntimeError(done.stderr.decode(errors="replace")[-ERRORS_CHARS:].strip())
-        return done.stdout.decode()
+        return done.stdout.decode().splitlines()
 
 
 def leave_a_core() -> None:
