@@ -72,12 +72,12 @@ class Agent:
         found = {
             "kernel": platform.release(),
             "processor": _processor(),
-            "cpus": str(os.cpu_count() or 0),
+            "cpus": str(len(os.sched_getaffinity(0))),
             "clock source": _text("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         }
         for number, target in enumerate(targets):
             found.update({f"target {number} {name}": value for name, value in _target_facts(target).items()})
-        return {"facts": {name: value for name, value in found.items() if value}, "cpus": os.cpu_count() or 1}
+        return {"facts": {name: value for name, value in found.items() if value}, "cpus": len(os.sched_getaffinity(0))}
 
     def place(self, program: bytes) -> None:
         """Takes the worker, which then runs out of memory."""
