@@ -1,8 +1,8 @@
 """How well a census finds slow units: modelled fleets with planted faults, precision and recall.
 
 Each unit is one modelled drive with parameters of its own (seeks ± 2 %, transfer ± 3 %) that carries the profile of
-`brickyard census` in virtual time. A share of them has a fault, all of one firmware; another share has that firmware and
-no fault.
+`brickyard census` in virtual time. A share of them has a fault, all of one firmware; others have that firmware and no
+fault.
 
     python benches/census.py [--units 1000] [--bad 0.01] [--seed 1] [--smoke]
 """
@@ -78,8 +78,8 @@ def main() -> None:
             recall = f"{right / count:.0%}" if count else "–"
             common = ", ".join(f"{item.trait} {item.value}" for item in found.common) or "–"
             print(
-                f"| {fault or 'nothing'} | {right} of {count} | {len(named) - right} | {precision} | {recall} | {common} |"
-                f" {took_s:.2f} s |"
+                f"| {fault or 'nothing'} | {right} of {count} | {len(named) - right} | {precision} | {recall} |"
+                f" {common} | {took_s:.2f} s |"
             )
 
 
