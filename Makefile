@@ -40,6 +40,8 @@ bench: $(VENV)/.built
 	$(BIN)/python benches/trace.py
 	$(BIN)/python benches/watch.py
 	$(BIN)/python benches/web.py
+	$(BIN)/python benches/fleet.py
+	$(BIN)/python benches/census.py
 
 # Each bench once, too short for a figure: shows that it still starts.
 bench-smoke: $(VENV)/.built
@@ -53,6 +55,8 @@ bench-smoke: $(VENV)/.built
 	$(BIN)/python benches/trace.py --smoke
 	$(BIN)/python benches/watch.py --smoke
 	$(BIN)/python benches/web.py --smoke
+	$(BIN)/python benches/fleet.py --smoke
+	$(BIN)/python benches/census.py --smoke
 
 # Python's types of events, out of those in crates/record.
 schema: $(VENV)/.locked
