@@ -46,7 +46,9 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true")
     asked = parser.parse_args()
     workers, intervals = (20, 2) if asked.smoke else (asked.workers, asked.intervals)
-    streams = "".join(f'[[phase.stream]]\nname = "s{number}"\n' for number in range(asked.cells))
+    streams = "".join(
+        f'[[phase.stream]]\nname = "s{number}"\nrequest = "4KiB"\naddress = "random"\n' for number in range(asked.cells)
+    )
     text = f'title = "merge"\n[[phase]]\nduration = "{intervals}s"\n{streams}'
     plan = profiles.validate(profiles.ProfileText("merge", text, "merge"), [])
     hosts = [f"h{number}" for number in range(workers)]

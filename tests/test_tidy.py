@@ -51,7 +51,7 @@ LITERAL_KEYS: dict[str, int] = {
 }
 """Reads by a literal key, by room. Foreign documents are among them: what fio, sysfs or a controller's tool says."""
 JSON_SIGNATURES: dict[str, int] = {
-    "advise": 14,
+    "advise": 15,
     "analysis": 55,
     "arrays": 33,
     "bricks": 17,
