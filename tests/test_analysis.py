@@ -385,6 +385,19 @@ def test_merged_warnings_give_the_range_of_their_figures(tmp_path: Path) -> None
     ]
 
 
+def test_a_warning_of_many_phases_is_one_line(tmp_path: Path) -> None:
+    asked = plan()
+    asked["phase"] = [{**asked["phase"][0], "name": f"fsync {size} B"} for size in (512, 4096, 8192)]
+    texts = [f"Phase fsync {size} B is noisy: IOPS vary by {size / 512 + 10:.1f} %." for size in (512, 4096, 8192)]
+    with Store(tmp_path / "runs.db") as store:
+        warned = [{"id": "noisy", "severity": "warning", "text": text, "remedy": ""} for text in texts]
+        records = [store.record(add_run(store, [], plan_=asked, warnings=some)) for some in (warned, warned[:1])]
+        (found,) = summary.distinct_warnings(records)
+        (alone,) = summary.distinct_warnings(records[1:])
+    assert found.text == "Phases fsync 512 B, fsync 4096 B and 1 more are noisy: IOPS vary by 11.0 % to 26.0 %."
+    assert alone.text == texts[0]
+
+
 def test_a_chain_has_no_throughput_of_its_own(tmp_path: Path) -> None:
     chain = cell([MS] * 100, operation="chain")
     record = record_of(tmp_path, interval(0, SECOND, chain, cell([MS] * 100)), phase_end())

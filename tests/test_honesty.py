@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from brickyard.cli import main
 from brickyard.cli.options import Placing
 from brickyard.facts import Roots
 from brickyard.facts.write_cache import write_cache_facts
@@ -30,14 +31,15 @@ from brickyard.honesty import (
     verdict,
 )
 from brickyard.schema import TargetSheet
+from brickyard.schema.target_sheet import DriveCache, WriteCaches
 from brickyard.store import Json
 
 US, MS, MIB = 1_000, 1_000_000, 1 << 20
 SHORT = ("--set", "duration=100ms", "--set", "interval=20ms")
 
 
-def drive(**changes: Any) -> Json:
-    found = {
+def drive(**changes: Any) -> WriteCaches:
+    found: dict[str, Any] = {
         "name": "sda",
         "model": "A drive",
         "medium": "rotating",
@@ -48,7 +50,7 @@ def drive(**changes: Any) -> Json:
         "logical_block_bytes": 512,
         **changes,
     }
-    return {"drives": [found], "no_barrier": False, "reason": ""}
+    return WriteCaches(drives=[DriveCache(**found)], no_barrier=False, reason="")
 
 
 def measured(*, plain_ns: float, flush_ns: float, dirty: Sequence[tuple[float, float]]) -> Figures:
@@ -151,10 +153,16 @@ def test_a_virtual_disk_says_nothing_about_its_host() -> None:
 
 
 def test_what_cannot_be_seen_is_not_judged() -> None:
-    nothing = {"drives": [], "no_barrier": False, "reason": "not known: no mount point holds this path"}
+    nothing = WriteCaches(drives=[], no_barrier=False, reason="not known: no mount point holds this path")
     found = findings(ROTATING_IGNORING, nothing)
     assert verdict(found) == SILENT
     assert "no mount point holds this path" in by_id(found)["not_judged"].text
+
+
+@pytest.mark.parametrize("verb", ["characterize", "honesty", "durable"])
+def test_an_empty_name_is_no_scratch_file(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb, ""]) == 2
+    assert "the target's name is empty" in capsys.readouterr().err
 
 
 def test_a_flush_that_the_kernel_never_sends_is_suspicious() -> None:
@@ -162,13 +170,16 @@ def test_a_flush_that_the_kernel_never_sends_is_suspicious() -> None:
     assert overruled["kernel_overruled"].state == SUSPICIOUS
     known = by_id(findings(ROTATING_HONEST, drive(write_cache="write through"), protected=True))
     assert known["kernel_overruled"].state == PLAUSIBLE
-    assert by_id(findings(ROTATING_HONEST, {**drive(), "no_barrier": True}))["no_barrier"].state == SUSPICIOUS
+    assert (
+        by_id(findings(ROTATING_HONEST, msgspec.structs.replace(drive(), no_barrier=True)))["no_barrier"].state
+        == SUSPICIOUS
+    )
 
 
 def test_several_disks_take_several_times_as_much() -> None:
     fast = measured(plain_ns=MS, flush_ns=9 * MS, dirty=[(0, MS)] + [(60 * MS, MS)] * 4)  # 1,050 MiB/s in the end
     one, two = drive(), drive()
-    two["drives"] = [*two["drives"], *drive(name="sdb")["drives"]]
+    two.drives.extend(drive(name="sdb").drives)
     assert by_id(findings(fast, one))["flush_growth"].state == SUSPICIOUS
     assert by_id(findings(fast, two))["flush_growth"].state == PLAUSIBLE
 

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard.analysis.conclusions import conclusions
-from brickyard.analysis.history import change_points
+from brickyard.analysis.history import change_points, histories
 from brickyard.analysis.observe import observations
 from brickyard.analysis.pivot import Axis, Observation, Pivot, TableSpec, pivot
 from brickyard.analysis.samples import sample
@@ -36,8 +36,9 @@ from brickyard.study.interrupt import Interrupt
 from brickyard.study.matrix import Matrix, steps
 from brickyard.study.results import StudyView, results, view_of
 from brickyard.study.runner import Silent
+from brickyard.study.summaries import figures_of_runs
 from brickyard.study.texts import StudyText
-from support import MS, SECOND, add_run, cell, interval, phase_end, plan
+from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
 
 RATES = st.floats(1, 1e6)
 MIRROR = Axis("mirror", "mirror", {"software": "software", "hardware": "3ware", "none": "none"},
@@ -230,6 +231,32 @@ def test_a_lasting_change_is_found_where_it_is_and_noise_has_none(seed: int) -> 
     assert change_points([*level, *(dice.gauss(900, 10) for _ in range(8))]) == [12]
     assert change_points([*level[:6], 700.0, *level[6:]]) == [], "one bad run is no change for good"
     assert change_points(level[:3]) == []
+
+
+def test_a_change_of_less_than_a_thousandth_is_none() -> None:
+    assert change_points([1000.0, 1000.1] * 4 + [1002.0, 1002.1] * 4) == [8]
+    assert change_points([1000.0, 1000.1] * 4 + [1000.5, 1000.6] * 4) == [], "modelled runs have hardly any noise"
+
+
+def test_loads_shown_together_share_the_level_of_their_changes(tmp_path: Path) -> None:
+    """A change that one load alone would show is too weak among forty."""
+    falls = (1000, 985, 1015, 990, 1010, 1000, 982, 960, 988, 965, 978, 970)
+    flat = (1000, 990, 1010) * 4
+    assert _turns(tmp_path / "alone.db", falls) == [1]
+    assert _turns(tmp_path / "forty.db", falls, *[flat] * 39) == [0] * 40
+
+
+def _turns(place: Path, *loads: tuple[int, ...]) -> list[int]:
+    """Of runs whose streams served so many requests in a second; one stream a load."""
+    asked = plan(*(stream(name=f"load {number}") for number in range(len(loads))))
+    with Store(place) as store:
+        for served in zip(*loads, strict=True):
+            cells = [cell([MS] * count, stream=number) for number, count in enumerate(served)]
+            add_run(store, [interval(0, SECOND, *cells), phase_end(end_ns=SECOND)], plan_=asked)
+        heads = {head.id: head for head in store.heads()}
+        figures = figures_of_runs(store, list(heads), lambda _: None, lambda _: None)
+        found = histories([(heads[run], one) for run, one in figures.items()], "iops", store.record)
+    return [len(history.turns) for history in found]
 
 
 SIM = """

@@ -3,7 +3,8 @@
 Change points are those of PELT (Killick, Fearnhead, Eckley 2012) on the logarithm of the figure with the cost of a
 shifted mean. The penalty is that of Schwarz's criterion with the noise that differences of neighbours show, so that
 neither a trend nor the change itself passes for noise. A change is reported only where Welch's test agrees, at a level
-that is divided among all places. `docs/statistics.md` has the rate of false changes and what is found.
+that is divided among all places of all loads that are shown together. `docs/statistics.md` has the rate of false
+changes and what is found.
 
 Refusal: fewer than six runs have no history, and no cause is named, only what else changed at that moment.
 """
@@ -25,6 +26,7 @@ from brickyard.store import Record, RunHead
 RUNS_MIN = 6
 SEGMENT_MIN = 2  # one run alone is an outlier, not a change
 MAD_TO_SIGMA = 1.4826  # 1 / Φ⁻¹(3/4): a median absolute deviation as a standard deviation of normal noise
+CHANGE_MIN = 0.001  # modelled runs have hardly any noise, and nobody acts on less than a thousandth
 PARAMETERS = 3  # a change brings its place and two means in the place of one
 
 
@@ -78,9 +80,9 @@ def histories(
                 key = (*figures.name, part.phase, part.stream, part.operation, figures.load)
                 point = Point(head.id, head.start_unix_ns or head.created_unix_ns, value)
                 groups.setdefault(key, []).append(point)
-    return [
-        _history(key, figure_of(FIGURES[figure], key[-2]), points, record, confidence) for key, points in groups.items()
-    ]
+    family = sum(len(points) >= RUNS_MIN for points in groups.values())
+    sure = 1 - (1 - confidence) / max(family, 1)
+    return [_history(key, figure_of(FIGURES[figure], key[-2]), points, record, sure) for key, points in groups.items()]
 
 
 def _history(
@@ -131,7 +133,7 @@ def _sure(places: list[int], values: Sequence[float], confidence: float) -> list
     while places:
         edges = [0, *places, len(values)]
         doubts = [
-            test.p if (test := welch(values[before:place], values[place:after])) else 1.0
+            _doubt(values[before:place], values[place:after])
             for before, place, after in zip(edges, edges[1:], edges[2:], strict=False)
         ]
         worst = max(range(len(doubts)), key=doubts.__getitem__)
@@ -140,3 +142,9 @@ def _sure(places: list[int], values: Sequence[float], confidence: float) -> list
             break
         places = [place for number, place in enumerate(places) if number != worst]
     return places
+
+
+def _doubt(before: Sequence[float], after: Sequence[float]) -> float:
+    """Welch's p; 1 where the test can't be made or the change is too small for anybody."""
+    test = welch(before, after)
+    return test.p if test and abs(fmean(after) / fmean(before) - 1) >= CHANGE_MIN else 1.0

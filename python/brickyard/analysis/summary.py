@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
@@ -387,27 +388,40 @@ SCALE = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "µs": 10**3, "
 
 
 def distinct_warnings(records: list[Record]) -> list[RunWarning]:
-    """Warnings of several runs, each once: figures as their range, targets as a list, and the number of runs where not
-    all have it."""
-    found: dict[tuple[str, str], list[tuple[Record, str, RunWarning]]] = {}
+    """Warnings of several runs, each once: figures as their range, targets and phases as lists, and the number of runs
+    where not all have it."""
+    found: dict[tuple[str, str], list[_Met]] = {}
     for record in records:
         for warning in record.info.warnings:
-            text = _without_target(record, warning.text)
-            found.setdefault((warning.id, FIGURE.sub("#", text)), []).append((record, text, warning))
+            text, phase = _without_phase(record, _without_target(record, warning.text))
+            met = _Met(record, text, phase, warning)
+            found.setdefault((warning.id, FIGURE.sub("#", text)), []).append(met)
     merged = []
     for same in found.values():
         # Where runs differ in severity, the graver one speaks.
-        first = min((warning for _, _, warning in same), key=lambda item: item.severity != "warning")
-        targets = list(dict.fromkeys(path for record, _, _ in same for path in record.info.targets))
-        text = _ranged([text for _, text, _ in same]).replace(TARGET, _listed(targets))
-        count = len({record.info.id for record, _, _ in same})
+        first = min((met.warning for met in same), key=lambda item: item.severity != "warning")
+        targets = list(dict.fromkeys(path for met in same for path in met.record.info.targets))
+        text = _ranged([met.text for met in same]).replace(TARGET, _listed(targets))
+        text = _with_phases(text, list(dict.fromkeys(met.phase for met in same)))
+        count = len({met.record.info.id for met in same})
         told = text if count == len(records) else f"{text} ({count} of {len(records)} runs)"
         merged.append(msgspec.structs.replace(first, text=told))
     return sorted(merged, key=lambda item: item.severity != "warning")
 
 
-TARGET = "{target}"
-LISTED_MAX = 2  # targets of one warning; of more, the number is told
+TARGET, PHASE = "{target}", "{phase}"
+LISTED_MAX = 2  # targets or phases of one warning; of more, the number is told
+PLURAL = {"is": "are", "was": "were"}
+
+
+@dataclass(frozen=True)
+class _Met:
+    """A warning of one run, without the names of its target and its phase."""
+
+    record: Record
+    text: str
+    phase: str
+    warning: RunWarning
 
 
 def _without_target(record: Record, text: str) -> str:
@@ -415,9 +429,25 @@ def _without_target(record: Record, text: str) -> str:
     return text.replace(record.info.targets[0], TARGET) if len(record.info.targets) == 1 else text
 
 
-def _listed(targets: list[str]) -> str:
-    more = f" and {len(targets) - LISTED_MAX} more" if len(targets) > LISTED_MAX else ""
-    return (", " if more else " and ").join(targets[:LISTED_MAX]) + more
+def _without_phase(record: Record, text: str) -> tuple[str, str]:
+    """And the phase's name, where the text begins with it."""
+    names = sorted((phase.name for phase in record.info.plan.phase if phase.name), key=len, reverse=True)
+    name = next((name for name in names if text.startswith(f"Phase {name} ")), "")
+    return (PHASE + text.removeprefix(f"Phase {name}"), name) if name else (text, "")
+
+
+def _with_phases(text: str, names: list[str]) -> str:
+    if not text.startswith(PHASE):
+        return text
+    verb, rest = text.removeprefix(f"{PHASE} ").split(" ", 1)
+    if len(names) == 1:
+        return f"Phase {names[0]} {verb} {rest}"
+    return f"Phases {_listed(names)} {PLURAL.get(verb, verb)} {rest}"
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - LISTED_MAX} more" if len(names) > LISTED_MAX else ""
+    return (", " if more else " and ").join(names[:LISTED_MAX]) + more
 
 
 def _ranged(texts: list[str]) -> str:

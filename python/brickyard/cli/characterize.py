@@ -16,7 +16,7 @@ from brickyard.cli import options
 from brickyard.cli.output import emit, stderr, stdout
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_answer, print_characterization, print_circumstances, print_warnings
-from brickyard.cli.target import aim_at, split_overrides
+from brickyard.cli.target import aim_at, named, split_overrides
 from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError
 from brickyard.schema import stored
 from brickyard.store import Json, Record, Store
@@ -52,7 +52,7 @@ def characterize(
     if quick and full:
         raise BadInputError("--quick and --full exclude each other")
     mode = Mode.QUICK if quick else Mode.FULL if full else Mode.DEFAULT
-    targets = (target,) if target else ()
+    targets = named(target)
     changes, brick_changes = split_overrides(targets, list(overrides))
     if target and bricks.is_modelled(target):
         place: AbstractContextManager[Aim] = nullcontext(aim_modelled(targets, brick_changes))

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 from cyclopts import Parameter
 from rich.console import Console
 from rich.text import Text
@@ -24,7 +25,7 @@ from brickyard.cli.honesty import DEFAULT_SIZE, STYLE, Protected, cache_of
 from brickyard.cli.output import emit, print_line, stderr, stdout, table
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_answer, print_circumstances, print_warnings
-from brickyard.cli.target import aim_at
+from brickyard.cli.target import aim_at, named
 from brickyard.databases import pg_test_fsync
 from brickyard.databases.pg_test_fsync import FsyncTest
 from brickyard.errors import BAD_INPUT, FAILED, BadInputError
@@ -32,6 +33,7 @@ from brickyard.honesty import SILENT, SUSPICIOUS, Figures, Finding, figures, fin
 from brickyard.honesty.durable import ETCD, PAGE_BYTES, SIZES_BYTES, WRITERS, Method, WriteCell, measure
 from brickyard.honesty.durable_figures import Commits, DurableWrite, commits, durable_writes, faster, find, methods
 from brickyard.honesty.proof import LOST, PROVED, Proof, prove
+from brickyard.schema.target_sheet import WriteCaches
 from brickyard.store import Json, Record, Store
 from brickyard.study.interrupt import Interrupt
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, format_size
@@ -50,7 +52,7 @@ class WritePath:
     records: list[Record]
     writes: list[DurableWrite]
     measured: Figures
-    cache: Json
+    cache: WriteCaches
     findings: list[Finding]
     etcd: Verdict | None
     postgres: FsyncTest | None
@@ -97,6 +99,7 @@ def durable(
     target
         A file, a block device, or a directory in which a scratch file is made, and removed at the end.
     """
+    targets = named(target)
     if target and bricks.is_modelled(target):
         raise BadInputError(f"{target}: a modelled brick does what its model says; name a file or a device")
     proof = None
@@ -104,7 +107,6 @@ def durable(
         if not target or os.path.isdir(target):
             raise BadInputError("--recorder-file: name the file or device that `honesty write` wrote")
         proof = prove(target, recorder_file)
-    targets = (target,) if target else ()
     if target and os.path.isdir(target):
         if placing.scratch is not None:
             raise BadInputError("--scratch: the target is a directory; leave one of them out")
@@ -330,7 +332,7 @@ def _document(found: WritePath) -> Json:
         ],
         "commits": [asdict(item) for item in found.commits],
         "figures": found.measured.document(),
-        "write_cache": found.cache,
+        "write_cache": msgspec.to_builtins(found.cache),
         "etcd": verdict_document(found.etcd) if found.etcd else None,
         "pg_test_fsync": asdict(found.postgres) if found.postgres else None,
         "proof": asdict(found.proof) if found.proof else None,

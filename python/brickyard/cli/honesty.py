@@ -16,11 +16,12 @@ from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stdout, table
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_circumstances
-from brickyard.cli.target import aim_at
+from brickyard.cli.target import aim_at, named
 from brickyard.errors import BAD_INPUT, FAILED, BadInputError
 from brickyard.facts.write_cache import write_cache_facts
 from brickyard.honesty import SUSPICIOUS, Figures, Finding, figures, findings, verdict
 from brickyard.honesty.measure import measure
+from brickyard.schema.target_sheet import WriteCaches
 from brickyard.store import Json, Record, Store
 from brickyard.study.interrupt import Interrupt
 from brickyard.units import format_iops, format_mib_per_s, format_ns, format_size
@@ -59,12 +60,13 @@ def honesty(
     target
         A file or block device; without it, a scratch file is made, and removed at the end.
     """
+    targets = named(target)
     if target and bricks.is_modelled(target):
         raise BadInputError(f"{target}: a modelled brick does what its model says; name a file or a device")
     with (
         Store(store) as kept,
         aim_at(
-            (target,) if target else (),
+            targets,
             placing if target or placing.size else replace(placing, size=DEFAULT_SIZE),
         ) as aimed,
     ):
@@ -82,13 +84,12 @@ def honesty(
     return FAILED if check and code == 0 and verdict(found) == SUSPICIOUS else code
 
 
-def cache_of(records: list[Record]) -> Json:
+def cache_of(records: list[Record]) -> WriteCaches:
     """What is known of the write caches below the one target of these runs."""
-    found: Json = msgspec.to_builtins(write_cache_facts(records[0].info.facts.targets[0]))
-    return found
+    return write_cache_facts(records[0].info.facts.targets[0])
 
 
-def _document(study: int, records: list[Record], measured: Figures, facts: Json, found: list[Finding]) -> Json:
+def _document(study: int, records: list[Record], measured: Figures, facts: WriteCaches, found: list[Finding]) -> Json:
     return {
         "study": study,
         "runs": [record.info.id for record in records],
@@ -97,7 +98,7 @@ def _document(study: int, records: list[Record], measured: Figures, facts: Json,
         "verdict": verdict(found),
         "findings": [{"id": item.id, "state": item.state, "text": item.text} for item in found],
         "figures": measured.document(),
-        "write_cache": facts,
+        "write_cache": msgspec.to_builtins(facts),
     }
 
 

@@ -18,6 +18,13 @@ from brickyard.study.check import nearest_folder
 from brickyard.study.scratch import cache_home, check_scratch
 
 
+def named(target: str | None) -> tuple[str, ...]:
+    """None where no target was named; an empty name is refused, since a scratch file is not what was meant."""
+    if target == "":
+        raise BadInputError("the target's name is empty; a variable of the shell that is not set?")
+    return () if target is None else (target,)
+
+
 def split_overrides(targets: tuple[str, ...], overrides: list[str]) -> tuple[list[str], list[str]]:
     """What changes the profile, and what changes modelled bricks."""
     modelled = any(bricks.is_modelled(target) for target in targets)

@@ -9,7 +9,6 @@ Refusal: what the call does is in `terraserver.sql`; nothing here is faster than
 
 from __future__ import annotations
 
-import json
 import resource
 import threading
 import time
@@ -24,7 +23,28 @@ from brickyard.databases.jpeg import base_pictures, make_tile, mean_tile_bytes, 
 from brickyard.databases.layout import SCALES, Tiles
 from brickyard.databases.terraserver import Brick, prepare
 from brickyard.errors import BadInputError, BrickyardError, one_line
-from brickyard.schema import Bound, Duration
+from brickyard.schema import (
+    SCHEMA,
+    Bound,
+    CellEvent,
+    CellEventMeasures,
+    ClockFacts,
+    Counted,
+    Cpu,
+    Duration,
+    End,
+    ErrorEvent,
+    Event,
+    Interval,
+    Measure,
+    PhaseEnd,
+    PhaseReason,
+    PhaseStart,
+    RunOutcome,
+    Start,
+    TargetFacts,
+    encode,
+)
 from brickyard.schema.plan import (
     ClosedPace,
     OtherKind,
@@ -34,7 +54,7 @@ from brickyard.schema.plan import (
     SequentialAddress,
     SizeShare,
 )
-from brickyard.store import Json, Store
+from brickyard.store import Store
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.replay import local_volume
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
@@ -45,7 +65,7 @@ if TYPE_CHECKING:
 # What decides how fast one row a transaction can be.
 SETTINGS = ("shared_buffers", "fsync", "synchronous_commit", "full_page_writes", "wal_buffers", "max_wal_size")
 INTERVAL_NS = 1_000_000_000
-OPERATION = "load"
+OPERATION = Counted.LOAD
 CALL = "select terraserver.load(%s::int2, %s::int2, %s::int4, %s::int4, %s::int2, %s::int4, %b)"
 BOUND_SHARE = 0.9  # of one core, which is all that Python's threads have: from here on the loader is the limit
 MOST_ERRORS = 20  # that are told one by one; all are counted
@@ -102,29 +122,19 @@ def load_measured(store: Store, listener: Listener, interrupt: Interrupt, spec: 
             work = _Work(connection, brick)
             targets.append(_target(connection, spoken(dsn)))
         clients += [_Client(number, dsn, work) for _ in range(spec.clients)]
-    start = {
-        "event": "start",
-        "start_unix_ns": 0,
-        "engine": "postgresql",
-        "engine_reason": f"{spec.clients} clients, one tile a transaction",
-        "io": "",
-        "io_reason": "",
-        "clock": {"source": "CLOCK_MONOTONIC", "read_cost_ns": 0.0},
-        "features": [],
-        "targets": targets,
-        "phases": [],
-    }
     run = RunSpec(
         profile="terraserver-load",
         plan=spec.plan(),
         targets=[spoken(dsn) for dsn in spec.dsns],
-        places=tuple(place for target in targets if (place := local_volume(target))),
-        start=lambda: MeasuredLoad(clients, start, spec.duration_ns),
+        places=tuple(
+            place for target in targets if (place := local_volume(target.data_directory, target.server_address))
+        ),
+        start=lambda: MeasuredLoad(clients, targets, spec.duration_ns),
     )
     return Runner(store, listener, interrupt).run(run)
 
 
-def _target(connection: psycopg.Connection[Any], name: str) -> Json:
+def _target(connection: psycopg.Connection[Any], name: str) -> TargetFacts:
     row = connection.execute(
         "select pg_database_size(current_database()), host(inet_server_addr()), current_setting('server_version')"
     ).fetchone()
@@ -133,16 +143,17 @@ def _target(connection: psycopg.Connection[Any], name: str) -> Json:
     ]
     place = connection.execute("select setting from pg_settings where name = 'data_directory'").fetchone()
     size, address, version = row if row else (0, None, "")
-    return {
-        "path": name,
-        "kind": "postgresql",
-        "size_bytes": size,
-        "version": version,
-        "server_address": address,
-        "data_directory": place[0] if place else None,
-        "is_local": bool(place and local_volume({"data_directory": place[0], "server_address": address})),
-        "settings": settings,
-    }
+    directory = place[0] if place else None
+    return TargetFacts(
+        path=name,
+        kind="postgresql",
+        size_bytes=size,
+        version=version,
+        server_address=address,
+        data_directory=directory,
+        is_local=local_volume(directory, address) is not None,
+        settings=settings,
+    )
 
 
 class _Work:
@@ -193,12 +204,12 @@ class _Client:
 class MeasuredLoad:
     """A load under way, with the face of the core's runs."""
 
-    def __init__(self, clients: Sequence[_Client], start: Json, duration_ns: int | None) -> None:
+    def __init__(self, clients: Sequence[_Client], targets: Sequence[TargetFacts], duration_ns: int | None) -> None:
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._tallies = [_Tally() for _ in start["targets"]]
+        self._tallies = [_Tally() for _ in targets]
         self._states: Counter[str] = Counter()
-        self._errors: list[Json] = []
+        self._errors: list[ErrorEvent] = []
         self._lost = ""
         self._begun_ns = time.monotonic_ns()
         self._boundary_ns, self._index = 0, 0
@@ -207,9 +218,17 @@ class MeasuredLoad:
         self._busy = self._most_busy = 0.0
         self._duration_ns = duration_ns
         self._ended = self._was_stopped = False
-        start["start_unix_ns"] = time.time_ns()
-        phase = {"event": "phase", "phase": 0, "name": OPERATION, "start_ns": 0, "warmup_end_ns": 0}
-        self._pending: list[Json] = [start, phase]
+        start = Start(
+            schema=SCHEMA,
+            start_unix_ns=time.time_ns(),
+            engine="postgresql",
+            engine_reason=f"{len(clients) // len(targets)} clients, one tile a transaction",
+            io="",
+            io_reason="",
+            clock=ClockFacts(source="CLOCK_MONOTONIC", read_cost_ns=0.0),
+            targets=list(targets),
+        )
+        self._pending: list[Event] = [start, PhaseStart(phase=0, name=OPERATION, start_ns=0)]
         self._threads = [threading.Thread(target=self._drive, args=(client,), daemon=True) for client in clients]
         for thread in self._threads:
             thread.start()
@@ -230,7 +249,7 @@ class MeasuredLoad:
             else:
                 time.sleep(0.005)
         told, self._pending = self._pending, []
-        return [json.dumps(event) for event in told]
+        return [encode(event) for event in told]
 
     def stop(self) -> None:
         self._was_stopped = True
@@ -280,9 +299,18 @@ class MeasuredLoad:
             self._tallies[brick].errors += 1
             self._states[state] += 1
             if len(self._errors) < MOST_ERRORS:
-                told = {"event": "error", "at_ns": at_ns, "phase": 0, "stream": brick, "operation": OPERATION}
-                place = {"offset_bytes": 0, "request_bytes": 0, "kind": state, "errno": None, "text": one_line(error)}
-                self._errors.append({**told, **place})
+                self._errors.append(
+                    ErrorEvent(
+                        at_ns=at_ns,
+                        phase=0,
+                        stream=brick,
+                        operation=OPERATION,
+                        offset_bytes=0,
+                        request_bytes=0,
+                        kind=state,
+                        text=one_line(error),
+                    )
+                )
 
     def _close_interval(self, *, is_last: bool = False) -> None:
         """Tells what was done since the last boundary; the last interval may be shorter."""
@@ -301,75 +329,79 @@ class MeasuredLoad:
             self._most_busy = max(self._most_busy, busy)
         self._pending += errors
         self._pending.append(
-            {
-                "event": "interval",
-                "phase": 0,
-                "index": self._index,
-                "start_ns": self._boundary_ns,
-                "end_ns": end_ns,
-                "warmup": False,
-                "drain": False,
-                "cells": [_cell(n, tally) for n, tally in enumerate(tallies) if tally.times_ns or tally.errors],
-                "cpu": {"user_ns": user_ns, "system_ns": system_ns},
-                "loop_busy_share": busy,
-                "knob": None,
-            }
+            Interval(
+                phase=0,
+                index=self._index,
+                start_ns=self._boundary_ns,
+                end_ns=end_ns,
+                warmup=False,
+                drain=False,
+                cells=[_cell(n, tally) for n, tally in enumerate(tallies) if tally.times_ns or tally.errors],
+                cpu=Cpu(user_ns=user_ns, system_ns=system_ns),
+                loop_busy_share=busy,
+            )
         )
         self._boundary_ns, self._index = end_ns, self._index + 1
 
     def _end(self) -> None:
         self._close_interval(is_last=True)
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        cpu = {
-            "user_ns": int((usage.ru_utime - self._first_usage.ru_utime) * 1e9),
-            "system_ns": int((usage.ru_stime - self._first_usage.ru_stime) * 1e9),
-        }
-        outcome = "interrupted" if self._was_stopped else "failed" if self._lost else "done"
         is_bound = self._most_busy > BOUND_SHARE
         self._pending += [
-            {
-                "event": "phase_end",
-                "phase": 0,
-                "end_ns": self._boundary_ns,
-                "reason": "stopped" if self._was_stopped else "duration" if self._stop.is_set() else "done",
-                "unsent": 0,
-                "outstanding": 0,
-                "errors_by_errno": dict(self._states),
-                "errors_by_kind": {},
-                "slowest": [],
-                "cpu": cpu,
-                "generator_bound": is_bound,
-                "generator_bound_reason": Bound.CPU if is_bound else "",
-                "loops": 1,
-                "features": [],
-                "loop_busy_share": self._most_busy,
-            },
-            {"event": "end", "end_ns": self._boundary_ns, "outcome": outcome, "message": self._lost},
+            PhaseEnd(
+                phase=0,
+                end_ns=self._boundary_ns,
+                reason=self._reason(),
+                unsent=0,
+                outstanding=0,
+                errors_by_errno=dict(self._states),
+                errors_by_kind={},
+                slowest=[],
+                cpu=Cpu(
+                    user_ns=int((usage.ru_utime - self._first_usage.ru_utime) * 1e9),
+                    system_ns=int((usage.ru_stime - self._first_usage.ru_stime) * 1e9),
+                ),
+                generator_bound=is_bound,
+                generator_bound_reason=Bound.CPU if is_bound else Bound.NO,
+                loops=1,
+                loop_busy_share=self._most_busy,
+            ),
+            End(end_ns=self._boundary_ns, outcome=self._outcome(), message=self._lost),
         ]
         self._ended = True
 
+    def _reason(self) -> PhaseReason:
+        if self._was_stopped:
+            return PhaseReason.INTERRUPTED
+        return PhaseReason.DURATION if self._stop.is_set() else PhaseReason.DONE
 
-def _cell(stream: int, tally: _Tally) -> Json:
+    def _outcome(self) -> RunOutcome:
+        if self._was_stopped:
+            return RunOutcome.INTERRUPTED
+        return RunOutcome.FAILED if self._lost else RunOutcome.DONE
+
+
+def _cell(stream: int, tally: _Tally) -> CellEvent:
     count = sum(tally.times_ns.values())
-    cell: Json = {
-        "stream": stream,
-        "operation": OPERATION,
-        "requests": count,
-        "bytes": tally.bytes,
-        "errors": tally.errors,
-        "depth_max": 0,
-        "measures": {},
-    }
+    measures = CellEventMeasures()
     if count:
         histogram = _core.histogram_from_counts(sorted(tally.times_ns.items()))
         p50, p99 = _core.histogram_percentiles(histogram, [50.0, 99.0])
-        measure = {
-            "mean_ns": sum(value * times for value, times in tally.times_ns.items()) / count,
-            "p50_ns": p50,
-            "p99_ns": p99,
-            "max_ns": max(tally.times_ns),
-            "histogram": histogram,
-        }
+        measure = Measure(
+            mean_ns=sum(value * times for value, times in tally.times_ns.items()) / count,
+            p50_ns=p50,
+            p99_ns=p99,
+            max_ns=max(tally.times_ns),
+            histogram=histogram,
+        )
         # A closed loop: a tile is due when the one before it is in.
-        cell["measures"] = {"service": measure, "response": measure}
-    return cell
+        measures = CellEventMeasures(service=measure, response=measure)
+    return CellEvent(
+        stream=stream,
+        operation=OPERATION,
+        requests=count,
+        bytes=tally.bytes,
+        errors=tally.errors,
+        depth_max=0,
+        measures=measures,
+    )

@@ -106,11 +106,10 @@ class OwnDatabase(Home):
         self.name = PREFIX + secrets.token_hex(6)
         psycopg = driver()
         with connected(spec.target) as connection:
-            facts = _server_facts(connection)
+            place = _volume(connection)
             _check_rights(connection, spec.target)
             for name in spec.own:
                 _check_setting(connection, name, spec.target)
-            place = local_volume(facts)
             if place:
                 check_room(spec, Path(place))
             sql = psycopg.sql
@@ -219,11 +218,11 @@ def _left_behind(connection: Any) -> list[str]:
     return [name for (name,) in rows.fetchall()]
 
 
-def _server_facts(connection: Any) -> dict[str, Any]:
-    row = connection.execute(
+def _volume(connection: Any) -> str | None:
+    address, directory = connection.execute(
         "select host(inet_server_addr()), (select setting from pg_settings where name = 'data_directory')"
     ).fetchone()
-    return {"server_address": row[0], "data_directory": row[1]}
+    return local_volume(directory, address)
 
 
 def _check_rights(connection: Any, dsn: str) -> None:

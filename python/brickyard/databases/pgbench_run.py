@@ -187,7 +187,7 @@ class PgbenchRun:
         ).fetchone()
         size, address, version, directory = row
         self._query = sample_query(version_number(connection))
-        is_local = local_volume({"data_directory": directory, "server_address": address}) is not None
+        is_local = local_volume(directory, address) is not None
         said = subprocess.run([self._home.pgbench, "--version"], capture_output=True, text=True, check=False).stdout
         target = TargetFacts(
             path=self._home.shown,

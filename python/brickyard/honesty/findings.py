@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from brickyard.honesty.figures import DirtyFigures, Figures
-from brickyard.store import Json
+from brickyard.schema.target_sheet import WriteCaches
 from brickyard.units import MIB, format_ns, format_size, three_digits
 
 SUSPICIOUS, PLAUSIBLE, SILENT = "suspicious", "plausible", "no verdict"
@@ -44,7 +44,7 @@ def verdict(found: list[Finding]) -> str:
     return next((state for state in (SUSPICIOUS, PLAUSIBLE) if state in states), SILENT)
 
 
-def findings(measured: Figures, facts: Json, *, protected: bool = False) -> list[Finding]:
+def findings(measured: Figures, facts: WriteCaches, *, protected: bool = False) -> list[Finding]:
     """`facts` as `write_cache_facts` gives them; `protected` is what the user knows of the cache from a data sheet."""
     found = list(_kernel(facts))
     medium = _medium(facts)
@@ -62,29 +62,29 @@ def findings(measured: Figures, facts: Json, *, protected: bool = False) -> list
     return [_forgiven(item) for item in found] if protected else found
 
 
-def _medium(facts: Json) -> str:
+def _medium(facts: WriteCaches) -> str:
     """What all drives below have in common; where kinds differ, the slowest is not the one that must be waited for."""
-    kinds = {drive["medium"] for drive in facts["drives"]}
+    kinds = {drive.medium for drive in facts.drives}
     for kind in ("memory", "virtual"):
         if kind in kinds:
             return kind
     return kinds.pop() if len(kinds) == 1 else "mixed" if kinds else "unknown"
 
 
-def _names(facts: Json) -> str:
-    names = [str(drive["name"]) for drive in facts["drives"]]
+def _names(facts: WriteCaches) -> str:
+    names = [drive.name for drive in facts.drives]
     return names[0] if len(names) == 1 else f"{', '.join(names[:3])}{' …' if len(names) > 3 else ''}"
 
 
-def _volatile(facts: Json) -> bool:
-    return any(drive["write_cache"] == "write back" for drive in facts["drives"])
+def _volatile(facts: WriteCaches) -> bool:
+    return any(drive.write_cache == "write back" for drive in facts.drives)
 
 
-def _kernel(facts: Json) -> Iterator[Finding]:
-    for drive in facts["drives"]:
-        name, cache, said = drive["name"], drive["write_cache"], drive["drive_cache_type"]
-        fua = {True: "has FUA", False: "no FUA", None: "FUA not told"}[drive["fua"]]
-        if cache == "write through" and str(said or "").startswith("write back"):
+def _kernel(facts: WriteCaches) -> Iterator[Finding]:
+    for drive in facts.drives:
+        name, cache, said = drive.name, drive.write_cache, drive.drive_cache_type
+        fua = {True: "has FUA", False: "no FUA", None: "FUA not told"}[drive.fua]
+        if cache == "write through" and (said or "").startswith("write back"):
             text = (
                 f"{name}: the drive says that its cache is {said}, but the kernel was told to call it write through,"
                 " so it sends no flushes: what an unprotected cache holds is lost with the power."
@@ -104,7 +104,7 @@ def _kernel(facts: Json) -> Iterator[Finding]:
             yield Finding("kernel_write_through", SILENT, text)
         else:
             yield Finding("kernel_unknown", SILENT, f"{name}: the kernel does not tell whether there is a write cache.")
-    if facts["no_barrier"]:
+    if facts.no_barrier:
         text = (
             "The file system is mounted without barriers: its flushes do not reach the drive, and an unprotected cache"
         )
@@ -112,7 +112,7 @@ def _kernel(facts: Json) -> Iterator[Finding]:
         yield Finding("no_barrier", SUSPICIOUS, text)
 
 
-def _unjudged(measured: Figures, facts: Json, medium: str) -> Finding:
+def _unjudged(measured: Figures, facts: WriteCaches, medium: str) -> Finding:
     rate = ""
     if measured.overwrite:
         rate = f" {three_digits(measured.overwrite.durable_per_s)} durable overwrites a second were measured;"
@@ -122,22 +122,22 @@ def _unjudged(measured: Figures, facts: Json, medium: str) -> Finding:
         "memory": f"{_names(facts)} lives in memory:{rate} nothing in it survives a power cut anyway.",
         "mixed": f"{_names(facts)} are of different kinds:{rate} no limit of one of them holds for all together.",
     }
-    why = facts["reason"] or "its kind is not known"
+    why = facts.reason or "its kind is not known"
     other = f"No drive can be judged ({why}):{rate} there is no limit to hold this against."
     text = said.get(medium, other)
     return Finding("not_judged", SILENT, text)
 
 
-def _rotation(facts: Json) -> tuple[int, str]:
-    known = [drive["rotation_per_min"] for drive in facts["drives"]]
-    if known and all(known):
+def _rotation(facts: WriteCaches) -> tuple[int, str]:
+    known = [drive.rotation_per_min for drive in facts.drives if drive.rotation_per_min]
+    if known and len(known) == len(facts.drives):
         fastest = max(known)
         return fastest, f"at {fastest:,} rpm"
     fastest = FASTEST_ROTATION_PER_MIN
     return fastest, f"at {fastest:,} rpm, taken as the upper bound because the drive's own speed is not known"
 
 
-def _overwrite(measured: Figures, facts: Json, medium: str) -> Iterator[Finding]:
+def _overwrite(measured: Figures, facts: WriteCaches, medium: str) -> Iterator[Finding]:
     figures = measured.overwrite
     if figures is None:
         return
@@ -176,7 +176,7 @@ def _overwrite(measured: Figures, facts: Json, medium: str) -> Iterator[Finding]
         yield Finding("overwrite_rate", PLAUSIBLE, text)
 
 
-def _latency(measured: Figures, facts: Json) -> Iterator[Finding]:
+def _latency(measured: Figures, facts: WriteCaches) -> Iterator[Finding]:
     figures = measured.overwrite
     if figures is None:
         return
@@ -196,7 +196,7 @@ def _latency(measured: Figures, facts: Json) -> Iterator[Finding]:
         yield Finding("flush_latency", PLAUSIBLE, f"{said}: {ratio} times as long, as from a cache to its medium.")
 
 
-def _dirty(measured: Figures, facts: Json, medium: str) -> Iterator[Finding]:
+def _dirty(measured: Figures, facts: WriteCaches, medium: str) -> Iterator[Finding]:
     if not measured.dirty:
         return
     most, growth = measured.dirty[-1], _growth(measured.dirty)
@@ -214,7 +214,7 @@ def _dirty(measured: Figures, facts: Json, medium: str) -> Iterator[Finding]:
     if medium != "rotating":
         yield Finding("flush_growth", SILENT, f"{said}. How fast the flash takes it is not known, so nothing follows.")
         return
-    limit = FASTEST_ROTATING_BYTES_PER_S * len(facts["drives"])
+    limit = FASTEST_ROTATING_BYTES_PER_S * len(facts.drives)
     bound = f"{three_digits(limit / MIB)} MiB/s is what the fastest rotating disks can take"
     if most.bytes_per_s > limit * TOLERANCE and (growth is None or growth < GROWTH_MIN):
         text = f"{said}, but {bound}, and the flush has not grown with the data."

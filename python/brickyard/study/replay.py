@@ -247,7 +247,7 @@ def replay(
             plan=plan,
             targets=databases,
             labels=labels or {},
-            places=tuple(place for brick in bricks if (place := local_volume(brick["facts"]))),
+            places=tuple(place for brick in bricks if (place := _volume_of(brick))),
             start=lambda: _went(drivers),
         )
         if spec.drop_caches:
@@ -292,7 +292,7 @@ def _log_bytes(spec: ReplaySpec) -> int:
 def drop_server_caches(databases: list[str], bricks: list[Json]) -> None:
     """Drops the page cache of the servers' files; a server elsewhere is refused."""
     for name, brick in zip(databases, bricks, strict=True):
-        place = local_volume(brick["facts"])
+        place = _volume_of(brick)
         if place is None:
             raise BadInputError(f"--drop-caches: {name} does not run on this host, and its caches are out of reach")
         drop_file_caches(place)
@@ -354,9 +354,9 @@ def _start_event(spec: ReplaySpec, databases: list[str], bricks: list[Json]) -> 
                 "kind": "postgresql",
                 "size_bytes": facts.get("database_bytes") or 0,
                 "unreachable": brick["failure"],
-                "is_local": local_volume(facts) is not None,
+                "is_local": _volume_of(brick) is not None,
                 "link": link_to(facts.get("server_address")),
-                "memory": memory_of_server(place) if (place := local_volume(facts)) else None,
+                "memory": memory_of_server(place) if (place := _volume_of(brick)) else None,
                 **{key: facts.get(key) for key in ("version", "data_directory", "server_address", "settings")},
             }
         )
@@ -381,15 +381,16 @@ def _sessions_words(spec: ReplaySpec) -> str:
     return f"{drivers or f'one driver of {spec.sessions} sessions'}{shared}, no pipelining"
 
 
-def local_volume(facts: Json | None) -> str | None:
-    """Where the server's data lie, when it runs on this host and says so."""
-    if not facts or not facts.get("data_directory"):
+def local_volume(data_directory: str | None, server_address: str | None) -> str | None:
+    """Where a server's data lie, when it runs on this host and says so."""
+    if not data_directory or (server_address and not _is_own(server_address)):
         return None
-    address = facts.get("server_address")
-    if address and not _is_own(address):
-        return None
-    place = str(facts["data_directory"])
-    return place if os.path.isdir(place) else None
+    return data_directory if os.path.isdir(data_directory) else None
+
+
+def _volume_of(brick: Json) -> str | None:
+    facts = brick["facts"] or {}
+    return local_volume(facts.get("data_directory"), facts.get("server_address"))
 
 
 def _is_own(address: str) -> bool:
