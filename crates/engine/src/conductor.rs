@@ -97,6 +97,21 @@ pub fn run_with<D: Devices>(
     control: &RunControl,
     emit: &mut dyn FnMut(Event),
 ) {
+    let starter = control.starter.as_deref();
+    carry_out(profile, targets, devices, verifiers, programs, control, starter, emit);
+}
+
+#[allow(clippy::too_many_arguments)] // a run has as many circumstances as it has
+fn carry_out<D: Devices>(
+    profile: &Profile,
+    targets: &[TargetArea],
+    devices: Arc<D>,
+    verifiers: Verifiers,
+    programs: &dyn Programs,
+    control: &RunControl,
+    starter: Option<&dyn Starter>,
+    emit: &mut dyn FnMut(Event),
+) {
     // Sessions have checked it before they touched anything; a device without such a session is checked here.
     if let Err(message) = devices.honours().check(profile, false) {
         emit(Event::End { end_ns: devices.now_ns(), outcome: RunOutcome::Failed, message });
@@ -107,6 +122,7 @@ pub fn run_with<D: Devices>(
         targets,
         devices,
         control,
+        starter,
         emit,
         verifiers,
         programs,
@@ -173,7 +189,8 @@ pub fn fill<D: Devices>(
         Event::End { outcome: RunOutcome::Failed, message, .. } => failed = failed.take().or(Some(message)),
         _ => {}
     };
-    run(profile, targets, devices, verifiers, control, &mut listen);
+    // A target is filled at once, whoever is waited for afterwards.
+    carry_out(profile, targets, devices, verifiers, &NoPrograms, control, None, &mut listen);
     match failed {
         Some(text) => Err(text),
         None if interrupted => Err("interrupted".into()),
@@ -186,6 +203,7 @@ struct Conductor<'a, D: Devices> {
     targets: &'a [TargetArea],
     devices: Arc<D>,
     control: &'a RunControl,
+    starter: Option<&'a dyn Starter>,
     emit: &'a mut dyn FnMut(Event),
     verifiers: Verifiers,
     programs: &'a dyn Programs,
@@ -280,7 +298,7 @@ impl<D: Devices> Conductor<'_, D> {
         let virtual_time = D::Device::VIRTUAL;
         let delay_ns = START_DELAY_NS + 500_000 * loops as u64 + touching_ns;
         let soon_ns = || self.devices.now_ns() + if virtual_time { 0 } else { delay_ns };
-        let Some(starter) = &self.control.starter else { return Some(soon_ns()) };
+        let Some(starter) = self.starter else { return Some(soon_ns()) };
         let stopped = || self.control.state() != State::Run;
         let start_ns = starter.start_ns(phase, &|| self.devices.now_ns(), &stopped)?;
         // Virtual time does not go on while others are waited for.
@@ -544,7 +562,7 @@ impl<D: Devices> Conductor<'_, D> {
                 Err(message) => failed = Some(message),
             }
         }
-        if let Some(starter) = &self.control.starter {
+        if let Some(starter) = self.starter {
             starter.began(progress.phase, late_ns, &|| self.devices.now_ns());
         }
         frames.sort_by_key(|f| (f.stream, f.worker));
