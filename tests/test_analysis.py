@@ -186,6 +186,14 @@ def test_the_heat_map_counts_every_request_once(values_ns: list[int]) -> None:
     assert sum(item.share for item in cells) == pytest.approx(1.0)
 
 
+def test_the_heat_map_has_the_lateness_in_it(tmp_path: Path) -> None:
+    late = cell([US] * 30)
+    late["measures"]["response"] = cell([9 * MS] * 30)["measures"]["response"]
+    record = record_of(tmp_path, interval(0, SECOND, late))
+    (found,) = analysis.heat_map([record], columns=10)
+    assert found.low_ns <= 9 * MS <= found.high_ns
+
+
 def test_the_heat_map_puts_latencies_where_they_belong(tmp_path: Path) -> None:
     record = record_of(
         tmp_path,

@@ -15,8 +15,9 @@ from brickyard.analysis.caveats_run import DAMAGE_WORDS
 from brickyard.analysis.hosts import host_words
 from brickyard.analysis.workload import VIRTUAL
 from brickyard.schema import Bound, HangEvent, PhaseEnd
+from brickyard.schema.plan import OpenPace, Plan, TraceTiming
 from brickyard.store import CHAINS, FRAME, Json, Record
-from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_size
+from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, format_size
 
 OPERATIONS = ("read", "write")
 SENTENCES_MAX = 3
@@ -24,8 +25,10 @@ Patterns = dict[tuple[str, str], list[RankedCell]]
 TYPICAL_BYTES = 4096  # the page of most file systems and of memory
 NEAR_BEST = 0.9
 RUNS_TOLD = 6  # sentences that a reader still takes in; the others are in the table
-QUALIFYING = ("steal", "noisy", "cpu_quota", "cpu_throttled", "cpu_shared")
+QUALIFYING = ("steal", "noisy", "cpu_quota", "cpu_throttled", "cpu_shared", "smaller_than_memory")
 """Warnings that name a third limit beside storage and generator."""
+LATE_SHARE = 0.1
+"""Lateness of a smaller share of the mean response time changes no conclusion."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,8 @@ def answer(records: list[Record], patterns: Patterns) -> Answer:
 def belief(records: Sequence[Record], *others: str) -> str:
     """What a careful reader must know before a figure is believed: one line. `others` come first."""
     found = list(records)
-    said = [*others, *_unfinished(found), *_failures(found), _limit(found), *_modelled(found), warned_words(found)]
+    limits = [_limit(found), *_late(found)]
+    said = [*others, *_unfinished(found), *_failures(found), *limits, *_modelled(found), warned_words(found)]
     return " ".join(text for text in said if text)
 
 
@@ -143,7 +147,7 @@ def _latency_words(figures: analysis.Latency | None) -> str:
     if figures is None:
         return ""
     half, most = figures.percentiles["p50"], figures.percentiles["p99"]
-    text = f", half of them served within {format_ns(half)}" if half else ""
+    text = f", half of them answered within {format_ns(half)}" if half else ""
     return text + (f" and 99 % within {format_ns(most)}" if half and most else "")
 
 
@@ -167,7 +171,8 @@ def _row_words(row: Totals) -> str:
     measure = row.measures.get("response") or row.measures.get("service")
     noun = "frames" if row.operation == FRAME else "chains" if row.operation in CHAINS else "requests"
     moved = "" if row.operation in CHAINS else f", {cells.mib_per_s(row)} MiB/s"
-    return f"{row.operation} {cells.iops(row)} {noun}/s{moved}{_latency_words(measure)}"
+    since = " of when they were due" if measure and "lateness" in row.measures else ""
+    return f"{row.operation} {cells.iops(row)} {noun}/s{moved}{_latency_words(measure)}{since}"
 
 
 def _failures(records: Sequence[Record]) -> list[str]:
@@ -188,8 +193,10 @@ def _limit(records: Sequence[Record]) -> str:
     bound = [r for r in records if any(end.generator_bound for end in r.of(PhaseEnd))]
     if not bound:
         found = {warning.id for record in records for warning in record.info.warnings}
-        if found.intersection(QUALIFYING):
+        if found.intersection(QUALIFYING) or _lateness(records):
             return "The generator was not the limit."
+        if all(_is_paced(record) for record in records):
+            return "The load came at a given pace, so neither the storage nor the generator was at its limit."
         return "The storage, not the generator, was the limit."
     ends = [end for record in bound for end in record.of(PhaseEnd) if end.generator_bound]
     who = "the generator, not the storage, was the limit"
@@ -198,6 +205,43 @@ def _limit(records: Sequence[Record]) -> str:
     if len(bound) == len(records):
         return f"{who[0].upper()}{who[1:]}: the storage may be faster than shown."
     return f"In {len(bound)} of {len(records)} runs {who}: there the storage may be faster than shown."
+
+
+def _is_paced(record: Record) -> bool:
+    """Whether every request was due at an instant of its own, and all were sent."""
+    plan = record.info.plan
+    if not isinstance(plan, Plan) or any(warning.id == "overloaded" for warning in record.info.warnings):
+        return False
+    streams = [stream for phase in plan.phase for stream in phase.stream]
+    return bool(streams) and all(
+        stream.trace.timing is TraceTiming.TIMED
+        if stream.trace
+        else isinstance(stream.pace, OpenPace) and not stream.frames and not stream.program
+        for stream in streams
+    )
+
+
+def _lateness(records: Sequence[Record]) -> list[float]:
+    """Its share of each mean response time, where one of them is a good part."""
+    shares = [
+        late.mean_ns / response.mean_ns
+        for record in records
+        for row in analysis.totals(record)
+        if (late := row.measures.get("lateness")) and (response := row.measures.get("response")) and response.mean_ns
+    ]
+    return shares if max(shares, default=0.0) >= LATE_SHARE else []
+
+
+def _late(records: Sequence[Record]) -> list[str]:
+    shares = _lateness(records)
+    if not shares:
+        return []
+    low, high = format_percent(min(shares)), format_percent(max(shares))
+    share = high if low == high else f"up to {high}"
+    return [
+        f"{share[0].upper()}{share[1:]} of the mean response time is lateness: before they were sent, requests waited"
+        " for a free place in the queue or for a processor of this host."
+    ]
 
 
 def counted_words(records: Sequence[Record], notes: Sequence[str], unfinished: int) -> str:

@@ -16,6 +16,8 @@ from brickyard.store import Json, Record
 
 EVERYWHERE = ("Engine", "Host", "Kernel", "Governor", "Brickyard")
 """Alike for all runs of a study, whatever its targets are."""
+ABSENT = {"Condition": "normal"}
+"""What a line that a record does not have means."""
 CHANGING = ("Started", "Generator", "Seed", "Verified", "Clock", "Profile", "Condition", "Target", "Workload")
 """Different in every run, or told otherwise."""
 
@@ -137,15 +139,15 @@ def _parts(item: Differing, one: Sequence[Record]) -> bool:
 
 
 def _differing(records: Iterable[Record], is_asked: Callable[[str], bool]) -> list[Differing]:
+    told = [(record.info.id, dict(circumstance_lines(record))) for record in records]
     values: dict[str, dict[str, list[int]]] = {}
-    for record in records:
-        for label, text in circumstance_lines(record):
-            if is_asked(label):
-                values.setdefault(label, {}).setdefault(text, []).append(record.info.id)
+    for label in dict.fromkeys(label for _, lines in told for label in lines if is_asked(label)):
+        for run, lines in told:
+            values.setdefault(label, {}).setdefault(lines.get(label, ABSENT.get(label, "none")), []).append(run)
     return [
-        Differing(label, tuple((text, tuple(runs)) for text, runs in told.items()))
-        for label, told in values.items()
-        if len(told) > 1
+        Differing(label, tuple((text, tuple(runs)) for text, runs in texts.items()))
+        for label, texts in values.items()
+        if len(texts) > 1
     ]
 
 

@@ -181,7 +181,7 @@ def time_axis(end_s: float) -> Any:
 
 
 def heat_map(cells: Iterable[HeatCell], bands: list[tuple[str, float, float]], *, width: int, height: int = 300) -> Any:
-    """Service times over time: how large a share of an interval's requests fell into each bin of a log axis."""
+    """Response times over time: how large a share of an interval's requests fell into each bin of a log axis."""
     rows = [
         {
             "time_s": round(cell.start_s, 4),
@@ -203,7 +203,7 @@ def heat_map(cells: Iterable[HeatCell], bands: list[tuple[str, float, float]], *
             x2="end_s:Q",
             y=alt.Y(
                 "low_ns:Q",
-                title="service time",
+                title="response time",
                 scale=alt.Scale(type="log", domain=[low, high], nice=False),
                 axis=alt.Axis(labelExpr=theme.TIME_LABEL, values=theme.log_ticks(low, high), grid=False),
             ),

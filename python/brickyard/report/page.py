@@ -238,7 +238,7 @@ def _over_time(records: list[Record], patterns: Patterns) -> list[Figure]:
             return None
         return draw(
             name,
-            "Service times over time as a heat map",
+            "Response times over time as a heat map",
             charts.heat_map(cells, bands, width=width),
             width=width,
             note=note,
