@@ -31,7 +31,8 @@ TAKE_S = 1.0  # a host without news answers so often
 SILENT_S = 4.0  # then it is named; users are promised 5 s
 RETURN_S = 9.0  # its worker stops by itself after 10 s, and nothing is to come then
 LEAD_NS = 400_000_000  # from the word to the instant; a word takes some ms
-TRIPS = 30
+TRIPS, MOST_TRIPS = 30, 200
+WELL_KNOWN_SHARE = 0.25  # of what is allowed; a clock that is known so well is asked no more
 WORKER_VARIABLE = "BRICKYARD_WORKER"
 
 Lost = Literal["keep", "end"]
@@ -129,7 +130,7 @@ class FleetRun:
         ):
             host.facts = facts
         # Hosts that share a target are prepared one after another: the first fills it, the next ones find it filled.
-        shared = self._wishes.share == "partition"
+        shared = self._wishes.share == "partition" or self._division.has_named_hosts
         first, self._queue = (self.hosts[:1], self.hosts[1:]) if shared else (self.hosts, [])
         for host in first:
             self._start(host)
@@ -400,6 +401,7 @@ class FleetRun:
         for host in hosts:
             with suppress(self._ray.exceptions.RayError):
                 host.offset = self._measured(host)
+            self._listen(0.0)  # nobody falls silent meanwhile, on either side
         known = [host for host in hosts if host.offset is not None]
         found: list[Json] = []
         if phase == 0 or not self._begun:
@@ -422,8 +424,10 @@ class FleetRun:
         return found
 
     def _measured(self, host: FarHost) -> Offset:
-        trips = []
-        for _ in range(TRIPS):
+        trips: list[tuple[int, int, int]] = []
+        while len(trips) < TRIPS or (
+            len(trips) < MOST_TRIPS and offset_of(trips).bound_ns > WELL_KNOWN_SHARE * self._wishes.tolerance_ns
+        ):
             sent_ns = time.time_ns()
             reading_ns = self._ray.get(host.agent.now.remote(), timeout=SILENT_S)
             trips.append((sent_ns, reading_ns, time.time_ns()))

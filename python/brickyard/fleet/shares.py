@@ -55,6 +55,8 @@ class Division:
     plan: Plan
     targets: list[str]
     parts: list[HostPart]
+    has_named_hosts: bool = False
+    """Hosts have different streams, so that they may share a target."""
 
 
 def divide(
@@ -117,7 +119,8 @@ def divide(
             )
         )
     targets_of_all = [f"{host}:{path}" for host in hosts for path in places[host]]
-    return Division(_plan(whole, name), targets_of_all, parts)
+    has_named = any(stream.get("hosts") for phase in document["phase"] for stream in phase["stream"])
+    return Division(_plan(whole, name), targets_of_all, parts, has_named)
 
 
 def seed_of(seed: int, host: str) -> int:

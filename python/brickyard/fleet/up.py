@@ -103,7 +103,8 @@ def up(hosts: HostsFile) -> Cluster:
     try:
         head = hosts.head
         command = [*head.reach, "sh", "-s"]
-        words = f"--head --node-ip-address {head.address} --port {head.port} --include-dashboard false --num-cpus 0"
+        words = f"--head --node-ip-address {head.address} --port {head.port} --num-cpus 0"
+        words += " --include-dashboard false --no-monitor"
         started.append(_start("head", head.address, command, f"python={shlex.quote(sys.executable)}", words, token))
         address = f"{head.address}:{head.port}"
         _await_port(started[0])
