@@ -77,9 +77,9 @@ worker:
 
 # A wheel for every Python from 3.11 on, which needs no Rust where it is installed. maturin reads from the library which
 # glibc it needs and names the wheel by that (manylinux), so that pip refuses it on an older system. The lab's program is
-# not looked at by maturin, so it is linked statically. The wheel is then installed into a new environment and measures.
+# not looked at by maturin, so it is linked statically, as the worker is. The wheel is then installed into a new environment and measures.
 WHEELS := target/wheels
-wheel: $(VENV)/.locked
+wheel: $(VENV)/.locked worker
 	rm -rf $(WHEELS)
 	RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --quiet --target $(HOST) -p brickyard-lab
 	install -s -m 755 target/$(HOST)/release/brickyard-lab python/brickyard/lab/brickyard-lab

@@ -32,13 +32,13 @@ READ_OF = ("get", "pop", "setdefault")
 
 LITERAL_KEYS: dict[str, int] = {
     "advise": 83,
-    "analysis": 232,
+    "analysis": 234,
     "arrays": 131,
     "bricks": 47,
     "brickyard": 31,
     "cli": 208,
     "databases": 33,
-    "fleet": 145,
+    "fleet": 150,
     "formats": 170,
     "honesty": 19,
     "lab": 1,

@@ -35,9 +35,8 @@ class HostRow:
     bytes_per_s: float
     response: Latency | None
 
-    @property
-    def p99_ns(self) -> int | None:
-        return self.response.percentiles["p99"] if self.response else None
+    def percentile(self, name: str) -> int | None:
+        return self.response.percentiles[name] if self.response else None
 
     def document(self) -> Json:
         shown = self.response
@@ -76,7 +75,9 @@ def host_rows(record: Record) -> list[HostRow]:
         mine = [
             _row(record, phase, name, states.get(name, ""), some) for name, some in by_host.items() if name in hosts
         ]
-        found += sorted(mine, key=lambda row: (-(row.p99_ns or 0), row.iops))
+        found += sorted(
+            mine, key=lambda row: (-(row.percentile("p99") or 0), -(row.response.mean_ns if row.response else 0))
+        )
         found.append(_row(record, phase, "", "", own))
     return found
 
@@ -121,7 +122,7 @@ def row_cells(rows: list[HostRow]) -> list[list[str]]:
             format_mib_per_s(row.bytes_per_s),
             format_ns(row.response.mean_ns if row.response else None),
             format_ns(row.response.percentiles["p50"] if row.response else None),
-            format_ns(row.p99_ns),
+            format_ns(row.percentile("p99")),
             format_ns(row.response.max_ns if row.response else None),
             format_count(row.errors),
         ]
@@ -139,22 +140,29 @@ def host_words(record: Record) -> list[str]:
     phases = list(dict.fromkeys(row.phase for row in rows))
     for phase in phases:
         mine = [row for row in rows if row.phase == phase]
-        known = [row.p99_ns for row in mine if row.p99_ns]
-        if len(mine) < FEWEST or len(known) < len(mine):
-            continue
         head = f"{mine[0].phase_name}: " if len(phases) > 1 else ""
-        slowest, middle = mine[0], median(known)
-        low, high = min(row.iops for row in mine), max(row.iops for row in mine)
-        rates = f"{format_iops(low)} to {format_iops(high)} IOPS a host"
-        if max(known) / min(known) < NOTABLY and high < low * NOTABLY:
-            found.append(f"{head}All {len(mine)} hosts are alike within 10 %: {rates}.")
-            continue
-        p99 = slowest.p99_ns or 0
-        found.append(
-            f"{head}Slowest host: {slowest.host}, 99 % within {format_ns(p99)}, {p99 / middle:.2g} × the median of"
-            f" {len(mine)} hosts; hosts range over {format_ns(min(known))} to {format_ns(max(known))} and {rates}."
-        )
+        if len(mine) >= FEWEST and (words := _spread_words(mine)):
+            found.append(f"{head}{words}")
     return found
+
+
+def _spread_words(rows: list[HostRow]) -> str:
+    """By the highest percentile that all hosts have enough samples for."""
+    name = next((name for name in ("p99", "p90", "p50") if all(row.percentile(name) for row in rows)), None)
+    if name is None:
+        return ""
+    times = {row.host: row.percentile(name) or 0 for row in rows}
+    slowest = max(times, key=lambda host: times[host])
+    fastest_ns, slowest_ns, middle_ns = min(times.values()), times[slowest], median(times.values())
+    low, high = min(row.iops for row in rows), max(row.iops for row in rows)
+    rates = f"{format_iops(low)} to {format_iops(high)} IOPS a host"
+    if slowest_ns < fastest_ns * NOTABLY and high < low * NOTABLY:
+        return f"All {len(rows)} hosts are alike within 10 %: {rates}."
+    return (
+        f"Slowest host: {slowest}, {name.removeprefix('p')} % within {format_ns(slowest_ns)},"
+        f" {slowest_ns / middle_ns:.2g} × the median of {len(rows)} hosts; hosts range over {format_ns(fastest_ns)} to"
+        f" {format_ns(slowest_ns)} and {rates}."
+    )
 
 
 def host_documents(record: Record) -> Json:
