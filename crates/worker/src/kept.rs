@@ -62,6 +62,8 @@ impl Out {
         };
         if ours(&path) == Some(true) {
             let _ = std::fs::remove_file(&path);
+            // The run's own folder, which stays where another host of the run has a record in it.
+            let _ = path.parent().map(std::fs::remove_dir);
         }
     }
 }

@@ -58,6 +58,8 @@ def run(
     """
     if not targets:
         raise BadInputError("name the volumes, such as /dev/sdb, or with --hosts a:/dev/sdb")
+    if len(set(targets)) < len(targets):
+        raise BadInputError("a volume is named twice")
     if placing.scratch is not None or placing.keep:
         raise BadInputError("--scratch and --keep: a census measures the volumes that are named")
     text = profiles.read(profile)
