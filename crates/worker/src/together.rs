@@ -17,6 +17,8 @@ use crate::Out;
 
 /// A worker to which nobody has spoken for so long stops its load: whoever started it is dead or cut off.
 pub const SILENCE: Duration = Duration::from_secs(10);
+/// One that waits for its start puts no load on anything, and is given longer.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 /// What was in flight when it stopped is waited for so long.
 const DRAIN: Duration = Duration::from_secs(2);
 /// How often a waiting worker looks whether it was stopped.
@@ -27,27 +29,38 @@ const READINGS: usize = 64;
 /// A phase and the instant at which it begins, in ns of this host's real-time clock.
 type Go = (usize, u64);
 
+/// Where words for a run go.
+pub struct Words {
+    go: Sender<Go>,
+    /// Whether it waits for its start.
+    waits: Arc<AtomicBool>,
+}
+
 struct Together {
     go: Mutex<Receiver<Go>>,
     out: Arc<Out>,
+    waits: Arc<AtomicBool>,
     /// Real time less the run's clock when the phase began; a clock that is set meanwhile changes it.
     apart_ns: AtomicU64,
 }
 
 /// The control of a run that begins with others, and where its words go.
-pub fn control(out: Arc<Out>) -> (RunControl, Option<Sender<Go>>) {
+pub fn control(out: Arc<Out>) -> (RunControl, Option<Words>) {
     let (send, go) = channel();
-    let starter = Together { go: Mutex::new(go), out, apart_ns: AtomicU64::new(0) };
-    (RunControl::started_by(Box::new(starter)), Some(send))
+    let waits = Arc::new(AtomicBool::new(false));
+    let starter = Together { go: Mutex::new(go), out, waits: waits.clone(), apart_ns: AtomicU64::new(0) };
+    (RunControl::started_by(Box::new(starter)), Some(Words { go: send, waits }))
 }
 
 impl Starter for Together {
     fn start_ns(&self, phase: usize, now_ns: &dyn Fn() -> u64, stopped: &dyn Fn() -> bool) -> Option<u64> {
+        self.waits.store(true, Ordering::Relaxed);
         self.out.line(&serde_json::json!({"word": "ready", "phase": phase}).to_string());
         let go = self.go.lock().unwrap_or_else(PoisonError::into_inner);
         while !stopped() {
             match go.recv_timeout(LOOK_EVERY) {
                 Ok((of, unix_ns)) if of == phase => {
+                    self.waits.store(false, Ordering::Relaxed);
                     let apart_ns = apart(now_ns);
                     self.apart_ns.store(apart_ns, Ordering::Relaxed);
                     return Some(unix_ns.saturating_sub(apart_ns));
@@ -84,11 +97,13 @@ fn unix_ns() -> u64 {
 /// Follows the words of standard input, and ends the load when they end.
 ///
 /// What it gives back is heard of when the copy of the events may go.
-pub fn listen(go: Sender<Go>, control: Arc<RunControl>, out: Arc<Out>, over: Arc<AtomicBool>) -> Receiver<()> {
+pub fn listen(words: Words, control: Arc<RunControl>, out: Arc<Out>, over: Arc<AtomicBool>) -> Receiver<()> {
     let (forget, forgotten) = channel();
     let heard = Arc::new(Mutex::new(Instant::now()));
     let gone = Arc::new(AtomicBool::new(false));
-    let watch = Watch { heard: heard.clone(), gone: gone.clone(), control: control.clone(), out: out.clone(), over };
+    let Words { go, waits } = words;
+    let (theirs, their_out) = (control.clone(), out.clone());
+    let watch = Watch { heard: heard.clone(), gone: gone.clone(), waits, control: theirs, out: their_out, over };
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
             *heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
@@ -141,6 +156,7 @@ struct Watch {
     heard: Arc<Mutex<Instant>>,
     /// Standard input has ended.
     gone: Arc<AtomicBool>,
+    waits: Arc<AtomicBool>,
     control: Arc<RunControl>,
     out: Arc<Out>,
     over: Arc<AtomicBool>,
@@ -150,7 +166,8 @@ impl Watch {
     fn run(&self) {
         while !self.over.load(Ordering::Relaxed) {
             let silent = self.heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
-            if silent > SILENCE || self.gone.load(Ordering::Relaxed) {
+            let limit = if self.waits.load(Ordering::Relaxed) { PATIENCE } else { SILENCE };
+            if silent > limit || self.gone.load(Ordering::Relaxed) {
                 let silent_ns = silent.as_nanos() as u64;
                 self.control.stop();
                 self.out.line(&serde_json::json!({"word": "head_lost", "silent_ns": silent_ns}).to_string());

@@ -32,6 +32,8 @@ SILENT_S = 4.0  # then it is named; users are promised 5 s
 RETURN_S = 9.0  # its worker stops by itself after 10 s, and nothing is to come then
 LEAD_NS = 400_000_000  # from the word to the instant; a word takes some ms
 TRIPS, MOST_TRIPS = 30, 200
+TRIP_S = 1.0
+CLOCKS_S, CLOCKS_A_HOST_S = 2.0, 0.1  # for all of it
 WELL_KNOWN_SHARE = 0.25  # of what is allowed; a clock that is known so well is asked no more
 WORKER_VARIABLE = "BRICKYARD_WORKER"
 
@@ -277,7 +279,7 @@ class FleetRun:
                 starts = {other.part.host: other.start for other in self.hosts if other.start is not None}
                 self._told.append(merged_start(self._division.parts, starts, self._phase_facts()))
         if said["event"] == "end":
-            host.message = said["message"]
+            host.message = said["message"] or host.message
         self._told += self._merger.hear(host.part.host, said, time.monotonic())
 
     def _word(self, host: FarHost, said: Json) -> None:
@@ -399,10 +401,13 @@ class FleetRun:
     def _go(self, phase: int, hosts: list[FarHost]) -> list[Json]:
         """Compares clocks, and names the instant to each host in its own."""
         for host in hosts:
-            with suppress(self._ray.exceptions.RayError):
-                host.offset = self._measured(host)
-            self._listen(0.0)  # nobody falls silent meanwhile, on either side
+            host.offset = None
+        self._compare_clocks(hosts)
         known = [host for host in hosts if host.offset is not None]
+        for host in hosts:
+            if host.offset is None:
+                host.message = "did not answer when clocks were compared"
+                host.agent.say.remote("abandon")
         found: list[Json] = []
         if phase == 0 or not self._begun:
             told = self._fleet_event()
@@ -423,16 +428,27 @@ class FleetRun:
             host.agent.say.remote(f"go {host.part.phases.index(phase)} {own_ns}")
         return found
 
-    def _measured(self, host: FarHost) -> Offset:
-        trips: list[tuple[int, int, int]] = []
-        while len(trips) < TRIPS or (
-            len(trips) < MOST_TRIPS and offset_of(trips).bound_ns > WELL_KNOWN_SHARE * self._wishes.tolerance_ns
-        ):
-            sent_ns = time.time_ns()
-            reading_ns = self._ray.get(host.agent.now.remote(), timeout=SILENT_S)
-            trips.append((sent_ns, reading_ns, time.time_ns()))
-        host.heard_s = time.monotonic()
-        return offset_of(trips)
+    def _compare_clocks(self, hosts: list[FarHost]) -> None:
+        """Round trips, one host after another, until all clocks are known well or the time for it is over."""
+        trips: dict[str, list[tuple[int, int, int]]] = {host.part.host: [] for host in hosts}
+        until_s = time.monotonic() + max(CLOCKS_S, CLOCKS_A_HOST_S * len(hosts))
+        left = list(hosts)
+        while left and time.monotonic() < until_s:
+            for host in list(left):
+                mine = trips[host.part.host]
+                try:
+                    sent_ns = time.time_ns()
+                    reading_ns = self._ray.get(host.agent.now.remote(), timeout=TRIP_S)
+                    mine.append((sent_ns, reading_ns, time.time_ns()))
+                except self._ray.exceptions.RayError:
+                    left.remove(host)
+                    continue
+                host.heard_s = time.monotonic()
+                host.offset = offset_of(mine)
+                well = WELL_KNOWN_SHARE * self._wishes.tolerance_ns
+                if len(mine) >= MOST_TRIPS or (len(mine) >= TRIPS and host.offset.bound_ns <= well):
+                    left.remove(host)
+            self._listen(0.0)  # nobody falls silent meanwhile, on either side
 
     def _fleet_event(self) -> Json:
         offsets = [host.offset for host in self.hosts if host.offset is not None]
