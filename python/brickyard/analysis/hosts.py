@@ -16,6 +16,7 @@ from brickyard.units import format_count, format_iops, format_mib_per_s, format_
 
 COLUMNS = ("host", "state", "requests", "IOPS", "MiB/s", "mean", "p50", "p99", "max", "errors")
 ALL = "all"
+LOST = "lost"
 NOTABLY = 1.1
 """Hosts whose rates or percentiles differ by less are called alike."""
 FEWEST = 2
@@ -106,7 +107,7 @@ def states_of(record: Record) -> dict[str, str]:
         if outcome is RunOutcome.DONE:
             found[host] = "done, cut off for a time" if host in lost else "done"
         elif host in lost and host not in back:
-            found[host] = "lost"
+            found[host] = LOST
         else:
             found[host] = str(outcome.value)
     return found
@@ -133,10 +134,10 @@ def row_cells(rows: list[HostRow]) -> list[list[str]]:
 def host_words(record: Record) -> list[str]:
     """The slowest host and the spread, a sentence for each phase; what is missing comes first."""
     found = []
-    lost = [host for host, state in states_of(record).items() if state == "lost"]
+    lost = [host for host, state in states_of(record).items() if state == LOST]
     if lost:
         found.append(f"Missing from these figures: {', '.join(lost)}.")
-    rows = [row for row in host_rows(record) if row.host and row.state != "lost"]
+    rows = [row for row in host_rows(record) if row.host and row.state != LOST]
     phases = list(dict.fromkeys(row.phase for row in rows))
     for phase in phases:
         mine = [row for row in rows if row.phase == phase]
@@ -215,7 +216,12 @@ def host_warnings(record: Record) -> list[RunWarning]:
                 remedy="Let clocks be slewed, not stepped (chrony's makestep only at boot).",
             )
         )
+    states = states_of(record)
     for event in record.of(HostLost):
+        if states.get(event.host, "") not in ("", LOST):
+            text = f"{event.host} was cut off for a time ({event.reason}); what it did meanwhile is in the figures."
+            found.append(RunWarning(id="host_cut_off", severity="note", text=text))
+            continue
         found.append(
             RunWarning(
                 id="host_lost",
