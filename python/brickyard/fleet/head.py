@@ -290,10 +290,12 @@ class FleetRun:
             host.clock = said
         elif word == "began":
             phase = host.part.phases[said["phase"]]
-            began = {key: said[key] for key in ("late_ns", "clock_moved_ns")}
+            began = {key: int(said[key]) for key in ("late_ns", "clock_moved_ns")}
+            if host.start is not None and host.start["engine"] == "sim":  # its clock is virtual, and nobody's
+                began = dict.fromkeys(began, 0)
             instant = {"instant_unix_ns": host.instants.get(phase, 0)}
             self._told.append({"event": "host_began", "host": name, "phase": phase, **instant, **began})
-            if abs(said["clock_moved_ns"]) > self._wishes.tolerance_ns:
+            if abs(began["clock_moved_ns"]) > self._wishes.tolerance_ns:
                 self._say(f"{name}: its clock was set by {said['clock_moved_ns'] / 1e6:.1f} ms during the phase")
         elif word == "record_lost":
             self._say(f"{name}: keeps no copy of its record: {said['message']}")
