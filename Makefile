@@ -38,8 +38,10 @@ bench: $(VENV)/.built
 	$(BIN)/python benches/bonnie.py /dev/shm --mib 1024
 	$(BIN)/python benches/pgbench.py
 	$(BIN)/python benches/trace.py
+	$(BIN)/python benches/same_load.py
 	$(BIN)/python benches/watch.py
 	$(BIN)/python benches/web.py
+	$(BIN)/python benches/lab.py
 	$(BIN)/python benches/fleet.py
 	$(BIN)/python benches/census.py
 
@@ -53,8 +55,10 @@ bench-smoke: $(VENV)/.built
 	$(BIN)/python benches/bonnie.py /dev/shm --smoke
 	$(BIN)/python benches/pgbench.py --smoke
 	$(BIN)/python benches/trace.py --smoke
+	$(BIN)/python benches/same_load.py --smoke
 	$(BIN)/python benches/watch.py --smoke
 	$(BIN)/python benches/web.py --smoke
+	$(BIN)/python benches/lab.py --smoke
 	$(BIN)/python benches/fleet.py --smoke
 	$(BIN)/python benches/census.py --smoke
 

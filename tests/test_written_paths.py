@@ -48,6 +48,7 @@ WORDS = {
     "honesty write": ["none", "--recorder", "127.0.0.1:1"],
     "import": ["--command", "diskspd -b8K -d6 x.dat"],
     "interference": ["sim:msr-2003-wd"],
+    "lab crash explore": ["--log", "none", "--check", "postgres"],
     "lab up": ["none"],
     "load-curve": ["sqlio-random-read-4", "sim:msr-2003-wd"],
     "pts": ["client"],
@@ -401,6 +402,7 @@ OPENING = re.compile(r"O_(WRONLY|RDWR|CREAT|TRUNC|APPEND)")
 ELSEWHERE = {
     "databases/memory.py": "makes and removes control groups, which are folders of the kernel's own",
     "facts/checkup.py": "opens the nameless file that outputs gave, once more, with O_DIRECT",
+    "lab/files.py": "its files are on a disk of the lab",
     "lab/kernel.py": "attaches loop devices to disks of the lab, and detaches those",
     "lab/sqlite.py": "its database is on a disk of the lab",
 }

@@ -48,6 +48,15 @@ class Brick:
         return found
 
 
+def capacity_of(brick: Brick) -> int:
+    return int(brick.resolve()["capacity_bytes"])
+
+
+def drive_kind(brick: Brick) -> str:
+    """What kind of drives a brick is made of, in the words of their files."""
+    return str(brick.resolve()["brick"]["drive"]["kind"])
+
+
 def unverified(profile: str) -> list[str]:
     """The override without which a profile that verifies is refused: a model carries no data that could be checked."""
     plan = profiles.validate(profiles.read(profile), [])
@@ -138,8 +147,9 @@ def simulate(
     from brickyard import _core
 
     changes = [*(overrides or []), *([bricks.condition_override(condition)] if condition else [])]
+    options: Json = {"bricks": brick.texts(), "overrides": changes}
     target = bricks.MODELLED + brick.name
-    events = list(carry(plan_text(plan), target, {"bricks": brick.texts(), "overrides": changes}))
+    events = list(carry(plan_text(plan), target, options))
     end = events[-1] if events else {"event": "end", "outcome": "failed", "message": "the core ended without a word"}
     if end["event"] != "end" or end["outcome"] != "done":
         raise BrickyardError(f"{target}: {one_line(end.get('message') or 'the simulation did not end')}")
@@ -150,7 +160,7 @@ def simulate(
             plan=plan,
             condition=condition or "normal",
             targets=[target],
-            options={"overrides": changes},
+            options=options,
             software_version=_core.version(),
             facts=RunFacts(),
         )

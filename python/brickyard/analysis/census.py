@@ -56,7 +56,7 @@ class Peer:
 
 
 @dataclass(frozen=True)
-class Spread:
+class FigureSpread:
     """One figure over all units."""
 
     name: str
@@ -106,7 +106,7 @@ class Common:
 @dataclass(frozen=True)
 class Census:
     units: int
-    spreads: list[Spread]
+    spreads: list[FigureSpread]
     findings: list[Finding]
     common: list[Common]
     too_few: bool
@@ -228,7 +228,7 @@ def _predicted(load: np.ndarray, slow: np.ndarray) -> tuple[np.ndarray, float]:
     return curve, limit
 
 
-def spreads(units: Sequence[Peer]) -> list[Spread]:
+def spreads(units: Sequence[Peer]) -> list[FigureSpread]:
     found = []
     for name, more_is_better in _names(units):
         _, values = _values(units, name, more_is_better=more_is_better)
@@ -236,7 +236,7 @@ def spreads(units: Sequence[Peer]) -> list[Spread]:
             middle = float(np.median(values))
             mad = MAD_TO_SIGMA * float(np.median(np.abs(values - middle))) / middle
             found.append(
-                Spread(
+                FigureSpread(
                     name,
                     "" if more_is_better else "ns",
                     len(values),

@@ -46,7 +46,7 @@ def further_words(record: Record) -> list[str]:
 def further_document(record: Record) -> Json:
     return {
         **hosts.host_documents(record),
-        "targets_together": [row.document() for row in targets.target_rows(record)],
+        "targets_together": targets.target_rows(record),
         "frames": [player.document() for player in frames.players(record)],
         "dropped_frames": record.documents_of(DropEvent),
         "ramp": [ramp.step_document(step) for step in ramp.steps(record)],

@@ -314,6 +314,7 @@ def reference(
     output: options.Pictures = None,
     truth: Annotated[Path | None, Parameter(validator=options.FILE)] = None,
     hosts: ComputedOn = None,
+    errors: Annotated[Path | None, Parameter(validator=options.FILE)] = None,
     json: options.Json = False,
 ) -> int:
     """Repeat every published block-level table on modelled bricks: published, simulated and error side by side.
@@ -322,9 +323,11 @@ def reference(
     ----------
     truth
         Write the page of errors, of fitted tables and of tables that were left out, to this Markdown file.
+    errors
+        Write the left-out figures, of which `advise` makes its intervals, to this CSV file.
     """
     from brickyard.outputs import write_whole
-    from brickyard.study.reference import TRUTH_MARK, rankings, run_reference, tables
+    from brickyard.study.reference import ERRORS_MARK, TRUTH_MARK, left_out_rows, rankings, run_reference, tables
     from brickyard.study.reference import truth as truth_page
 
     console = stderr()
@@ -341,11 +344,13 @@ def reference(
 
         console.print("drawing", markup=False)
         page = write_reference(tables(outcomes), ranked, output)
-    if truth is not None:
+    for place, text, mark in ((truth, truth_page, TRUTH_MARK), (errors, left_out_rows, ERRORS_MARK)):
+        if place is None:
+            continue
         try:
-            write_whole(truth, truth_page(outcomes), TRUTH_MARK)
+            write_whole(place, text(outcomes), mark)
         except OSError as error:
-            raise BadInputError(f"{truth}: cannot be written: {one_line(error.strerror)}") from error
+            raise BadInputError(f"{place}: cannot be written: {one_line(error.strerror)}") from error
     if json:
         disagreements = [{"higher": high.name, "lower": low.name} for high, low in ranked.disagreements]
         emit(

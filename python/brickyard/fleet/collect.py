@@ -26,7 +26,7 @@ OWN = "brickyard_record"
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptRecord:
     """What one host has of a run."""
 
     note: Json
@@ -37,7 +37,7 @@ class Kept:
         return str(self.note["host"])
 
 
-def read_kept(lines: Iterable[str], name: str) -> Kept:
+def read_kept(lines: Iterable[str], name: str) -> KeptRecord:
     """A record; its last line may be cut, where the host died."""
     events: list[Json] = []
     note: Json | None = None
@@ -54,10 +54,10 @@ def read_kept(lines: Iterable[str], name: str) -> Kept:
             events.append(item)
     if note is None:
         raise BadInputError(f"{name}: is no record that a host of a fleet kept")
-    return Kept(note, events)
+    return KeptRecord(note, events)
 
 
-def from_files(places: Iterable[Path]) -> list[Kept]:
+def from_files(places: Iterable[Path]) -> list[KeptRecord]:
     found = []
     for place in places:
         for path in sorted(place.rglob("*.jsonl")) if place.is_dir() else [place]:
@@ -68,7 +68,7 @@ def from_files(places: Iterable[Path]) -> list[Kept]:
     return found
 
 
-def from_hosts(ray: Any, hosts: Iterable[str]) -> list[Kept]:
+def from_hosts(ray: Any, hosts: Iterable[str]) -> list[KeptRecord]:
     """What lies on the hosts of the fleet now."""
     found = []
     for host in hosts:
@@ -84,8 +84,8 @@ def from_hosts(ray: Any, hosts: Iterable[str]) -> list[Kept]:
     return found
 
 
-def by_run(kept: Iterable[Kept]) -> dict[str, list[Kept]]:
-    found: dict[str, list[Kept]] = defaultdict(list)
+def by_run(kept: Iterable[KeptRecord]) -> dict[str, list[KeptRecord]]:
+    found: dict[str, list[KeptRecord]] = defaultdict(list)
     for item in kept:
         found[str(item.note["run"])].append(item)
     return dict(found)
@@ -100,7 +100,7 @@ def collected(store: Store) -> set[str]:
     }
 
 
-def merge(store: Store, run_name: str, kept: list[Kept]) -> int:
+def merge(store: Store, run_name: str, kept: list[KeptRecord]) -> int:
     """Adds a run out of what its hosts kept; gives back its number."""
     note = kept[0].note
     plan = read_plan(json.dumps(note["plan"]))

@@ -5,6 +5,8 @@ Refusal: which load and which brick repeat a cell is known to the core; nothing 
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 import os
@@ -15,6 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from brickyard import bricks
+from brickyard.advise.simulate import Brick, drive_kind
+from brickyard.advise.spread import COLUMNS, KINDS
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json
 from brickyard.units import three_digits
@@ -66,8 +70,17 @@ class Outcome:
         return f"{self.cell['label']}{state}, {self.cell['unit']}"
 
     @property
+    def table(self) -> str:
+        return str(self.cell["table"])
+
+    @property
+    def target(self) -> str:
+        """The brick without what stands before its name."""
+        return str(self.cell["target"]).removeprefix(bricks.MODELLED)
+
+    @property
     def name(self) -> str:
-        return f"{self.cell['table']}: {self.label}"
+        return f"{self.table}: {self.label}"
 
     def document(self) -> Json:
         return {
@@ -164,7 +177,7 @@ def tables(outcomes: Iterable[Outcome]) -> list[Table]:
     found: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         state = "" if outcome.cell["condition"] == "normal" else ", under rebuilds"
-        found.setdefault(f"{outcome.cell['table']}{state}", []).append(outcome)
+        found.setdefault(f"{outcome.table}{state}", []).append(outcome)
     return [Table(name, group) for name, group in found.items()]
 
 
@@ -264,6 +277,21 @@ _PROGRAMS = (
     "Loads that are programs have no figure a request here. Demartek's tables of SQLIOSim and Jetstress stand beside",
     "our own in [servers](servers.md#beside-demarteks-tables), with what the models order otherwise.",
 )
+ERRORS_MARK = re.compile(rb"^table,kind,cell,published,simulated")
+"""What the file of left-out figures begins with."""
+
+
+def left_out_rows(outcomes: list[Outcome]) -> str:
+    """The left-out figures by table and kind of storage, as `advise` reads them for its intervals."""
+    lines = io.StringIO()
+    rows = csv.writer(lines, lineterminator="\n")
+    rows.writerow(COLUMNS)
+    for outcome in outcomes:
+        kind = KINDS[drive_kind(Brick(outcome.target))]
+        rows.writerow([outcome.table, kind, outcome.label, f"{outcome.published:g}", f"{outcome.left_out:.5g}"])
+    return lines.getvalue()
+
+
 TRUTH_MARK = re.compile(rb"Written by `brickyard study reference --truth")
 """What the page begins with: a file without it is not replaced."""
 _HEAD = """# How true the models are
