@@ -240,7 +240,6 @@ SHARED: dict[str, int] = {
     "Drivers": 2,
     "Entry": 2,
     "Extent": 2,
-    "Failures": 2,
     "Figure": 3,
     "Figures": 2,
     "Finding": 3,
