@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from brickyard import bricks
-from brickyard.advise import buy, parts
+from brickyard.advise import parts
+from brickyard.advise.candidates import candidates
 from brickyard.advise.fitting.course import falls
 from brickyard.advise.fitting.search import fit
 from brickyard.advise.fitting.seen import Seen, split
@@ -108,7 +109,7 @@ def test_a_rotating_drive_is_recovered_and_predicts_what_it_was_not_fitted_to(
     assert names["my-disk"] == "own"
     # It is a part like any other; an array that was fitted is none.
     bought = parts.read(["my-disk", "linux-md"], ["my-disk=100"])
-    mirror = buy.candidates(bought, ["raid1"], [2], ["normal", "degraded"])
+    mirror = candidates(bought, ["raid1"], [2], ["normal", "degraded"])
     assert [(c.name, c.resolved["brick"]["drive"]["rpm"]) for c in mirror] == [("2 × my-disk, raid1, linux-md", 7200)]
     (tmp_path / "brickyard" / "bricks" / "mine.toml").write_text('drive = "wd2500jd"\nlevel = "jbod"\n', "utf-8")
     with pytest.raises(BadInputError, match="an array of your own is no part"):

@@ -152,6 +152,65 @@ def test_damage_and_faults_take_effect_at_once_and_where_they_were_ordered(
         read(device, 0)
 
 
+def test_a_misplaced_write_is_elsewhere_and_a_trigger_waits_for_its_flush(up: Callable[..., disks.About]) -> None:
+    device = up().device
+    write(device, b"A", 0, flushed=True)
+    assert main(["lab", "corrupt", "disk", "misplaced", "0"]) == 0
+    write(device, b"B", 0)
+    assert read(device, 0) == b"A" * BLOCK
+    assert read(device, 64 << 10) == b"B" * BLOCK
+    status = disks.ask("disk", "status").status
+    assert status is not None
+    assert main(["lab", "full", "disk", "--when", f"flush:{status.flushes + 3}"]) == 0
+    handle = os.open(device, os.O_RDWR | os.O_DIRECT)
+    buffer = mmap.mmap(-1, BLOCK)
+    try:
+        for _ in range(2):
+            os.pwritev(handle, [buffer], 0)
+            os.fsync(handle)
+        os.pwritev(handle, [buffer], 0)
+        os.fsync(handle)  # the third
+        with pytest.raises(OSError, match=r"No space left|Input/output error"):
+            os.pwritev(handle, [buffer], 0)
+    finally:
+        os.close(handle)
+        assert main(["lab", "full", "disk", "off"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "survives"),
+    [("sim:msr-2003-wd-software-mirror", True), ("sim:kirkwood-2003", False), (MODEL, False)],
+    ids=["mirror", "RAID-0", "single"],
+)
+def test_a_failed_member_is_survived_by_a_mirror_alone(
+    up: Callable[..., disks.About], model: str, survives: bool
+) -> None:
+    device = up("--model", model).device
+    write(device, b"A", 0, flushed=True)
+    assert main(["lab", "fail", "disk", "0"]) == 0
+    if survives:
+        write(device, b"B", 0, flushed=True)
+        assert read(device, 0) == b"B" * BLOCK
+    else:
+        with pytest.raises(OSError, match="Input/output error"):
+            read(device, 0)
+
+
+def test_a_disk_can_be_made_slower_and_stalls_as_long_as_it_was_told(up: Callable[..., disks.About]) -> None:
+    device = up("--model", MODEL).device
+
+    def took_s() -> float:
+        begun = time.monotonic()
+        write(device, b"A", 0, flushed=True)
+        return time.monotonic() - begun
+
+    assert main(["lab", "slow", "disk", "20"]) == 0
+    assert took_s() > 20 * 0.007
+    assert main(["lab", "slow", "disk", "1"]) == 0
+    assert main(["lab", "stall", "disk", "700ms"]) == 0
+    assert took_s() > 0.6
+
+
 def test_orders_that_mean_nothing_change_nothing(
     up: Callable[..., disks.About], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -221,7 +280,7 @@ def test_what_the_cache_does_is_felt(
 
     for least, flush in ((flushed, True), (unflushed, False)):
         took = usual_ms(flush=flush)
-        assert took > least if least else took < 4.0, (flush, took)
+        assert took > least if least else took < 7.0, (flush, took)
 
 
 class Log:
@@ -347,20 +406,25 @@ def test_a_log_that_is_none_is_refused_in_one_line(
     assert "is not empty" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("profile", ["sqlio-random-read-1", "sqlio-random-read-4"])
+@pytest.mark.parametrize(
+    "profile",
+    ["sqlio-random-read-1", "sqlio-random-read-4", "sqlio-random-write-4", "sqlio-sequential-read-4", "mixed-70-30",
+     "group-commit"],
+)  # fmt: skip
 def test_a_run_on_a_disk_and_on_its_model_agree(
     up: Callable[..., disks.About], profile: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The same requests in real time and in virtual time, within 5 %, or the disk says that the host was too slow."""
     assert main(["lab", "up", "disk", "--model", MODEL]) == 0  # as large as the model, so that arms move as far
-    rates = []
-    for target in (disks.named("disk").device, MODEL):
-        words = ["run", profile, target, "--set", "duration=4s", "--set", "warmup=0s"]
+    device, rates = disks.named("disk").device, []
+    for target in (device, MODEL):
+        words = ["run", profile, target, "--set", "duration=3s", "--set", "warmup=0s", "--set", "fill=never"]
+        words += ["--overwrite", device] if target == device else []
         assert main([*words, "--store", str(tmp_path / "runs.db")]) == 0, capsys.readouterr().err
         capsys.readouterr()
         assert main(["show", "latest", "--store", str(tmp_path / "runs.db"), "--json"]) == 0
-        rates.append(json.loads(capsys.readouterr().out)["totals"][0]["iops"])
+        rates.append(sum(row["iops"] or 0.0 for row in json.loads(capsys.readouterr().out)["totals"]))
     status = disks.ask("disk", "status").status
     assert status is not None
-    keeps_up = status.late < status.reads * 0.02
+    keeps_up = status.late < (status.reads + status.writes + status.flushes) * 0.02
     assert rates[0] == pytest.approx(rates[1], rel=0.05) or not keeps_up

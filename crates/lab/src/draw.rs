@@ -85,6 +85,41 @@ pub struct State {
     pub promised: u64,
 }
 
+/// A write near a cut, and what of it the state has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Write {
+    pub record: u64,
+    pub offset_bytes: u64,
+    pub bytes: u64,
+    pub volatile: bool,
+    pub kept_bytes: u64,
+}
+
+/// A flush near a cut; without an end it was under way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Flush {
+    pub start: u64,
+    pub end: Option<u64>,
+    /// It made durable what had been written before its start.
+    pub works: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Surroundings {
+    pub from: u64,
+    pub writes: Vec<Write>,
+    pub flushes: Vec<Flush>,
+}
+
+/// A stretch of the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Part {
+    pub from: u64,
+    pub to: u64,
+    pub writes: u64,
+    pub flushes: u64,
+}
+
 pub struct Drawer<'a> {
     records: &'a [Record],
     story: Story,
@@ -158,6 +193,66 @@ impl<'a> Drawer<'a> {
         State { seed, cut, durable, volatile_writes: volatile.len() as u64, kept, promised }
     }
 
+    /// The state of a seed with more of its volatile writes, each whole.
+    pub fn state_with(&self, seed: u64, more: &[usize]) -> Result<State, String> {
+        let mut state = self.state(seed);
+        let volatile: Vec<usize> = self.volatile(state.durable, state.cut).collect();
+        if let Some(other) = more.iter().find(|record| volatile.binary_search(record).is_err()) {
+            return Err(format!("record {other} is no volatile write of this state"));
+        }
+        let all: Vec<usize> = volatile.into_iter().filter(|index| more.contains(index)).collect();
+        state.kept.retain(|kept| !all.contains(&kept.record));
+        state.kept.extend(all.into_iter().map(|index| self.all_of(index)));
+        state.kept.sort_by_key(|kept| (kept.record, kept.from));
+        Ok(state)
+    }
+
+    /// What lies around a state's cut: writes and flushes since `before` records ahead of the first volatile one.
+    pub fn surroundings(&self, state: &State, before: u64) -> Surroundings {
+        let from = state.durable.saturating_sub(before).max(self.story.begin.min(state.durable));
+        let kept_bytes = |record: usize| {
+            state.kept.iter().filter(|kept| kept.record == record).map(|kept| u64::from(kept.to - kept.from)).sum()
+        };
+        let mut found = Surroundings { from, writes: Vec::new(), flushes: Vec::new() };
+        for index in from as usize..state.cut as usize {
+            let record = &self.records[index];
+            let volatile = index as u64 >= state.durable;
+            let bytes = u64::from(record.bytes);
+            match record.kind {
+                Kind::Write => found.writes.push(Write {
+                    record: index as u64,
+                    offset_bytes: record.offset_bytes,
+                    bytes,
+                    volatile,
+                    kept_bytes: if volatile { kept_bytes(index) } else { bytes },
+                }),
+                Kind::FlushStart => {
+                    found.flushes.push(Flush { start: index as u64, end: None, works: false });
+                }
+                Kind::FlushEnd => {
+                    let works = record.place <= state.durable && !matches!(self.parameters.cache, Cache::Lying { .. });
+                    match found.flushes.iter_mut().find(|flush| flush.start == record.place) {
+                        Some(flush) => (flush.end, flush.works) = (Some(index as u64), works),
+                        None => found.flushes.push(Flush { start: record.place, end: Some(index as u64), works }),
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// The log in so many parts of one length, each with what it holds.
+    pub fn parts(&self, most: u64) -> Vec<Part> {
+        let length = (self.story.end - self.story.begin).div_ceil(most.max(1)).max(1);
+        let part = |from: u64| {
+            let to = (from + length).min(self.story.end);
+            let records = &self.records[from as usize..to as usize];
+            let count = |kind| records.iter().filter(|record| record.kind == kind).count() as u64;
+            Part { from, to, writes: count(Kind::Write), flushes: count(Kind::FlushEnd) }
+        };
+        (self.story.begin..self.story.end).step_by(length as usize).map(part).collect()
+    }
+
     fn cut(&self, seed: u64) -> (u64, u64) {
         let mut draws = Draws::new(mixed(self.salt ^ mixed(seed >> VARIANT_BITS)));
         let story = &self.story;
@@ -200,17 +295,28 @@ impl<'a> Drawer<'a> {
 
     /// Writes before this record are durable at the cut.
     fn durable(&self, cut: u64, chance: u64) -> u64 {
-        let ended = |index: &usize| self.records[*index].kind == Kind::FlushEnd;
-        let ends = (0..cut as usize).rev().filter(ended);
         match self.parameters.cache {
             Cache::Off => cut,
             Cache::Lying { back } => cut.saturating_sub(back),
-            Cache::Honest => ends.map(|index| self.records[index].place).next().unwrap_or(0),
-            Cache::Lossy { n } => {
-                let kept = |index: &usize| !Draws::new(mixed(chance ^ *index as u64)).one_in(n);
-                ends.filter(kept).map(|index| self.records[index].place).next().unwrap_or(0)
+            Cache::Honest => self.latest_start(cut, |_| true),
+            Cache::Lossy { n } => self.latest_start(cut, |index| !Draws::new(mixed(chance ^ index as u64)).one_in(n)),
+        }
+    }
+
+    /// The latest start of the flushes that ended before the cut and worked. Flushes may overlap, so that the one that ended
+    /// last need not have begun last.
+    fn latest_start(&self, cut: u64, works: impl Fn(usize) -> bool) -> u64 {
+        let mut latest = 0;
+        for index in (0..cut as usize).rev() {
+            if (index as u64) < latest {
+                break; // what ended before that start began before it too
+            }
+            let record = &self.records[index];
+            if record.kind == Kind::FlushEnd && works(index) {
+                latest = latest.max(record.place);
             }
         }
+        latest
     }
 
     fn volatile(&self, durable: u64, cut: u64) -> impl Iterator<Item = usize> {

@@ -32,11 +32,20 @@ pub trait Disk: Send + Sync + 'static {
 }
 
 /// Mounts a disk. It is unmounted when the session is dropped; when the process dies, requests fail at once.
-pub fn mount(disk: impl Disk, at: &Path) -> io::Result<BackgroundSession> {
+///
+/// `leaves`: this process, which has one thread yet, leaves the mounts of whoever started it. If it were the last one
+/// there, the kernel would unmount what stands on this disk while it ends; nobody would answer, and it would wait for itself
+/// for ever, and with it each `sync` of this host.
+pub fn mount(disk: impl Disk, at: &Path, leaves: bool) -> io::Result<BackgroundSession> {
     let mut config = Config::default();
     config.mount_options = vec![MountOption::FSName(SOURCE.into()), MountOption::DefaultPermissions];
     config.acl = SessionACL::All;
-    Session::new(OneFile(disk), at, &config)?.spawn()
+    let session = Session::new(OneFile(disk), at, &config)?;
+    // SAFETY: changes the mounts that this thread sees, and those that it starts; no memory is touched.
+    if leaves && unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    session.spawn()
 }
 
 struct OneFile<D>(D);

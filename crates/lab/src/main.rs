@@ -13,7 +13,7 @@ use lab::cache::Medium;
 use lab::draw::{Cache, Drawer, State};
 use lab::fuse::{self, Disk};
 use lab::log::{Kind, Log};
-use lab::orders::{Plan, Serve, Show, States, Told, ToldLog, parse_cache, parse_seed, seed_text};
+use lab::orders::{Describe, Plan, Serve, Show, States, Told, ToldLog, parse_cache, parse_seed, parse_wish, seed_text};
 use lab::serve::{Emulated, Parts};
 use lab::timing::Timing;
 use lab::view::View;
@@ -22,7 +22,7 @@ use serde::Serialize;
 use serde_json::json;
 use sim::brick::{Brick, Texts, resolve};
 
-const USAGE: &str = "usage: brickyard-lab serve|plan|show, with orders as a line of JSON on standard input";
+const USAGE: &str = "usage: brickyard-lab serve|plan|describe|show, with orders as a line of JSON on standard input";
 const BAD_INPUT: u8 = 2;
 /// A disk without a model or a given size.
 const DEFAULT_BYTES: u64 = 1 << 30;
@@ -32,6 +32,7 @@ fn main() -> ExitCode {
     let done = match word.as_str() {
         "serve" => read_orders().and_then(serve),
         "plan" => read_orders().and_then(plan),
+        "describe" => read_orders().and_then(describe),
         "show" => read_orders().and_then(show),
         _ => Err(USAGE.into()),
     };
@@ -87,7 +88,8 @@ fn serve(orders: Serve) -> Result<(), String> {
     std::fs::remove_file(&orders.medium).and_then(|()| file.set_len(size_bytes)).map_err(refuse)?;
     let medium = Medium::new(file, orders.cache_bytes);
     let disk = Emulated::new(Parts { medium, size_bytes, cache, timing, log: orders.log })?;
-    let session = fuse::mount(disk.clone(), &orders.mount).map_err(|e| no_mount(&orders.mount, &e))?;
+    let session =
+        fuse::mount(disk.clone(), &orders.mount, orders.lives_with_input).map_err(|e| no_mount(&orders.mount, &e))?;
     let keeper = disk.clone();
     let clock = std::thread::spawn(move || keeper.keep_time());
     if let Some(place) = orders.socket {
@@ -159,6 +161,18 @@ fn plan(orders: Plan) -> Result<(), String> {
     Ok(())
 }
 
+/// Tells the parts of a log, and then what lies around each of some states' cuts.
+fn describe(orders: Describe) -> Result<(), String> {
+    let (log, parameters) = opened(&orders.states)?;
+    let drawer = Drawer::new(&log, orders.states.story, parameters)?;
+    say(&drawer.parts(orders.parts));
+    for text in &orders.only {
+        let state = drawer.state(parse_seed(text)?);
+        say(&drawer.surroundings(&state, orders.before));
+    }
+    Ok(())
+}
+
 /// A view under a lock: whoever asks for a state waits until it is there, and nothing is mounted meanwhile.
 #[derive(Clone)]
 struct Shown(Arc<Mutex<View>>);
@@ -190,12 +204,12 @@ fn show(orders: Show) -> Result<(), String> {
     let again = Log::open(&orders.states.log)?;
     let drawer = Drawer::new(&again, orders.states.story, parameters)?;
     let shown = Shown(Arc::new(Mutex::new(View::new(log))));
-    let session = fuse::mount(shown.clone(), &orders.mount).map_err(|e| no_mount(&orders.mount, &e))?;
+    let session = fuse::mount(shown.clone(), &orders.mount, true).map_err(|e| no_mount(&orders.mount, &e))?;
     say(&json!({"ready": true}));
     for line in io::stdin().lock().lines() {
         let Ok(line) = line else { break };
-        let seed = parse_seed(line.trim())?;
-        let state = drawer.state(seed);
+        let (seed, more) = parse_wish(&line)?;
+        let state = drawer.state_with(seed, &more)?;
         let image = shown.0.lock().unwrap_or_else(PoisonError::into_inner).become_state(&state);
         match image {
             Ok(image) => say(&told(&state, image)),

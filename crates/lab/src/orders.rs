@@ -85,6 +85,17 @@ pub struct Plan {
     pub only: Vec<String>,
 }
 
+/// Orders for what a log holds in `parts` stretches, and what lies around the cuts of some states.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Describe {
+    pub states: States,
+    pub parts: u64,
+    pub only: Vec<String>,
+    /// Records that are told ahead of the first volatile one.
+    pub before: u64,
+}
+
 /// Orders for a disk that becomes one state after the other.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -118,6 +129,14 @@ pub struct ToldLog {
 
 pub fn seed_text(seed: u64) -> String {
     format!("{seed:016x}")
+}
+
+/// A line that asks for a state: its seed, and behind it the volatile writes that it has besides.
+pub fn parse_wish(text: &str) -> Result<(u64, Vec<usize>), String> {
+    let mut words = text.split_whitespace();
+    let seed = parse_seed(words.next().unwrap_or_default())?;
+    let more = words.map(|word| word.parse().map_err(|_| format!("`{word}` is not the number of a record")));
+    Ok((seed, more.collect::<Result<_, String>>()?))
 }
 
 pub fn parse_seed(text: &str) -> Result<u64, String> {

@@ -176,3 +176,40 @@ fn a_power_cut_takes_back_what_no_flush_covered() {
     medium.read(0, &mut found).expect("read");
     assert_eq!((found[0], found[512]), (b'A', 0));
 }
+
+#[test]
+fn of_flushes_that_overlap_the_one_that_began_last_counts() {
+    let place = Place::new("overlap");
+    let mut log = Writer::new(&place.0, SIZE_BYTES).expect("a log");
+    let early = log.flush_start(0).expect("written");
+    log.write(1, 0, &[b'A'; 4096], false).expect("written");
+    let late = log.flush_start(2).expect("written");
+    log.flush_end(3, late).expect("written");
+    log.flush_end(4, early).expect("written");
+    log.write(5, 4096, &[b'B'; 4096], false).expect("written");
+    drop(log);
+    let log = Log::open(&place.0).expect("a log to read");
+    let seen = contents(&place.0, &states(&log, 4, PARAMETERS, 100));
+    assert!(seen.iter().all(|(_, text)| text.starts_with('A')), "A was there before a flush that ended began");
+}
+
+#[test]
+fn what_lies_around_a_cut_is_told_with_what_the_state_kept_and_what_each_flush_did() {
+    let place = Place::new("around");
+    let log = record(&place.0);
+    let drawer =
+        Drawer::new(&log, story(5), Parameters { cache: Cache::Lying { back: 4 }, ..PARAMETERS }).expect("fits");
+    let state =
+        drawer.seeds(400, 1).into_iter().map(|seed| drawer.state(seed)).find(|s| s.cut == 6 && s.kept.is_empty());
+    let state = state.expect("a state without its volatile writes");
+    assert_eq!((state.cut, state.durable), (6, 2));
+    let around = drawer.surroundings(&state, 10);
+    let told: Vec<(u64, bool, u64)> = around.writes.iter().map(|w| (w.record, w.volatile, w.kept_bytes)).collect();
+    assert_eq!(told, [(2, true, 0), (4, true, 0), (5, true, 0)]);
+    assert_eq!((around.flushes.len(), around.flushes[0].end, around.flushes[0].works), (1, Some(3), false));
+    let more = drawer.state_with(state.seed, &[5, 2]).expect("both are volatile");
+    assert_eq!(more.kept.iter().map(|kept| kept.record).collect::<Vec<_>>(), [2, 5]);
+    assert!(drawer.state_with(state.seed, &[0]).expect_err("it is durable").contains("no volatile write"));
+    let parts = drawer.parts(10);
+    assert_eq!((parts.len(), parts[0].from, parts[0].to, parts[0].writes), (1, 5, 6, 1));
+}

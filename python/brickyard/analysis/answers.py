@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard import analysis
-from brickyard.analysis import RankedCell, Totals, cells
+from brickyard.analysis import RankedCell, Totals, cached, cells
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.caveats_run import DAMAGE_WORDS
+from brickyard.analysis.hosts import host_words
 from brickyard.analysis.workload import VIRTUAL
 from brickyard.schema import Bound, HangEvent, PhaseEnd
 from brickyard.schema.plan import OpenPace, Plan, TraceTiming
@@ -50,8 +51,13 @@ def answer(records: list[Record], patterns: Patterns) -> Answer:
     """Of runs that no study file asked for."""
     done = [record for record in records if record.info.outcome == "done"]
     if analysis.is_graph(patterns):
-        return Answer(CHARACTERIZED, tuple(_characterized(patterns)), belief(records))
-    said = [words for record in done[:RUNS_TOLD] if (words := _run_words(record))]
+        found = cached.doubted(done)
+        wrote = sum(cell.cell.operation == "write" for cells in patterns.values() for cell in cells)
+        doubts = cached.words(found, wrote, "; --full measures until they are steady")
+        return Answer(CHARACTERIZED, tuple(_characterized(patterns, found)), belief(records, doubts))
+    # What a user with many hosts asks first; it is said of a run that did not finish too.
+    said = host_words(records[0]) if len(records) == 1 else []
+    said += [words for record in done[:RUNS_TOLD] if (words := _run_words(record))]
     if len(done) > RUNS_TOLD:
         said.append(f"The other {len(done) - RUNS_TOLD} runs are in the table.")
     return Answer("", tuple(said), belief(records))
@@ -82,7 +88,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _modelled(records: Sequence[Record]) -> list[str]:
-    modelled = sum((r.info.engine.get("clock") or {}).get("source") == VIRTUAL for r in records)
+    modelled = sum((start := r.info.start) is not None and start.clock.source == VIRTUAL for r in records)
     if not modelled:
         return []
     if modelled == len(records):
@@ -101,21 +107,29 @@ def _unfinished(records: Sequence[Record]) -> list[str]:
     return [f"Left out, because they did not finish: {names}."]
 
 
-def _characterized(patterns: Patterns) -> list[str]:
+def _characterized(patterns: Patterns, doubts: dict[int, str]) -> list[str]:
+    """A headline is of cells that last; where the one it would name does not, there is none."""
     sequential = {o: c for o in OPERATIONS if (c := patterns.get(("sequential", o)))}
     random = {o: c for o in OPERATIONS if (c := patterns.get(("random", o)))}
     said = []
     if sequential:
-        parts = [_sequential_words(operation, cells) for operation, cells in sequential.items()]
+        parts = [_sequential_words(operation, cells, doubts) for operation, cells in sequential.items()]
         said.append(f"Sequential requests: {'; '.join(parts)}.")
     if random:
-        parts = [_random_words(operation, cells) for operation, cells in random.items()]
+        parts = [_random_words(operation, cells, doubts) for operation, cells in random.items()]
         said.append(f"Random requests: {'; '.join(parts)}.")
     return said
 
 
-def _sequential_words(operation: str, cells: list[RankedCell]) -> str:
+def _none_words(operation: str, cells: list[RankedCell], doubts: dict[int, str]) -> str:
+    count = sum(item.cell.run in doubts for item in cells)
+    return f"{operation} no figure, as {count} of {len(cells)} cells were still filling caches"
+
+
+def _sequential_words(operation: str, cells: list[RankedCell], doubts: dict[int, str]) -> str:
     best = max(cells, key=lambda item: item.cell.row.bytes_per_s)
+    if best.cell.run in doubts:
+        return _none_words(operation, cells, doubts)
     text = f"{operation} up to {format_mib_per_s(best.cell.row.bytes_per_s)} MiB/s"
     text += f" with requests of {format_size(best.cell.request_bytes)}"
     enough = _near_best_from(cells)
@@ -134,8 +148,10 @@ def _near_best_from(cells: list[RankedCell]) -> int | None:
     return found
 
 
-def _random_words(operation: str, cells: list[RankedCell]) -> str:
+def _random_words(operation: str, cells: list[RankedCell], doubts: dict[int, str]) -> str:
     typical = next((i for i in cells if i.cell.request_bytes == TYPICAL_BYTES), cells[0])
+    if typical.cell.run in doubts:
+        return _none_words(operation, cells, doubts)
     size = format_size(typical.cell.request_bytes)
     return f"{operation} {format_iops(typical.cell.row.iops)} IOPS of {size}{_latency_words(typical.cell.service)}"
 
@@ -143,7 +159,7 @@ def _random_words(operation: str, cells: list[RankedCell]) -> str:
 def _latency_words(figures: analysis.Latency | None) -> str:
     if figures is None:
         return ""
-    half, most = figures.percentiles["p50"], figures.percentiles["p99"]
+    half, most = figures.p50, figures.p99
     text = f", half of them answered within {format_ns(half)}" if half else ""
     return text + (f" and 99 % within {format_ns(most)}" if half and most else "")
 
@@ -165,7 +181,7 @@ def _run_words(record: Record) -> str:
 
 
 def _row_words(row: Totals) -> str:
-    measure = row.measures.get("response") or row.measures.get("service")
+    measure = row.response or row.service
     noun = "frames" if row.operation == FRAME else "chains" if row.operation in CHAINS else "requests"
     moved = "" if row.operation in CHAINS else f", {cells.mib_per_s(row)} MiB/s"
     since = " of when they were due" if measure and "lateness" in row.measures else ""
@@ -190,9 +206,10 @@ def _limit(records: Sequence[Record]) -> str:
     bound = [r for r in records if any(end.generator_bound for end in r.of(PhaseEnd))]
     if not bound:
         found = {warning.id for record in records for warning in record.info.warnings}
-        if found.intersection(QUALIFYING) or _lateness(records):
+        paced = sum(map(_is_paced, records))
+        if found.intersection(QUALIFYING) or _lateness(records) or 0 < paced < len(records):
             return "The generator was not the limit."
-        if all(_is_paced(record) for record in records):
+        if paced:
             return "The load came at a given pace, so neither the storage nor the generator was at its limit."
         return "The storage, not the generator, was the limit."
     ends = [end for record in bound for end in record.of(PhaseEnd) if end.generator_bound]

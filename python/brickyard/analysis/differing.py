@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from brickyard.analysis.summary import FIGURE, MODEL_SET, circumstance_lines
 from brickyard.schema import plan_values
-from brickyard.store import Json, Record
+from brickyard.store import Record
 
 EVERYWHERE = ("Engine", "Host", "Kernel", "Governor", "Brickyard")
 """Alike for all runs of a study, whatever its targets are."""
@@ -46,7 +46,7 @@ def load_words(one: Record, other: Record) -> str:
     return ", ".join(f"{key}: {sides[0].get(key, 'none')} → {sides[1].get(key, 'none')}" for key in keys)
 
 
-def _load(record: Record) -> Json:
+def _load(record: Record) -> dict[str, object]:
     """What was asked for, with the default of each key that its version did not write."""
     return {key: value for key, value in plan_values(record.info.plan).items() if key != "seed"}
 
@@ -100,7 +100,7 @@ def _asked_of_databases(records: Sequence[Record]) -> list[Differing]:
     return found
 
 
-def _flat(asked: Json, before: str = "") -> dict[str, str]:
+def _flat(asked: dict[str, object], before: str = "") -> dict[str, str]:
     found: dict[str, str] = {}
     for key, value in asked.items():
         if isinstance(value, dict):

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from brickyard import _core
+from brickyard import _core, outputs
 from brickyard.cli import options
 from brickyard.cli.output import emit, print_line, stderr, stdout, table
 from brickyard.errors import DONE, FAILED, BadInputError, one_line
+from brickyard.lab import worker
 from brickyard.lab.durability import Result
 from brickyard.lab.durability import durability as experiment_of
 from brickyard.lab.explore import Exploration, Outcome, explore, read_recording
@@ -23,6 +25,7 @@ from brickyard.lab.explore import record as record_log
 from brickyard.lab.orders import Setup
 from brickyard.reading import parsed_bytes
 from brickyard.store import Json
+from brickyard.units import format_percent, format_seconds
 
 app = App(name="crash", help="Record a workload; look at its crash states.")
 SAY_EVERY_S = 5.0  # as progress of a run
@@ -35,7 +38,14 @@ Settings = Annotated[
     tuple[str, ...],
     Parameter(name="--set", negative="", help="A setting of the software, such as fsync=off. May be repeated."),
 ]
+Cache = Annotated[str, Parameter(help="What the disk does with flushes: honest, off, lying:50 or lossy:1/50.")]
+Torn = Annotated[str, Parameter(help="Surviving writes may be torn at 512 or 4096 bytes, or none.")]
+Aim = Annotated[str, Parameter(help="Where cuts lie: mixed, acknowledgements, or marks (checkpoints).")]
 Seed = Annotated[int, Parameter(help="Same log and seed, same states.")]
+Report = Annotated[
+    Path | None,
+    Parameter(validator=options.REPORT, group=options.OUTPUT, help="Write a page with pictures into a folder."),
+]
 Workers = Annotated[int, Parameter(help="States that are judged at once; a core each.")]
 CORES = max(1, len(os.sched_getaffinity(0)))
 
@@ -63,7 +73,9 @@ def _settings(given: tuple[str, ...]) -> dict[str, str]:
 
 @app.command
 def record(
-    workload: Annotated[str, Parameter(help="postgres, sqlite, files, or command with one after --.")] = "postgres",
+    workload: Annotated[
+        str, Parameter(help="postgres, sqlite, files, store, or command with one after --.")
+    ] = "postgres",
     /,
     *command: Command,
     log: NewLog,
@@ -113,25 +125,23 @@ def explore_(
     *command: Command,
     log: LogPlace,
     check: Annotated[
-        str | None, Parameter(help="postgres, sqlite, files, or command with one after --; else that of the workload.")
+        str | None,
+        Parameter(help="postgres, sqlite, files, store, or command with one after --; else that of the workload."),
     ] = None,
     states: Annotated[int, Parameter(help="How many are drawn.")] = 1000,
     seed: Seed = 1,
     only: Annotated[tuple[str, ...], Parameter(negative="", help="The seed of one state, to judge it again.")] = (),
-    cache: Annotated[
-        str, Parameter(help="What the disk does with flushes: honest, off, lying:50 or lossy:1/50.")
-    ] = "honest",
-    torn: Annotated[str, Parameter(help="Surviving writes may be torn at 512 or 4096 bytes, or none.")] = "512",
-    aim: Annotated[str, Parameter(help="Where cuts lie: mixed, acknowledgements, or marks (checkpoints).")] = "mixed",
+    cache: Cache = "honest",
+    torn: Torn = "512",
+    aim: Aim = "mixed",
     workers: Workers = CORES,
+    report: Report = None,
     json: options.Json = False,
 ) -> int:
     """Draw crash states of a log, judge each distinct one, and count what was lost or damaged.
 
     Exit code 1 if anything was, or if no state could be judged.
     """
-    if torn not in TORN:
-        raise BadInputError(f"--torn {torn}: use 512, 4096 or none")
     if states < 1 or workers < 1:
         raise BadInputError("--states and --workers are at least 1")
     recording = read_recording(log)
@@ -140,7 +150,7 @@ def explore_(
         check or recording.setup.workload,
         cache,
         aim,
-        TORN[torn],
+        _torn_bytes(torn),
         states,
         seed,
         only,
@@ -155,11 +165,53 @@ def explore_(
             markup=False,
             soft_wrap=True,
         )
+    page = _reported([(f"cache {cache}, cuts {aim}, torn {torn}", wanted, outcome)], report)
     if json:
-        emit(_document(outcome) | {"log_hash": outcome.log.hash if outcome.log else None})
+        emit(_document(outcome) | {"log_hash": outcome.log.hash if outcome.log else None} | page)
     else:
         _print_outcome(outcome)
+        _print_page(page)
     return FAILED if outcome.found or outcome.not_judged == outcome.states else DONE
+
+
+def _torn_bytes(torn: str) -> int:
+    if torn not in TORN:
+        raise BadInputError(f"--torn {torn}: use 512, 4096 or none")
+    return TORN[torn]
+
+
+def _reported(explored: list[tuple[str, Exploration, Outcome]], place: Path | None) -> dict[str, str]:
+    if place is None:
+        return {}
+    from brickyard.report.lab import Explored, write_lab_report
+
+    stderr().print("report: the writes that the first states needed are looked for", soft_wrap=True)
+    return {"report": str(write_lab_report([Explored(*one) for one in explored], place))}
+
+
+def _print_page(page: dict[str, str]) -> None:
+    for name, place in page.items():
+        print_line(stdout(), f"{name}: {place}")
+
+
+@app.command
+def look(
+    *command: Command,
+    log: LogPlace,
+    only: Annotated[str, Parameter(help="The seed of the state.")],
+    cache: Cache = "honest",
+    torn: Torn = "512",
+    aim: Aim = "mixed",
+) -> int:
+    """Mount one crash state for a shell, or for the command after --, in its root. Nothing is kept of it.
+
+    Give the same --cache, --torn and --aim as to `explore`.
+    """
+    if os.geteuid() != 0:
+        raise BadInputError("the lab mounts disks, which only root may; run it as root")
+    wanted = Exploration(log, "files", cache, aim, _torn_bytes(torn))
+    words = list(command) or [os.environ.get("SHELL") or "/bin/sh"]
+    return worker.look(wanted.judging(read_recording(log)), only, words)
 
 
 def _document(outcome: Outcome) -> Json:
@@ -184,10 +236,10 @@ def _print_outcome(outcome: Outcome) -> None:
 
 
 def durability(
-    workload: Annotated[str, Parameter(help="postgres, sqlite or files.")] = "postgres",
+    workload: Annotated[str, Parameter(help="postgres, sqlite, files or store (of Brickyard's runs).")] = "postgres",
     /,
     *,
-    states: Annotated[int, Parameter(help="Crash states of each configuration; controls get a fifth.")] = 1000,
+    states: Annotated[int, Parameter(help="Crash states of each configuration; controls get a tenth.")] = 1000,
     duration: Annotated[str, Parameter(help="How long each load lasts.")] = "10s",
     fs: Annotated[str, Parameter(name="--fs", help="ext4, xfs or btrfs.")] = "ext4",
     seed: Seed = 1,
@@ -195,6 +247,7 @@ def durability(
         Path | None,
         Parameter(validator=options.FOLDER, help="A folder in which the logs stay, for `lab crash explore`."),
     ] = None,
+    report: Report = None,
     json: options.Json = False,
 ) -> int:
     """Cut the power at many places of a database's load, and count what it loses, beside controls that must lose.
@@ -204,11 +257,15 @@ def durability(
     if states < 1:
         raise BadInputError("--states is at least 1")
     setup = Setup(workload=workload, load_s=_seconds(duration), file_system=fs)
-    results = list(experiment_of(setup, states, seed, logs, Saying()))
+    with ExitStack() as ending:
+        place = outputs.folder(logs) if logs else ending.enter_context(outputs.temporary_folder("brickyard-lab-logs-"))
+        results = list(experiment_of(setup, states, seed, place, Saying()))
+        page = _reported([(one.configuration.name, one.wanted, one.outcome) for one in results], report)
     if json:
-        emit({"configurations": [_configuration(result) for result in results]})
+        emit({"configurations": [_configuration(result) for result in results]} | page)
     else:
         _print_results(results)
+        _print_page(page)
     return DONE if all(result.as_it_should for result in results) else FAILED
 
 
@@ -219,22 +276,30 @@ def _configuration(result: Result) -> Json:
         "as_it_should": result.as_it_should,
         "version": result.version,
         "commits_per_s": result.commits / result.load_s,
+        "judging_s": result.judging_s,
+        "log": str(result.wanted.log),
+        "cache": result.wanted.cache,
+        "aim": result.wanted.aim,
+        "torn_bytes": result.wanted.torn_bytes,
         **_document(result.outcome),
     }
 
 
 def _print_results(results: list[Result]) -> None:
-    names = ("states", "distinct", "lost", "corrupt", "unjudged")
+    names = ("states", "distinct", "lost", "corrupt", "unjudged", "found")
     columns = [("configuration", "left"), *((name, "right") for name in names), ("right", "left")]
     rows = []
     for result in results:
         found = result.outcome
         numbers = (found.states, found.distinct, found.lost, found.corrupt, found.not_judged)
         right = "yes" if result.as_it_should else "NO"
-        rows.append([result.configuration.name, *(f"{number:,}" for number in numbers), right])
+        share = format_percent(found.found / found.states)
+        rows.append([result.configuration.name, *(f"{number:,}" for number in numbers), share, right])
     console = stdout()
     versions = ", ".join(sorted({result.version for result in results}))
     console.print(table(f"Crash states of {versions}", columns, rows))
+    seconds, all_ = sum(result.judging_s for result in results), sum(result.outcome.states for result in results)
+    print_line(console, f"{all_:,} states were judged in {format_seconds(seconds)}")
     console.print()
     for result in results:
         for kind, (seed, why) in result.outcome.first.items():

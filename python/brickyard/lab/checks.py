@@ -8,14 +8,18 @@ from typing import Protocol
 
 from brickyard.errors import BadInputError
 from brickyard.lab.ledger import Ledger
-from brickyard.lab.orders import Recording, Setup, State
+from brickyard.lab.orders import Missing, Recording, Setup, State
 
-SHIPPED = ("postgres", "sqlite", "files")
-COMMAND = "command"
+FILES, COMMAND = "files", "command"
+SHIPPED = ("postgres", "sqlite", FILES, "store")
 
 
 class Lost(Exception):  # noqa: N818 - a finding, not an error of ours
-    """Something that was acknowledged is not there."""
+    """Something that was acknowledged is not there; `missing` says what, where the check knows."""
+
+    def __init__(self, why: str, missing: Missing | None = None) -> None:
+        super().__init__(why)
+        self.missing = missing
 
 
 class Corrupt(Exception):  # noqa: N818
@@ -67,6 +71,10 @@ def workload_of(setup: Setup) -> Workload:
         from brickyard.lab.files import FilesLoad
 
         return FilesLoad()
+    if setup.workload == "store":
+        from brickyard.lab.store import StoreLoad
+
+        return StoreLoad()
     if setup.workload == COMMAND:
         from brickyard.lab.command import CommandLoad
 
@@ -87,6 +95,10 @@ def check_of(name: str, recording: Recording, command: list[str]) -> Check:
         from brickyard.lab.files import FilesCheck
 
         return FilesCheck(recording)
+    if name == "store":
+        from brickyard.lab.store import StoreCheck
+
+        return StoreCheck(recording)
     if name == COMMAND:
         from brickyard.lab.command import CommandCheck
 

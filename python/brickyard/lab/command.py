@@ -14,7 +14,7 @@ import time
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.lab.checks import Began, Corrupt, Lost, NotJudged, Stage
 from brickyard.lab.ledger import Ledger, Owed
-from brickyard.lab.orders import Recording, Setup, State
+from brickyard.lab.orders import Missing, Recording, Setup, State
 
 CHECK_S = 40.0
 END_S = 10.0
@@ -80,7 +80,7 @@ class CommandCheck:
             raise NotJudged(one_line(error)) from error
         said = one_line(done.stderr or done.stdout)[:200]
         if done.returncode == 1:
-            raise Lost(said or "the check found something lost")
+            raise Lost(said or "the check found something lost", Missing(0, owed))
         if done.returncode == 2:
             raise Corrupt(said or "the check found damage")
         if done.returncode:

@@ -189,7 +189,7 @@ def _start(wanted: Wanted, room: Path) -> Ready:
     try:
         return msgspec.json.decode(line, type=Ready, strict=True) if b'"ready"' in line else _refuse(line)
     except msgspec.MsgspecError as error:
-        raise BrickyardError(f"the disk did not start: {one_line(line[:200])}") from error
+        raise BrickyardError(f"the disk did not start: {one_line(line[:200].decode(errors='replace'))}") from error
 
 
 def _refuse(line: bytes) -> Ready:

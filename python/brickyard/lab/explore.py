@@ -21,6 +21,7 @@ import msgspec
 
 from brickyard import outputs
 from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.lab import kernel
 from brickyard.lab.orders import (
     CORRUPT,
     KEPT,
@@ -58,7 +59,9 @@ class Outcome:
     first: dict[str, tuple[str, str]] = field(default_factory=dict)
     """By kind: the seed, and why."""
     log: LogFacts | None = None
+    drawn: list[State] = field(default_factory=list)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
+    """By seed, of each drawn state."""
 
     @property
     def found(self) -> int:
@@ -66,6 +69,7 @@ class Outcome:
 
     def add(self, state: State, verdict: Verdict) -> None:
         self.states += 1
+        self.drawn.append(state)
         name = {KEPT: "kept", LOST: "lost", CORRUPT: "corrupt"}.get(verdict.kind, "not_judged")
         setattr(self, name, getattr(self, name) + 1)
         self.verdicts[state.seed] = verdict
@@ -123,7 +127,9 @@ def refusal(line: bytes) -> BrickyardError:
     try:
         return BadInputError(msgspec.json.decode(line, type=Refused).error)
     except msgspec.MsgspecError:
-        return BrickyardError(f"a worker of the lab ended without an answer: {one_line(line[:200]) or 'killed'}")
+        return BrickyardError(
+            f"a worker of the lab ended without an answer: {one_line(line[:200].decode(errors='replace')) or 'killed'}"
+        )
 
 
 def record(setup: Setup, log: Path) -> Recording:
@@ -170,19 +176,24 @@ class Exploration:
     command: tuple[str, ...] = ()
     workers: int = 2
 
+    def drawing(self, recording: Recording) -> States:
+        return States(str(self.log.resolve()), recording.story, self.cache, self.aim, self.torn_bytes)
+
+    def judging(self, recording: Recording) -> CheckOrder:
+        place = str((self.log / STORY).resolve())
+        return CheckOrder(place, self.drawing(recording), self.check, list(self.command), timeout_s=STATE_S)
+
 
 def explore(wanted: Exploration, tell: Callable[[int, int], None] = lambda _done, _all: None) -> Outcome:
     """Judges each distinct state once; `tell` hears how many of them are done."""
     recording = read_recording(wanted.log)
-    drawn = States(str(wanted.log.resolve()), recording.story, wanted.cache, wanted.aim, wanted.torn_bytes)
+    drawn = wanted.drawing(recording)
     facts, states = plan(Plan(drawn, wanted.states, wanted.seed, list(wanted.only)))
     distinct: dict[tuple[str, int], State] = {}
     for state in states:
         distinct.setdefault((state.image, state.promised), state)
-    order = CheckOrder(
-        str((wanted.log / STORY).resolve()), drawn, wanted.check, list(wanted.command), timeout_s=STATE_S
-    )
-    verdicts = _judged(order, list(distinct.values()), wanted.workers, tell)
+    workers = wanted.workers if kernel.at_once(recording.setup.file_system) else 1
+    verdicts = _judged(wanted.judging(recording), list(distinct.values()), workers, tell)
     outcome = Outcome(distinct=len(distinct), log=facts)
     for state in states:
         outcome.add(state, verdicts[distinct[state.image, state.promised].seed])
@@ -251,6 +262,9 @@ def _ask(
         try:
             told.put(msgspec.json.decode(line, type=Verdict))
         except msgspec.MsgspecError:
-            why = one_line(line[:200]) or f"the check did not end within {order.timeout_s:.0f} s, or was killed"
+            why = (
+                one_line(line[:200].decode(errors="replace"))
+                or f"the check did not end within {order.timeout_s:.0f} s, or was killed"
+            )
             told.put(Verdict(state.seed, NOT_JUDGED, why))
             return

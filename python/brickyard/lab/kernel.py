@@ -28,6 +28,16 @@ FILE_SYSTEMS = {
     "xfs": ["mkfs.xfs", "-q", "-f", "-K"],
     "btrfs": ["mkfs.btrfs", "-q", "-f", "-K"],
 }
+# They only look; what a journal holds was replayed by the mount before.
+FSCK = {
+    "ext4": ["e2fsck", "-fn"],
+    "xfs": ["xfs_repair", "-n"],
+    "btrfs": ["btrfs", "check", "--readonly"],
+}
+FSCK_S = 30.0
+# Two states of one file system are two disks with one name, which XFS refuses unless it is told to.
+ALWAYS = {"xfs": "nouuid"}
+TEMPORARY_FSID = Path("/sys/fs/btrfs/features/temp_fsid")  # kernels from 6.7 on tell such disks apart
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -45,7 +55,17 @@ def enter_private_mounts() -> None:
 
 
 def mount(device: str, at: Path, kind: str, options: str = "") -> None:
+    options = ",".join(part for part in (options, ALWAYS.get(kind, "")) if part)
     _call(_libc.mount(device.encode(), os.fsencode(at), kind.encode(), 0, options.encode()), str(at))
+
+
+def sync_file_system(at: Path) -> None:
+    """This one alone: `sync` waits for every file system of the host, and for whoever mounts or unmounts one."""
+    handle = os.open(at, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _call(_libc.syncfs(handle), str(at))
+    finally:
+        os.close(handle)
 
 
 def unmount(at: Path) -> None:
@@ -144,3 +164,21 @@ def make_file_system(kind: str, device: str) -> None:
     done = subprocess.run([*FILE_SYSTEMS[kind], device], capture_output=True, text=True, check=False)
     if done.returncode:
         raise BrickyardError(f"{device}: no {kind} can be made: {one_line(done.stderr or done.stdout)}")
+
+
+def at_once(kind: str) -> bool:
+    """Whether two states of one file system can be mounted at once. Older kernels take one btrfs for the other."""
+    return kind != "btrfs" or TEMPORARY_FSID.exists()
+
+
+def damage(kind: str, device: str) -> str | None:
+    """What the file system's own checker finds on a device that is not mounted; raises where it cannot say."""
+    try:
+        done = subprocess.run(
+            [*FSCK[kind], device], capture_output=True, text=True, errors="replace", timeout=FSCK_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BrickyardError(one_line(error)) from error
+    if done.returncode == 0:
+        return None
+    return f"{FSCK[kind][0]} ends with {done.returncode}: {one_line((done.stdout + done.stderr).strip()[-200:])}"

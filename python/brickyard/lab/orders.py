@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+CHECKSUMS = "data_checksums"  # PostgreSQL has it as a setting that only shows what initdb was told
 KEPT, LOST, CORRUPT, NOT_JUDGED = "kept", "lost", "corrupt", "not judged"
 
 
@@ -81,6 +82,48 @@ class Plan(msgspec.Struct):
     only: list[str] = []
 
 
+class Describe(msgspec.Struct):
+    """Asks what a log holds, and what lies around the cuts of some of its states."""
+
+    states: States
+    parts: int = 200
+    only: list[str] = []
+    before: int = 20
+
+
+class WritePart(msgspec.Struct):
+    """A stretch of a log: its records, and how many of them are what."""
+
+    begin: int = msgspec.field(name="from")
+    end: int = msgspec.field(name="to")
+    writes: int
+    flushes: int
+
+
+class Write(msgspec.Struct):
+    record: int
+    offset_bytes: int
+    bytes: int
+    volatile: bool
+    kept_bytes: int
+
+
+class Flush(msgspec.Struct):
+    """By its records; without an end it was under way at the cut."""
+
+    start: int
+    end: int | None
+    works: bool
+
+
+class Surroundings(msgspec.Struct):
+    """What lies around a cut, from this record on."""
+
+    begin: int = msgspec.field(name="from")
+    writes: list[Write]
+    flushes: list[Flush]
+
+
 class Show(msgspec.Struct):
     states: States
     mount: str
@@ -131,3 +174,11 @@ class Verdict(msgspec.Struct):
     seed: str
     kind: str
     why: str = ""
+    missing: Missing | None = None
+
+
+class Missing(msgspec.Struct):
+    """The first number that a client was told is durable, and that is not there."""
+
+    client: int
+    number: int

@@ -28,7 +28,7 @@ from brickyard.databases.programs import find_programs, helper_account
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.lab.checks import Began, Corrupt, Lost, NotJudged, Stage
 from brickyard.lab.ledger import Ledger, Owed
-from brickyard.lab.orders import Recording, Setup, State
+from brickyard.lab.orders import CHECKSUMS, Missing, Recording, Setup, State
 
 ACCOUNTS = 20_000  # as in TABLES: 350 pages, so that most are changed for the first time since a checkpoint
 CHECKPOINT_EVERY_S = 1.0
@@ -67,11 +67,13 @@ class PostgresLoad:
     """Clients that transfer, and a checkpoint every second."""
 
     def run(self, stage: Stage, setup: Setup, ledger: Ledger, began: Began) -> tuple[str, str]:
-        with ephemeral_postgres(stage.mount, settings={**QUIET, **setup.settings}) as server:
+        settings = {**QUIET, **setup.settings}
+        checksums = settings.pop(CHECKSUMS, "default")
+        with ephemeral_postgres(stage.mount, settings=settings, checksums=checksums) as server:
             with psycopg.connect(server.dsn, autocommit=True) as connection:
                 connection.execute(TABLES)
             began()
-            stop, failed = threading.Event(), Failures()
+            stop, failed = threading.Event(), ServerFailures()
             names = [(_transfers, n) for n in range(setup.clients)] + [(_checkpoints, 0)]
             threads = [threading.Thread(target=failed.guard, args=(work, server, ledger, stop, n)) for work, n in names]
             for thread in threads:
@@ -84,7 +86,7 @@ class PostgresLoad:
             return str(server.data.relative_to(stage.mount)), f"PostgreSQL {server.version}"
 
 
-class Failures:
+class ServerFailures:
     """What went wrong in threads."""
 
     def __init__(self) -> None:
@@ -164,7 +166,8 @@ class PostgresCheck:
         for client, number in owed.items():
             count, last = found.get(client, (0, 0))
             if last < number:
-                raise Lost(f"client {client} was told that {number} is durable; {last} is the last")
+                told = f"client {client} was told that {number} is durable; {last} is the last"
+                raise Lost(told, Missing(client, last + 1))
         for client, (count, last) in found.items():
             if count != last:
                 raise Corrupt(f"client {client} has {count} rows up to number {last}")

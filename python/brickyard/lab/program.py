@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from brickyard.errors import BadInputError, BrickyardError, one_line
-from brickyard.lab.orders import LogFacts, Plan, Ready, Refused, Serve, Show, State
+from brickyard.lab.orders import Describe, LogFacts, Plan, Ready, Refused, Serve, Show, State, Surroundings, WritePart
 
 NAME = "brickyard-lab"
 END_S = 10.0
@@ -27,7 +27,7 @@ def program() -> Path:
 class Lab:
     """A `brickyard-lab` that lives as long as a context; it ends when its input does, so also when we die."""
 
-    def __init__(self, word: str, orders: Serve | Plan | Show) -> None:
+    def __init__(self, word: str, orders: Serve | Plan | Describe | Show) -> None:
         self._process = subprocess.Popen(
             [str(program()), word],
             stdin=subprocess.PIPE,
@@ -80,7 +80,7 @@ def _refusal(line: bytes) -> BrickyardError:
     try:
         return BadInputError(one_line(msgspec.json.decode(line, type=Refused).error))
     except msgspec.MsgspecError:
-        return BrickyardError(f"brickyard-lab said what is not known: {one_line(line[:200])}")
+        return BrickyardError(f"brickyard-lab said what is not known: {one_line(line[:200].decode(errors='replace'))}")
 
 
 def serving(orders: Serve) -> Lab:
@@ -99,3 +99,9 @@ def plan(orders: Plan) -> tuple[LogFacts, list[State]]:
         facts = lab.heard(LogFacts)
         count = len(orders.only) or orders.count
         return facts, [lab.heard(State) for _ in range(count)]
+
+
+def describe(orders: Describe) -> tuple[list[WritePart], list[Surroundings]]:
+    """What a log holds, and what lies around each state that was asked for."""
+    with Lab("describe", orders) as lab:
+        return lab.heard(list[WritePart]), [lab.heard(Surroundings) for _ in orders.only]

@@ -10,7 +10,7 @@ import time
 
 from brickyard.lab.checks import Began, Corrupt, Lost, Stage
 from brickyard.lab.ledger import Ledger, Owed
-from brickyard.lab.orders import Recording, Setup, State
+from brickyard.lab.orders import Missing, Recording, Setup, State
 
 NAME = "ledger.sqlite"
 BUSY_S = 10.0
@@ -68,6 +68,6 @@ class SqliteCheck:
             raise Corrupt(f"integrity_check: {said}")
         owed = self._owed.at(state.cut).get(0, 0)
         if last < owed:
-            raise Lost(f"{owed} was acknowledged; {last} is the last")
+            raise Lost(f"{owed} was acknowledged; {last} is the last", Missing(0, last + 1))
         if count != last or newest != last:
             raise Corrupt(f"{count} rows up to number {last}, and pages up to {newest}")

@@ -7,9 +7,12 @@ Refusal: it decides nothing about which states there are.
 from __future__ import annotations
 
 import os
+import shutil
 import stat
+import subprocess
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -17,7 +20,7 @@ import msgspec
 from brickyard import outputs
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.lab import kernel
-from brickyard.lab.checks import Check, Corrupt, Lost, NotJudged, Stage, check_of, workload_of
+from brickyard.lab.checks import FILES, Check, Corrupt, Lost, NotJudged, Stage, check_of, workload_of
 from brickyard.lab.ledger import ledger
 from brickyard.lab.orders import (
     CORRUPT,
@@ -38,6 +41,7 @@ from brickyard.lab.orders import (
 from brickyard.lab.program import Lab, serving
 
 STORY = "story.json"
+ROOM_BYTES = 4 << 20  # more than the largest request takes, which is what did not fit
 PREFIX = "brickyard-lab-"
 THROUGH = stat.S_IRWXU | stat.S_IXGRP | stat.S_IXOTH  # the account that runs a server passes through
 
@@ -49,7 +53,8 @@ def main() -> int:
             raise BadInputError("the lab mounts disks, which only root may; run it as root")
         kernel.enter_private_mounts()
         if isinstance(order, RecordOrder):
-            _say(record(order))
+            with told_of_space(Path(order.log)):
+                _say(record(order))
         else:
             check_states(order)
     except BrickyardError as error:
@@ -59,6 +64,17 @@ def main() -> int:
         _say(Refused(f"{one_line(error)}; the lab needs /dev/fuse, loop devices and root"))
         return 1
     return 0
+
+
+@contextmanager
+def told_of_space(log: Path) -> Iterator[None]:
+    """Where the log has no room, a request to the disk fails, and whatever made it knows nothing of logs."""
+    try:
+        yield
+    except (BrickyardError, OSError) as error:
+        if shutil.disk_usage(log).free >= ROOM_BYTES:
+            raise
+        raise BrickyardError(f"{log}: no space left for the log; name a folder with more room") from error
 
 
 def _say(what: msgspec.Struct) -> None:
@@ -73,7 +89,14 @@ def _stage(ending: ExitStack) -> tuple[Path, Path, Path]:
     places = (outputs.folder(room / "run"), outputs.folder(room / "fuse"), outputs.folder(room / "mount"))
     for place in places:
         place.chmod(0o755)
+    # The disk's program has left our mounts, so that its own end unmounts it there alone.
+    ending.callback(_unmounted, places[1])
     return places
+
+
+def _unmounted(place: Path) -> None:
+    with suppress(OSError):  # nothing was mounted there
+        kernel.unmount(place)
 
 
 def record(order: RecordOrder) -> Recording:
@@ -94,7 +117,7 @@ def record(order: RecordOrder) -> Recording:
             mount.chmod(0o755)
 
             def began() -> None:
-                os.sync()
+                kernel.sync_file_system(mount)
                 os.fsync(loop.handle)  # a flush, also where the file system sends none
                 story.begin = told.records()
 
@@ -107,7 +130,9 @@ def record(order: RecordOrder) -> Recording:
 
 
 def check_states(order: CheckOrder) -> None:
-    """A verdict for each seed that comes in."""
+    """A verdict for each line that comes in: a seed, with `@RECORDS` where only what was acknowledged by then counts,
+    and volatile writes that its state has besides.
+    """
     recording = msgspec.json.decode(Path(order.recording).read_bytes(), type=Recording)
     check = check_of(order.check, recording, order.command)
     with ExitStack() as ending:
@@ -118,32 +143,71 @@ def check_states(order: CheckOrder) -> None:
         stage = Stage(mount, room, loop.path)
         _say(Ready())
         for line in sys.stdin.buffer:
-            lab.tell(line.strip())
+            first, *more = line.split()
+            seed, _, told = first.partition(b"@")
+            lab.tell(b" ".join([seed, *more]))
             state = lab.heard(State)
+            if told:
+                state = msgspec.structs.replace(state, cut=min(state.cut, int(told)))
             loop.forget()
-            kind, why = judged(check, stage, recording, state)
-            _say(Verdict(state.seed, kind, why))
+            verdict = judged(check, stage, recording, state)
+            if verdict.kind == KEPT and order.check == FILES:
+                verdict = structure(verdict, recording.setup.file_system, loop.path)
+            _say(verdict)
 
 
-def judged(check: Check, stage: Stage, recording: Recording, state: State) -> tuple[str, str]:
+def structure(verdict: Verdict, kind: str, device: str) -> Verdict:
+    """Whether the file system is whole beneath its files."""
+    try:
+        found = kernel.damage(kind, device)
+    except BrickyardError as error:
+        return Verdict(verdict.seed, NOT_JUDGED, str(error))
+    return Verdict(verdict.seed, CORRUPT, found) if found else verdict
+
+
+def look(order: CheckOrder, wish: str, command: list[str]) -> int:
+    """Mounts one state for a command, in mounts that only this process and the command see; nothing is kept of it."""
+    recording = msgspec.json.decode(Path(order.recording).read_bytes(), type=Recording)
+    setup = recording.setup
+    kernel.enter_private_mounts()
+    with ExitStack() as ending:
+        _, fuse, mount = _stage(ending)
+        lab = ending.enter_context(Lab("show", Show(order.states, str(fuse))))
+        lab.heard(Ready)
+        loop = ending.enter_context(kernel.attached(fuse / "disk"))
+        lab.tell(wish.encode())
+        lab.heard(State)
+        loop.forget()
+        try:
+            ending.enter_context(kernel.mounted(loop.path, mount, setup.file_system, setup.mount_options))
+        except OSError as error:
+            raise BrickyardError(f"{setup.file_system} of this state cannot be mounted: {one_line(error)}") from error
+        environment = {**os.environ, "BRICKYARD_LAB_MOUNT": str(mount), "BRICKYARD_LAB_DEVICE": loop.path}
+        try:
+            return subprocess.run(command, cwd=mount, env=environment, check=False).returncode
+        except OSError as error:
+            raise BadInputError(f"{command[0]}: cannot be started: {error.strerror}") from error
+
+
+def judged(check: Check, stage: Stage, recording: Recording, state: State) -> Verdict:
     setup = recording.setup
     try:
         kernel.mount(stage.device, stage.mount, setup.file_system, setup.mount_options)
     except OSError as error:
-        return CORRUPT, f"{setup.file_system} cannot be mounted: {os.strerror(error.errno or 0)}"
+        return Verdict(state.seed, CORRUPT, f"{setup.file_system} cannot be mounted: {os.strerror(error.errno or 0)}")
     try:
         check(stage, recording, state)
     except Lost as found:
-        return LOST, str(found)
+        return Verdict(state.seed, LOST, str(found), found.missing)
     except Corrupt as found:
-        return CORRUPT, str(found)
+        return Verdict(state.seed, CORRUPT, str(found))
     except NotJudged as found:
-        return NOT_JUDGED, str(found)
+        return Verdict(state.seed, NOT_JUDGED, str(found))
     except OSError as error:
-        return CORRUPT, f"what is there cannot be read: {one_line(error)}"
+        return Verdict(state.seed, CORRUPT, f"what is there cannot be read: {one_line(error)}")
     finally:
         kernel.unmount(stage.mount)
-    return KEPT, ""
+    return Verdict(state.seed, KEPT)
 
 
 if __name__ == "__main__":
