@@ -17,7 +17,7 @@ from brickyard.advise.candidates import Candidate
 from brickyard.advise.costs import TERMS, Terms
 from brickyard.advise.lifetime import HOURS_A_YEAR, FailureRate, data_loss_hours, failures_of, rebuild_hours, unreadable
 from brickyard.advise.parts import LEVELS
-from brickyard.advise.simulate import dearest, filled, rates, simulate
+from brickyard.advise.simulate import Carrier, dearest, filled, here, rates, simulate
 from brickyard.advise.spread import Spread, spread_of
 from brickyard.analysis.ramp import steps
 from brickyard.analysis.verdict import Finding, Verdict, verdict, verdict_document
@@ -180,14 +180,14 @@ def conditions_of(candidate: Candidate, wanted: Wanted) -> tuple[str, ...]:
     return ("normal",) if candidate.drive.volume else wanted.conditions
 
 
-def evaluate(candidate: Candidate, wanted: Wanted) -> Trial:
+def evaluate(candidate: Candidate, wanted: Wanted, carry: Carrier = here) -> Trial:
     """Simulates one condition after the other until one fails."""
     brick = candidate.resolved["brick"]
     asked = conditions_of(candidate, wanted)
     spread = spread_of(candidate.drive_kind)
     states: dict[str, State] = {}
     for condition in asked:
-        record = _simulated(candidate, condition, wanted.plan)
+        record = _simulated(candidate, condition, wanted.plan, carry)
         iops, bytes_per_s = rates(record)
         states[condition] = State(iops, bytes_per_s, tuple(verdict(record, ruler) for ruler in wanted.rulers))
         if not states[condition].met:
@@ -202,17 +202,18 @@ def evaluate(candidate: Candidate, wanted: Wanted) -> Trial:
     return found
 
 
-def _simulated(candidate: Candidate, condition: str, plan: Plan) -> Record:
+def _simulated(candidate: Candidate, condition: str, plan: Plan, carry: Carrier) -> Record:
     """A ramp is run to its end, and then its highest step within its limit by itself: that is what is judged."""
     overrides = [condition_override(condition)]
     state = candidate.brick.resolve(overrides)["brick"]
-    record = simulate(filled(plan, state), candidate.brick, condition, dearest(condition, state))
+    changes = dearest(condition, state)
+    record = simulate(filled(plan, state), candidate.brick, condition, changes, carry)
     if not any(phase.ramp for phase in plan.phase):
         return record
     held = structs.replace(
         plan, phase=[_at_best_step(record, number, phase) for number, phase in enumerate(plan.phase)]
     )
-    return simulate(filled(held, state), candidate.brick, condition, dearest(condition, state))
+    return simulate(filled(held, state), candidate.brick, condition, changes, carry)
 
 
 STEP_S = 30

@@ -12,6 +12,7 @@ from brickyard import analysis
 from brickyard.analysis import RankedCell, Totals, cached, cells
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.caveats_run import DAMAGE_WORDS
+from brickyard.analysis.hosts import host_words
 from brickyard.analysis.workload import VIRTUAL
 from brickyard.schema import Bound, HangEvent, PhaseEnd
 from brickyard.schema.plan import OpenPace, Plan, TraceTiming
@@ -54,7 +55,9 @@ def answer(records: list[Record], patterns: Patterns) -> Answer:
         wrote = sum(cell.cell.operation == "write" for cells in patterns.values() for cell in cells)
         doubts = cached.words(found, wrote, "; --full measures until they are steady")
         return Answer(CHARACTERIZED, tuple(_characterized(patterns, found)), belief(records, doubts))
-    said = [words for record in done[:RUNS_TOLD] if (words := _run_words(record))]
+    # What a user with many hosts asks first; it is said of a run that did not finish too.
+    said = host_words(records[0]) if len(records) == 1 else []
+    said += [words for record in done[:RUNS_TOLD] if (words := _run_words(record))]
     if len(done) > RUNS_TOLD:
         said.append(f"The other {len(done) - RUNS_TOLD} runs are in the table.")
     return Answer("", tuple(said), belief(records))

@@ -18,12 +18,13 @@ from brickyard.advise.answer import advice
 from brickyard.advise.assumptions import assumptions
 from brickyard.advise.candidates import MEMBERS, Candidate, candidates
 from brickyard.advise.costs import Terms
-from brickyard.advise.simulate import unverified, writes
+from brickyard.advise.simulate import here, unverified, writes
 from brickyard.analysis.idle import idle_switch_lines
 from brickyard.analysis.verdict import Finding
 from brickyard.analysis.verdict_words import figure_text, threshold_text
 from brickyard.cli import conditioning, options
 from brickyard.cli.judging import sold_capacity
+from brickyard.cli.on_hosts import ComputedOn, sweeping
 from brickyard.cli.output import emit, print_line, stderr, stdout, table
 from brickyard.cli.tables import print_answer
 from brickyard.errors import BadInputError
@@ -112,6 +113,7 @@ def buy(
             help="Change a key of the profile, such as --set depth=8. May be repeated.",
         ),
     ] = (),
+    hosts: ComputedOn = None,
     output: options.Pictures = None,
     json: options.Json = False,
 ) -> int:
@@ -157,15 +159,16 @@ def buy(
     notes = [*_idle(fitting, wanted), *_summed(wanted)]
     for line in notes:
         print_line(console, line)
-    with console.status("modelled bricks") as status:
+    with console.status("modelled bricks") as status, sweeping(hosts) as sweep:
+        carry = sweep.events if sweep else here
         found = buying.search(
             fitting,
-            lambda candidate: buying.evaluate(candidate, wanted),
+            lambda candidate: buying.evaluate(candidate, wanted, carry),
             fastest=fastest,
             throughput=wanted.throughput,
             enough=1 + runners_up,
             most=most,
-            cores=os.cpu_count() or 1,
+            cores=sweep.cores if sweep else os.cpu_count() or 1,
             progress=_Progress(status.update),
         )
     from brickyard.report.advice import cost_against_rate

@@ -12,6 +12,7 @@ from brickyard.analysis.conclusions import conclusions
 from brickyard.analysis.differing import differing_in_study
 from brickyard.analysis.observe import Observed
 from brickyard.cli import options
+from brickyard.cli.on_hosts import ComputedOn, sweeping
 from brickyard.cli.output import emit, print_line, print_text, stderr, stdout, table
 from brickyard.cli.progress import IOPS, TRANSACTIONS, Terminal
 from brickyard.cli.tables import print_answer, print_warnings
@@ -312,6 +313,7 @@ def reference(
     *,
     output: options.Pictures = None,
     truth: Annotated[Path | None, Parameter(validator=options.FILE)] = None,
+    hosts: ComputedOn = None,
     errors: Annotated[Path | None, Parameter(validator=options.FILE)] = None,
     json: options.Json = False,
 ) -> int:
@@ -329,8 +331,12 @@ def reference(
     from brickyard.study.reference import truth as truth_page
 
     console = stderr()
-    with console.status("published tables on modelled bricks") as status:
-        outcomes = run_reference(lambda done, total: status.update(f"{done} of {total} published figures"))
+    with console.status("published tables on modelled bricks") as status, sweeping(hosts) as sweep:
+        outcomes = run_reference(
+            lambda done, total: status.update(f"{done} of {total} published figures"),
+            figure=sweep.reference if sweep else None,
+            cores=sweep.cores if sweep else None,
+        )
     ranked = rankings(outcomes)
     page = None
     if output is not None:

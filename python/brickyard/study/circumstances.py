@@ -9,6 +9,7 @@ import time
 
 from brickyard import _core, bricks, facts
 from brickyard.analysis import caveats, pgbench, replay_runs, replay_warnings
+from brickyard.analysis.hosts import host_warnings
 from brickyard.analysis.judged import Judged, VolatileCaches
 from brickyard.analysis.moments import planned_ns
 from brickyard.analysis.steadiness import steadiness_warnings
@@ -171,7 +172,7 @@ def warnings(store: Store, record: Record, watched: list[WatchSheet]) -> list[Ru
         found = [item for item in found if item.id not in NOT_OF_REPLAYS]
         judged = replay_warnings.replay_warnings(record, watched)
     else:
-        judged = [*steadiness_warnings(record), *pgbench.pgbench_warnings(record)]
+        judged = [*host_warnings(record), *steadiness_warnings(record), *pgbench.pgbench_warnings(record)]
         if asks_databases(info.plan):
             found = [item for item in found if item.id not in NOT_OF_DATABASES]
     return sorted([*judged, *found], key=lambda item: item.severity != "warning")

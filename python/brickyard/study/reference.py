@@ -132,12 +132,20 @@ class Table:
         }
 
 
-def run_reference(progress: Callable[[int, int], None], *, source: str = "") -> list[Outcome]:
-    """Simulates every published cell with each seed, on as many cores as there are.
+Figure = Callable[[int, dict[str, str], int, bool], float]
+"""Of a published cell by its number, the texts of all bricks, a seed, and whether it was left out."""
+
+
+def run_reference(
+    progress: Callable[[int, int], None], *, source: str = "", figure: Figure | None = None, cores: int | None = None
+) -> list[Outcome]:
+    """Simulates every published cell with each seed, on as many cores as there are, here or where `figure` computes.
 
     `source`: only those of tables whose name begins so.
     """
     from brickyard import _core
+
+    simulated = figure or _core.reference_simulate
 
     cells: list[Json] = json.loads(_core.reference_cells())
     texts = bricks.texts()
@@ -145,13 +153,13 @@ def run_reference(progress: Callable[[int, int], None], *, source: str = "") -> 
 
     def outcome(number: int) -> Outcome:
         def figures(*, left_out: bool) -> tuple[float, ...]:
-            return tuple(_core.reference_simulate(number, texts, seed, left_out) for seed in SEEDS)
+            return tuple(simulated(number, texts, seed, left_out) for seed in SEEDS)
 
         cell = cells[number]
         return Outcome(cell, figures(left_out=False), figures(left_out=True) if cell["left_out"] else None)
 
     outcomes = []
-    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(max_workers=cores or os.cpu_count() or 1) as pool:
         try:
             for found in pool.map(outcome, numbers):
                 outcomes.append(found)
