@@ -63,7 +63,7 @@ class Fleet:
 
     def call(self, *words: object, codes: tuple[int, ...] = (0,)) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            self.command(*words), env=self.env, capture_output=True, text=True, check=False, cwd=self.home, timeout=120
+            self.command(*words), env=self.env, capture_output=True, text=True, check=False, cwd=self.home, timeout=300
         )
         assert done.returncode in codes, (done.returncode, done.stdout[-2000:], done.stderr[-4000:])
         return done
