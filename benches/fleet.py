@@ -1,7 +1,8 @@
 """What many hosts cost the one that listens: streams of intervals are merged, on one core.
 
 Streams are made beforehand, as workers tell them: lines of JSON, one interval a second of 8 cells with a service and a
-response histogram each. Merging is what a run on many hosts does with them: decode, merge, hand over as JSON.
+response histogram each. Merging is what a run on many hosts does with them: decode, merge, hand over as JSON. Keeping
+is what follows: decode, check the types, append to a store in memory.
 
     python benches/fleet.py [--workers 1000] [--cells 8] [--intervals 5] [--smoke]
 """
@@ -16,7 +17,8 @@ import time
 from brickyard import _core, profiles
 from brickyard.fleet.merging import Merger
 from brickyard.fleet.shares import divide
-from brickyard.store import Json
+from brickyard.schema import RunFacts
+from brickyard.store import Json, Store
 
 SECOND = 1_000_000_000
 BUCKETS = 60  # that a histogram of a second's requests has entries in
@@ -52,12 +54,26 @@ def main() -> None:
     text = f'title = "merge"\n[[phase]]\nduration = "{intervals}s"\n{streams}'
     plan = profiles.validate(profiles.ProfileText("merge", text, "merge"), [])
     hosts = [f"h{number}" for number in range(workers)]
-    merger = Merger(divide("merge", plan, hosts, ["/f"], "copies").parts)
+    division = divide("merge", plan, hosts, ["/f"], "copies")
+    merger = Merger(division.parts)
+    store = Store(":memory:")
+    run = store.add_run(
+        profile="merge",
+        profile_hash="",
+        plan=division.plan,
+        condition="normal",
+        targets=division.targets,
+        options={},
+        software_version="",
+        facts=RunFacts(),
+    )
     for host in hosts:
         merger.hear(host, {"event": "phase", "phase": 0, "name": "", "start_ns": 0}, 0.0)
     draw = random.Random(1)
     some = [[cell(number, draw) for number in range(asked.cells)] for _ in range(min(workers, 50))]
-    took_s, lines_bytes = [], 0
+    took_s: list[float] = []
+    kept_s: list[float] = []
+    lines_bytes = 0
     for index in range(intervals):
         lines = [
             json.dumps(
@@ -86,10 +102,13 @@ def main() -> None:
         handed = [json.dumps(event) for event in told]
         took_s.append(time.process_time() - began_s)
         assert len(handed) == 1, "all hosts in one interval"
-    cost_s = sorted(took_s)[len(took_s) // 2]
+        began_s = time.process_time()
+        store.add_events(run, [json.loads(text) for text in handed])
+        kept_s.append(time.process_time() - began_s)
+    cost_s, keep_s = (sorted(some_s)[len(some_s) // 2] for some_s in (took_s, kept_s))
     print(
         f"{workers} workers × {asked.cells} cells: {lines_bytes / 1e6:.1f} MB/s of lines, merged with {cost_s:.3f} s of"
-        f" CPU for each second ({cost_s:.1%} of a core)"
+        f" CPU for each second and kept with {keep_s:.3f} s: {cost_s + keep_s:.1%} of a core"
     )
 
 
