@@ -132,17 +132,37 @@ def copied(device: str, trace: Path, seconds: int) -> None:
               "--output=/dev/null")  # fmt: skip
 
 
-OWN = """
-[[phase]]
-duration = "{seconds}s"
-[[phase.stream]]
-operations = {{ read = 60, write = 40 }}
-request = [{{ size = "4KiB", share = 70 }}, {{ size = "32KiB", share = 30 }}]
-address = {{ kind = "zipf", theta = 0.9 }}
+TWO_SIZES = """
+operations = { read = 60, write = 40 }
+request = [{ size = "4KiB", share = 70 }, { size = "32KiB", share = 30 }]
+address = { kind = "zipf", theta = 0.9 }
 region = "0..64MiB"
-depth = 32
-pace = {{ loop = "open", rate = {rate}, arrivals = "poisson", burst = {burst} }}
+depth = 64
 """
+PROFILES = {
+    "random": TWO_SIZES + 'pace = { loop = "open", rate = 60, arrivals = "poisson" }',
+    "bursts": TWO_SIZES + 'pace = { loop = "open", rate = 40, arrivals = "poisson", burst = 4 }',
+    "runs": """
+request = "16KiB"
+address = { kind = "runs", random = 20 }
+region = "0..4GiB"
+think = "2ms"
+""",
+    "appends": """
+operations = { read = 0, write = 100 }
+request = "4KiB"
+address = "sequential"
+region = "0..512MiB"
+flush_every = { writes = 4 }
+""",
+    "in flight": """
+request = "4KiB"
+address = "random"
+region = "0..8GiB"
+depth = 8
+""",
+    "file": TWO_SIZES + 'pace = { loop = "open", rate = 200, arrivals = "poisson" }',
+}
 
 
 @dataclass
@@ -153,10 +173,10 @@ class Brick:
     words: list[str]
 
 
-def own(brick: Brick, trace: Path, seconds: int, rate: int, burst: int) -> None:
+def own(brick: Brick, trace: Path, seconds: int, profile: str) -> None:
     """A run of ours, which keeps its requests itself."""
     load = trace.with_suffix(".own.toml")
-    load.write_text(OWN.format(seconds=seconds, rate=rate, burst=burst))
+    load.write_text(f'[[phase]]\nduration = "{seconds}s"\n[[phase.stream]]\n{PROFILES[profile]}')
     brickyard("run", str(load), brick.target, *brick.words, "--save-trace", str(trace))
 
 
@@ -164,28 +184,33 @@ def own(brick: Brick, trace: Path, seconds: int, rate: int, burst: int) -> None:
 class Load:
     about: str
     kind: str
-    capture: Callable[..., None]
-    words: dict[str, int]
+    capture: Callable[[str, Path, int], None] | None = None
+    """None: the profile of the same name."""
 
 
+EMULATED, FILE, MODEL_KIND = "emulated disk", "file", "model"
 LOADS = {
-    "pgbench": Load("pgbench, 4 clients, scale 5, on ext4", "emulated disk", pgbench, {}),
-    "mixed": Load("fio, 70/30 random 8 KiB, 100/s with random gaps", "emulated disk", mixed, {}),
-    "deep": Load("fio, random reads 4 KiB, 8 in flight", "emulated disk", deep, {}),
-    "log": Load("fio, appends 8 KiB, fsync after each 4", "emulated disk", log, {}),
-    "files": Load("fio, 64 files through the page cache, fsync, on ext4", "emulated disk", copied, {}),
-    "file": Load("60/40, two sizes, Zipf, 200/s with random gaps", "file", own, {"rate": 200, "burst": 1}),
-    "bursts": Load("60/40, two sizes, Zipf, 40/s in bursts of 4", "model", own, {"rate": 40, "burst": 4}),
+    "pgbench": Load("pgbench, 4 clients, scale 5, on ext4", EMULATED, pgbench),
+    "mixed": Load("fio, 70/30 random 8 KiB, 100/s with random gaps", EMULATED, mixed),
+    "deep": Load("fio, random reads 4 KiB, 8 in flight", EMULATED, deep),
+    "log": Load("fio, appends 8 KiB, fsync after each 4", EMULATED, log),
+    "files": Load("fio, 64 files through the page cache, fsync, on ext4", EMULATED, copied),
+    "file": Load("60/40, two sizes, Zipf, 200/s with random gaps", FILE),
+    "random": Load("60/40, two sizes, Zipf, 60/s with random gaps", MODEL_KIND),
+    "bursts": Load("60/40, two sizes, Zipf, 40/s in bursts of 4", MODEL_KIND),
+    "runs": Load("sequential runs of reads, one at a time, 2 ms between", MODEL_KIND),
+    "appends": Load("appends 4 KiB, a flush after each 4", MODEL_KIND),
+    "in flight": Load("random reads 4 KiB, 8 in flight", MODEL_KIND),
 }
 
 
 @contextmanager
 def brick_of(kind: str, folder: Path) -> Iterator[Brick]:
     store = ["--store", str(folder / "runs.db")]
-    if kind == "model":
+    if kind == MODEL_KIND:
         yield Brick("sim:msr-2003-maxtor", store)
         return
-    if kind == "file":
+    if kind == FILE:
         # Not in memory: a file system of a disk.
         with tempfile.TemporaryDirectory(dir="/var/tmp") as place:
             target = f"{place}/data"
@@ -203,11 +228,12 @@ def shown(found: dict[str, Any]) -> str:
     return f"{' | '.join(cells)} | {found['verdict']}"
 
 
-def measured(load: Load, folder: Path, seconds: int) -> Iterator[str]:
+def measured(name: str, folder: Path, seconds: int) -> Iterator[str]:
+    load = LOADS[name]
     trace, made, again = folder / "seen.byt", folder / "made.toml", folder / "again.byt"
     with brick_of(load.kind, folder) as brick:
-        if load.capture is own:
-            load.capture(brick, trace, seconds, **load.words)
+        if load.capture is None:
+            own(brick, trace, seconds, name)
         else:
             load.capture(brick.target, trace, seconds)
         requests = traces.contents(str(trace)).summary.requests
@@ -230,13 +256,13 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="one load, too short for a figure")
     asked = parser.parse_args()
     names = ["bursts"] if asked.smoke else (asked.only or list(LOADS))
-    if os.geteuid() != 0 and any(LOADS[name].kind == "emulated disk" for name in names):
+    if os.geteuid() != 0 and any(LOADS[name].kind == EMULATED for name in names):
         print("left out: emulated disks need root")
         return
     print(f"| load | brick | requests | again as | {' | '.join(FIGURES)} | verdict |\n|{'---|' * 10}")
     for name in names:
         with tempfile.TemporaryDirectory(prefix="same-load-") as folder:
-            for line in measured(LOADS[name], Path(folder), 5 if asked.smoke else asked.seconds):
+            for line in measured(name, Path(folder), 5 if asked.smoke else asked.seconds):
                 print(line, flush=True)
 
 

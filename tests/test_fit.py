@@ -150,9 +150,32 @@ def changed(tmp_path: Path, drive: str, **changes: str) -> str:
     return f"sim:{place}"
 
 
+def with_credits(tmp_path: Path) -> str:
+    """A volume of gp2's kind with few credits, of no provider's offer."""
+    values = {
+        "capacity_bytes": '"500GiB"',
+        "iops": "1000",
+        "burst_ios": "30_000",
+        "peak_iops": "3000",
+        "io_unit_bytes": '"256KiB"',
+        "merge_from_bytes": '"32KiB"',
+        "mb_per_s": "262.144",
+        "burst_bytes": '"1MiB"',
+        "read_latency": '"700us"',
+        "write_latency": '"900us"',
+        "latency_tail": '"250us"',
+        "seed": "1",
+    }
+    head = "".join(f"{key} = {value}\n" for key, value in values.items())
+    basis = "".join(f'{key} = "derived"\n' for key in values)
+    place = tmp_path / "credits.toml"
+    place.write_text(f'title = "a volume with credits"\nkind = "cloud"\n{head}[basis]\n{basis}', "utf-8")
+    return f"sim:{place}"
+
+
 def test_credits_are_found_where_a_run_spends_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     store = str(tmp_path / "s.db")
-    target = changed(tmp_path, "gp2", iops="1000", peak_iops="3000", burst_ios="30_000")
+    target = with_credits(tmp_path)
     common = (target, "--set", "address=random", "--set", "warmup=1s", "--store", store)
     run(capsys, "run", "sqlio-random-read-4", *common, "--set", "depth=32", "--set", "duration=60s")
     run(capsys, "run", "sqlio-random-read-1", *common, "--set", "duration=20s")
@@ -187,7 +210,7 @@ def fitted(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -
 
 
 def test_credits_become_parameters_of_a_capped_volume(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    target = changed(tmp_path, "gp2", iops="1000", peak_iops="3000", burst_ios="30_000")
+    target = with_credits(tmp_path)
     place = tmp_path / "volume.toml"
     long = ("--each", "1s", "--long", "60s", "--long-load", "random-reads")
     found, values = fitted(capsys, target, *long, "-o", str(place))

@@ -216,7 +216,7 @@ def test_without_script_states_and_results_can_be_read(browser: Browser, served:
     tab.goto(f"{served.origin}/login")
     tab.fill("#token", OPERATOR)
     tab.click("#login button")
-    for path, words in (("/results/1", "Summary"), ("/arrays", "Drives"), ("/alarms", "/dev/md7")):
+    for path, words in (("/results/1", "Summary"), ("/arrays", "Disks"), ("/alarms", "/dev/md7")):
         tab.goto(served.origin + path)
         assert words in tab.locator("main").inner_text()
     context.close()

@@ -3,6 +3,7 @@ disk, by TLS and with many browsers."""
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import re
@@ -17,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import brickyard
-from brickyard import traces
+from brickyard.cli import main
 from brickyard.web import tokens
 from brickyard.web.sessions import Sessions
 from web_support import OPERATOR, READER, TOKENS, Client, Served, serving
@@ -32,7 +33,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> str:
     home = tmp_path_factory.mktemp("trace")
     lines = [f"{FILETIME + 10_000 * n},hm,0,Read,{(n * 7 % 500) * 4096},4096,80000" for n in range(200)]
     (home / "load.csv").write_text("\n".join(lines) + "\n")
-    traces.import_trace([str(home / "load.csv")], str(home / "load.byt"), None, None, "load.csv")
+    assert main(["trace", "import", str(home / "load.csv"), "-o", str(home / "load.byt")]) == 0
     return str(home / "load.byt")
 
 
@@ -130,7 +131,7 @@ def test_a_trace_is_replayed_from_the_form_and_no_other_file(client: Client, tra
 def test_a_full_disk_is_said_and_people_can_still_look(tmp_path: Path) -> None:
     room = tmp_path / "room"
     room.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(room)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "none", str(room)], check=True)
     try:
         with serving(room) as served:
             with brickyard.Store(served.web.store) as store:
@@ -138,13 +139,9 @@ def test_a_full_disk_is_said_and_people_can_still_look(tmp_path: Path) -> None:
                 brickyard.run(store, load, ["sim:terraserver-2003"])
             client = served.login()
             served.web.sessions = Sessions(TOKENS, served.web.state / "sessions.json")
-            with (room / "filler").open("wb") as file:
-                while True:
-                    try:
-                        file.write(b"x" * 4096)
-                        file.flush()
-                    except OSError:
-                        break
+            with (room / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+                while file.write(b"x" * 4096):
+                    pass
             client = served.login()  # no session can be kept on disk, and people log in all the same
             for path in ("/api/runs", "/results/1", "/arrays", "/alarms", "/"):
                 assert client.get(path).status == 200, path

@@ -32,7 +32,6 @@ from brickyard.api import Compared, Measured, compare
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.report.export import Form, write_export
 from brickyard.report.matrix_tables import difference_text
-from brickyard.report.page import draw_figures, render
 from brickyard.report.tables import Table, failure_table, slowest_table, totals_tables
 from brickyard.store import Annotation, Cursor, Record, RunHead, Store
 from brickyard.study.summaries import kept_figures
@@ -378,6 +377,8 @@ class Pictures:
         key = tuple(runs)
         with self._lock:  # one at a time: drawing takes a core, which the runs may need
             if key not in self._drawn:
+                from brickyard.report.page import draw_figures  # loading what draws takes longer than all the rest
+
                 with Store(self.place) as store:
                     records = [store.record(run) for run in runs]
                 figures = draw_figures(records) if any(record.intervals for record in records) else []
@@ -399,6 +400,8 @@ def downloaded(store: Store, runs: Sequence[int], form: Download) -> bytes:
     """A file to take away: the export of all intervals, or the report as one page with its pictures in it."""
     records = [store.record(run) for run in runs]
     if form == "html":
+        from brickyard.report.page import draw_figures, render
+
         return render(records, None, draw_figures(records)).encode()
     forms: dict[Download, Form] = {"json": "json", "csv": "csv", "parquet": "parquet"}
     file = io.BytesIO()

@@ -27,7 +27,6 @@ from brickyard.analysis.samples import sample
 from brickyard.analysis.totals import totals
 from brickyard.errors import BadInputError
 from brickyard.reading import parsed_bytes
-from brickyard.report.advice import cost_against_rate
 from brickyard.schema.plan import Plan
 from brickyard.store import Json
 
@@ -295,6 +294,8 @@ def advise(asked: AdviceAsked) -> Advised:
         cores=os.cpu_count() or 1,
         progress=lambda _done, _total: None,
     )
+    from brickyard.report.advice import cost_against_rate  # loading what draws takes longer than all the rest
+
     picture = cost_against_rate(found, throughput=wanted.throughput, required=wanted.required_rate)
     svg = picture.svg if picture else ""
     told = advice(found, wanted, fastest=asked.fastest)

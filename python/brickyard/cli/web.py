@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from brickyard import managing, traces
+from brickyard import managing
 from brickyard.cli import options
 from brickyard.cli.output import stderr
 from brickyard.errors import DONE, BadInputError
@@ -65,6 +65,8 @@ def web(
     for path in allow_target:
         if not os.path.exists(path) or os.path.isdir(path):
             raise BadInputError(f"--allow-target {path}: no such file or device")
+    if allow_trace:
+        from brickyard import traces
     for path in allow_trace:
         if not traces.is_trace(path):
             raise BadInputError(f"--allow-trace {path}: is no trace; make one with `brickyard trace import`")

@@ -26,15 +26,12 @@ def interference_picture(found: InterferenceMap, target: str, load: str) -> Pict
         {"writes": writes, "reads": reads or 0.0, "limit": format_ns(found.limit_ns)}
         for writes, reads in found.frontier(found.limit_ns)
     ]
+    bands = [_band(p.value_ns if p.kept_up else None, limits, names) for p in found.points]
     points = [
-        {
-            "writes": p.writes_per_s,
-            "reads": p.reads_per_s,
-            "limit": _band(p.value_ns if p.kept_up else None, limits, names),
-        }
-        for p in found.points
+        {"writes": p.writes_per_s, "reads": p.reads_per_s, "limit": band}
+        for p, band in zip(found.points, bands, strict=True)
     ]
-    shown = {str(row["limit"]) for row in [*lines, *points]}
+    shown = {*bands, format_ns(found.limit_ns)}
     colours_of = dict(zip([*names, OVER], COLOURS, strict=True))
     domain = [name for name in colours_of if name in shown]
     colours = [colours_of[name] for name in domain]

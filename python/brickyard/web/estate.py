@@ -149,6 +149,10 @@ def _named(word: str) -> Standing:
     return found
 
 
+def _array_of(request: Request) -> Standing:
+    return _named(request.path_params["array"])
+
+
 @reads
 def arrays_page(request: Request, web: Web) -> Response:
     values = {
@@ -177,7 +181,7 @@ def _disk_rows() -> list[DiskRow]:
 
 @reads
 def disk_page(request: Request, web: Web) -> Response:
-    row = _disk_named(request.path_params["disk"])
+    row = _disk_of(request)
     samples = web.trends.of(row.disk.identity)
     values = {
         "title": row.disk.name,
@@ -193,7 +197,8 @@ def disk_page(request: Request, web: Web) -> Response:
     return page(request, "disk.html", values)
 
 
-def _disk_named(name: str) -> DiskRow:
+def _disk_of(request: Request) -> DiskRow:
+    name = request.path_params["disk"]
     found = next((row for row in _disk_rows() if row.disk.name == name), None)
     if found is None:
         raise ProblemError(404, "no such disk; it may be gone")
@@ -252,13 +257,13 @@ def _disk_document(disk: Disk) -> dict[str, Any]:
 
 @reads
 def api_trends(request: Request, web: Web) -> Any:
-    row = _disk_named(request.path_params["disk"])
+    row = _disk_of(request)
     return {"disk": row.disk.name, "samples": web.trends.of(row.disk.identity)}
 
 
 @reads
 def array_page(request: Request, web: Web) -> Response:
-    one = _named(request.path_params["array"])
+    one = _array_of(request)
     names = {member.name for member in one.sheet.members}
     values = {
         "title": one.sheet.name,
@@ -296,14 +301,14 @@ def api_arrays(request: Request, web: Web) -> Any:
 
 @reads
 def api_array(request: Request, web: Web) -> Any:
-    one = _named(request.path_params["array"])
+    one = _array_of(request)
     return {**document_of(one), "schedule": web.scrubs.all().get(one.sheet.key)}
 
 
 @reads
 def api_pace(request: Request, web: Web) -> Any:
     """The pace of the array's own work beside what its users get."""
-    return {"samples": looks.paces(_named(request.path_params["array"]).sheet.key)}
+    return {"samples": looks.paces(_array_of(request).sheet.key)}
 
 
 class DeedBody(msgspec.Struct, frozen=True):
