@@ -134,7 +134,7 @@ def test_names_that_would_cover_each_other_become_one() -> None:
 def test_every_shipped_part_is_a_modelled_one_and_has_its_price_from_a_source() -> None:
     names = [place.split("/", 1)[1] for place in bricks.texts() if not place.startswith("arrays/")]
     known = parts.read(names)
-    assert len(known.drives) + len(known.controllers) == len(names)
+    assert len(known.drives) + len(known.controllers) + len(known.volumes) == len(names)
     assert all(part.fits for part in (*known.drives, *known.controllers))
     priced = [part for part in (*known.drives, *known.controllers) if part.usd is not None]
     assert len(priced) > 5

@@ -99,8 +99,10 @@ impl SsdSheet {
             return Err(("read_latency", said.into()));
         }
         let interval_ns = 1e9 / self.read_iops;
-        // A fresh drive's writes are printed; of one in steady state they are not, and are taken as fast as reads.
-        let fresh_write_iops = if self.steady { self.read_iops.max(self.write_iops) } else { self.write_iops };
+        // Sheets of drives for servers print writes in steady state, which say nothing of how fast they are taken; that is
+        // taken to be as fast as reads, also where such a drive is looked at fresh.
+        let printed_fresh = !self.steady && !self.power_loss_protection;
+        let fresh_write_iops = if printed_fresh { self.write_iops } else { self.read_iops.max(self.write_iops) };
         let write_interval_ns = if self.half_duplex {
             (interval_ns * SATA_WRITE_FACTOR).max(1e9 / fresh_write_iops)
         } else {
