@@ -55,9 +55,10 @@ umask 077
 @PYTHON@
 dir=$(mktemp -d /tmp/@MARK@XXXXXX)
 printf %s '@TOKEN@' >"$dir/token"
+mkdir "$dir/ray"  # Ray opens its folder to everybody; the one around it stays ours
 export RAY_AUTH_TOKEN_PATH="$dir/token" @SETTINGS@
 cd "$dir"
-setsid "$python" -m ray.scripts.scripts start --block @WORDS@ --temp-dir "$dir" --disable-usage-stats \\
+setsid "$python" -m ray.scripts.scripts start --block @WORDS@ --temp-dir "$dir/ray" --disable-usage-stats \\
   --include-log-monitor false --object-store-memory @STORE@ >"$dir/log" 2>&1 </dev/null &
 echo "started $! $dir"
 """
