@@ -216,7 +216,7 @@ def _sizes(device: DeviceTotals) -> Picture | None:
         alt.Chart(alt.InlineData(values=rows))
         .mark_bar()
         .encode(
-            x=alt.X("size:N", title="request size", sort=order, axis=alt.Axis(labelAngle=-35)),
+            x=alt.X("size:N", title="request size", sort=order, axis=alt.Axis(labelAngle=-35, labelOverlap=False)),
             xOffset=alt.XOffset("what:N"),
             y=alt.Y("share:Q", title="share of requests", axis=alt.Axis(format="%")),
             color=alt.Color(
