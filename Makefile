@@ -12,7 +12,7 @@ run: $(VENV)/.built
 	$(BIN)/brickyard characterize
 
 # Properties are checked with the same cases each time, as hypothesis does here; cargo test alone draws new ones.
-test: $(VENV)/.built worker
+test: $(VENV)/.built $(VENV)/.fleet worker
 	tests/install-programs
 	crates/watch/bpf/build --check
 	PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED:-1} cargo test --workspace --exclude brickyard-python
@@ -38,9 +38,12 @@ bench: $(VENV)/.built
 	$(BIN)/python benches/bonnie.py /dev/shm --mib 1024
 	$(BIN)/python benches/pgbench.py
 	$(BIN)/python benches/trace.py
+	$(BIN)/python benches/same_load.py
 	$(BIN)/python benches/watch.py
 	$(BIN)/python benches/web.py
 	$(BIN)/python benches/lab.py
+	$(BIN)/python benches/fleet.py
+	$(BIN)/python benches/census.py
 
 # Each bench once, too short for a figure: shows that it still starts.
 bench-smoke: $(VENV)/.built
@@ -52,9 +55,12 @@ bench-smoke: $(VENV)/.built
 	$(BIN)/python benches/bonnie.py /dev/shm --smoke
 	$(BIN)/python benches/pgbench.py --smoke
 	$(BIN)/python benches/trace.py --smoke
+	$(BIN)/python benches/same_load.py --smoke
 	$(BIN)/python benches/watch.py --smoke
 	$(BIN)/python benches/web.py --smoke
 	$(BIN)/python benches/lab.py --smoke
+	$(BIN)/python benches/fleet.py --smoke
+	$(BIN)/python benches/census.py --smoke
 
 # Python's types of events, out of those in crates/record.
 schema: $(VENV)/.locked
@@ -71,12 +77,13 @@ bpf:
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 worker:
 	RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --target $(HOST) -p brickyard-worker
+	install -s -m 755 target/$(HOST)/release/brickyard-worker python/brickyard/fleet/brickyard-worker
 
 # A wheel for every Python from 3.11 on, which needs no Rust where it is installed. maturin reads from the library which
 # glibc it needs and names the wheel by that (manylinux), so that pip refuses it on an older system. The lab's program is
-# not looked at by maturin, so it is linked statically. The wheel is then installed into a new environment and measures.
+# not looked at by maturin, so it is linked statically, as the worker is. The wheel is then installed into a new environment and measures.
 WHEELS := target/wheels
-wheel: $(VENV)/.locked
+wheel: $(VENV)/.locked worker
 	rm -rf $(WHEELS)
 	RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --quiet --target $(HOST) -p brickyard-lab
 	install -s -m 755 target/$(HOST)/release/brickyard-lab python/brickyard/lab/brickyard-lab
@@ -100,6 +107,11 @@ $(VENV)/.created:
 
 $(VENV)/.locked: requirements.lock $(VENV)/.created
 	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	@touch $@
+
+# Ray and what it needs, of the same versions as on hosts; only runs on many hosts import it.
+$(VENV)/.fleet: python/brickyard/fleet/hosts.lock $(VENV)/.locked
+	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
 # Both in one build, so that what they share is compiled once, with the features of both.

@@ -74,11 +74,7 @@ def measure(folder: Path, store: Path, clients: str, transactions: int) -> float
 
 def his(layout: str, cache: str) -> Row:
     wanted = HIS_LAYOUTS[layout], f"write cache {cache}"
-    return {
-        row["clients"]: float(row["tps"])
-        for row in published("pgbench")
-        if (row["layout"], row["write_cache"]) == wanted
-    }
+    return {row.clients: row.tps for row in published("pgbench") if (row.layout, row.write_cache) == wanted}
 
 
 def line(name: str, row: Row, last: str = "") -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from hdrh.histogram import HdrHistogram
 
-from brickyard.schema import RunWarning, facts_of
+from brickyard.schema import RunWarning, RunWatch, facts_of
 from brickyard.store import Json, Record, Store
 
 SECOND = 1_000_000_000
@@ -153,6 +153,7 @@ def add_run(
     warnings: list[Json] | None = None,
     facts: Json | None = None,
     targets: list[str] | None = None,
+    watch: RunWatch | None = None,
 ) -> int:
     run = store.add_run(
         profile="a-load",
@@ -171,7 +172,7 @@ def add_run(
         store.end_run(
             run,
             {"end_ns": 3 * SECOND, "outcome": outcome, "message": ""},
-            None,
+            watch,
             msgspec.convert(warnings or [], list[RunWarning]),
         )
     return run

@@ -51,6 +51,22 @@ def test_a_rate_with_a_unit_is_bytes(capsys: pytest.CaptureFixture[str]) -> None
     assert plan["phase"][0]["stream"][0]["pace"]["rate"] == 320
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--rw", "read", "--bs", "4MB"), "--bs 4MB: MB is a power of 1024 to fio and of 1000 to Brickyard; write MiB"),
+        (("--rw", "read", "--bs", "64k,4kb"), "write KiB"),
+        (("--rw", "read", "--rate", "20MB/s"), "write MiB"),
+        (("--rw", "randread", "--rwmixread", "70"), "--rw randread does not mix"),
+    ],
+)
+def test_what_fio_and_we_mean_differently_is_refused(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", *words, "--dry-run"]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_the_profile_is_shown_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept = tmp_path / "p.toml"
     words = ["--rw", "randread", "--runtime", "100ms", "--save", str(kept)]

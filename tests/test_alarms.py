@@ -86,6 +86,17 @@ def test_counts_are_cleared_by_whoever_has_seen_them_and_raised_by_more(book: Al
     assert states(book) == {ERRORS.key: "raised"}
 
 
+def test_what_happened_is_kept_newest_first_and_not_without_end(book: AlarmBook) -> None:
+    book.take([DEGRADED], {}, 1.0)
+    book.take([REBUILDS], {"/dev/md0": "a run"}, 2.0)
+    book.take([WELL], {}, 3.0)
+    assert [(event.at_s, event.text) for event in book.events] == [
+        (3.0, WELL.text), (2.0, REBUILDS.text), (1.0, DEGRADED.text),
+    ]  # fmt: skip
+    book.take([ERRORS] * 700, {}, 4.0)
+    assert len(book.events) == 500
+
+
 def test_the_worst_stands_first(book: AlarmBook) -> None:
     full = Notice("file system /srv full", "begins", "warning", "the file system at /srv is 96% full")
     member = Notice("member /dev/sdb", "begins", "error", "/dev/sdb, a member of /dev/md0, is faulty")

@@ -23,6 +23,7 @@ from brickyard.cli.tables import print_run
 from brickyard.facts import OwnIo
 from brickyard.report import export
 from brickyard.rulers import read as ruler
+from brickyard.schema import TargetFacts
 from brickyard.store import Json, Record, Store
 from brickyard.study.circumstances import ours
 from support import MS, SECOND, US, add_run, cell, histogram, interval, phase_end, plan, slow, stream
@@ -184,6 +185,14 @@ def test_the_heat_map_counts_every_request_once(values_ns: list[int]) -> None:
     cells = analysis.heat_map([record], columns=10)
     assert sum(item.count for item in cells) == len(values_ns)
     assert sum(item.share for item in cells) == pytest.approx(1.0)
+
+
+def test_the_heat_map_has_the_lateness_in_it(tmp_path: Path) -> None:
+    late = cell([US] * 30)
+    late["measures"]["response"] = cell([9 * MS] * 30)["measures"]["response"]
+    record = record_of(tmp_path, interval(0, SECOND, late))
+    (found,) = analysis.heat_map([record], columns=10)
+    assert found.low_ns <= 9 * MS <= found.high_ns
 
 
 def test_the_heat_map_puts_latencies_where_they_belong(tmp_path: Path) -> None:
@@ -361,10 +370,14 @@ def test_what_verification_checked_is_told(tmp_path: Path) -> None:
 
 
 def test_unwritten_is_a_count_of_bytes() -> None:
-    opened = {"data_bytes": 4 << 30, "unwritten": str(1 << 30)}
-    assert summary.unwritten_words(opened) == "1 GiB (25 %) of it never written"
-    assert summary.unwritten_words({**opened, "unwritten": "none"}) == "all of it written before"
-    assert summary.unwritten_words({**opened, "unwritten": "unknown"}) == "unwritten share unknown"
+    def words(unwritten: str) -> str:
+        return summary.unwritten_words(
+            TargetFacts(kind="file", path="/a", size_bytes=4 << 30, data_bytes=4 << 30, unwritten=unwritten)
+        )
+
+    assert words(str(1 << 30)) == "1 GiB (25 %) of it never written"
+    assert words("none") == "all of it written before"
+    assert words("unknown") == "unwritten share unknown"
 
 
 def test_merged_warnings_give_the_range_of_their_figures(tmp_path: Path) -> None:

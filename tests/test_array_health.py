@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from itertools import permutations
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from brickyard.arrays.health import LOOKS_TO_END, Health, Notice
 from brickyard.arrays.lock import Holder
 from brickyard.arrays.looking import Drive, Seen, look
 from brickyard.arrays.metrics import exposition
-from brickyard.arrays.watching import Watcher
+from brickyard.arrays.watching import Watcher, WatchMemory
 from brickyard.schema.target_sheet import HealthSheet
 from test_array_kinds import host, storcli_host
 
@@ -114,7 +115,7 @@ def test_no_recovery_without_evidence_and_no_two_all_clears(names: list[str]) ->
     """Whatever is seen in whatever order, and with a restart of the watch after each look."""
     watcher, alarms, history = Watcher(), 0, list[str]()
     for name in names:
-        watcher = Watcher(memory=json.loads(json.dumps(watcher.memory)))
+        watcher = Watcher(memory=msgspec.json.decode(msgspec.json.encode(watcher.memory), type=WatchMemory))
         notices = watcher.look(SIGHTS[name])
         history.append(name)
         clears = all_clears(notices)
@@ -246,7 +247,7 @@ def test_a_scrub_that_was_interrupted_is_due_again(complete: bool | None, is_don
     begun: list[str] = []
 
     @contextmanager
-    def start(name: str) -> Iterator[Scrubber]:
+    def start(name: str, _: int | None) -> Iterator[Scrubber]:
         begun.append(name)
         yield Scrubber()
 
@@ -264,7 +265,7 @@ def test_a_scrub_that_was_interrupted_is_due_again(complete: bool | None, is_don
 
 def test_a_scrub_that_a_lost_member_broke_off_is_not_done() -> None:
     @contextmanager
-    def start(_: str) -> Iterator[Scrubber]:
+    def start(_: str, __: int | None) -> Iterator[Scrubber]:
         yield Scrubber()
 
     schedule, last = Schedule(3600.0, start), dict[str, float]()

@@ -350,6 +350,10 @@ POOL = {
 }
 
 
+def pool(told: object) -> zfs.Pool:
+    return zfs.parse_status(json.dumps({"pools": {"tank": told}}))["tank"]
+
+
 def test_zfs_pool_that_resilvers(tmp_path: Path) -> None:
     told = json.dumps({"output_version": {"command": "zpool status"}, "pools": {"tank": POOL}})
     place = host(tmp_path, {"zpool status -j --json-int -P tank": told})
@@ -362,14 +366,14 @@ def test_zfs_pool_that_resilvers(tmp_path: Path) -> None:
     ]
     assert sheet.members[2].errors == 3
     assert named("zfs:tank", place).redundancy() == 2
-    still = {**POOL, "scan_stats": {"function": "SCRUB", "state": "FINISHED"}}
-    assert zfs.pool_state(still).name == "degraded"
+    assert zfs.pool_state(pool({**POOL, "scan_stats": {"function": "SCRUB", "state": "FINISHED"}})).name == "degraded"
 
 
 def test_lvm_states_by_its_report() -> None:
     def state(**row: str) -> tuple[str, float | None]:
         content = json.dumps({"report": [{"lv": [{"lv_name": "data", "segtype": "raid5_ls", **row}]}]})
-        found = lvm.state_of(lvm.parse_lvs(content)[0])
+        [told] = lvm.parse_lvs(content) or []
+        found = lvm.state_of(told)
         return found.name, found.progress_share
 
     assert state(raid_sync_action="idle", sync_percent="100.00") == ("normal", None)
@@ -408,15 +412,15 @@ def test_what_other_kinds_report_of_their_last_scrub() -> None:
     assert btrfs.parse_scrub("\tno stats available\n").complete is None
 
     def of_zfs(**scan: object) -> tuple[int | None, bool | None]:
-        found = zfs.scrub_of({"scan_stats": scan})
+        found = zfs.scrub_of(pool({"scan_stats": scan}))
         return found.mismatches, found.complete
 
     assert of_zfs(function="SCRUB", state="FINISHED", errors=0) == (0, True)
     assert of_zfs(function="SCRUB", state="FINISHED", errors=4) == (4, True)
     assert of_zfs(function="SCRUB", state="CANCELED", errors=0) == (0, False)
     assert of_zfs(function="RESILVER", state="FINISHED", errors=0) == (None, None)
-    assert lvm.scrub_of({"raid_mismatch_count": "128", "raid_sync_action": "idle"}).mismatches == 128
-    assert lvm.scrub_of({"raid_mismatch_count": "0", "raid_sync_action": "idle"}).complete is None
+    assert lvm.scrub_of(lvm.LvRow(raid_mismatch_count="128", raid_sync_action="idle")).mismatches == 128
+    assert lvm.scrub_of(lvm.LvRow(raid_mismatch_count="0", raid_sync_action="idle")).complete is None
 
 
 KEYS = ["Controllers", "Command Status", "Response Data", "report", "lv", "pools", "vdevs", "state"]
@@ -435,12 +439,15 @@ def test_no_json_is_too_strange(told: Any) -> None:
     for reply in storcli.parse_replies(content):
         storcli.parse_volume(reply, "/c0/v1")
         storcli.parse_progress([reply])
-    for row in lvm.parse_lvs(content):
+    for row in lvm.parse_lvs(content) or []:
         lvm.state_of(row)
+    for found in zfs.parse_status(json.dumps({"pools": {"tank": told}})).values():
+        zfs.pool_state(found)
+        list(zfs.groups(found))
     if isinstance(told, dict):
-        zfs.pool_state(told)
-        list(zfs.groups(told))
-        storcli.parse_volume({"/c0/v1": told.get("lv"), "PDs for VD 1": told.get("vdevs"), **told}, "/c0/v1")
+        data = {"/c0/v1": told.get("lv"), "PDs for VD 1": told.get("vdevs"), **told}
+        [reply] = storcli.parse_replies(storcli_reply(data))
+        storcli.parse_volume(reply, "/c0/v1")
 
 
 SAMPLES = [UNITS, SUBUNITS, LOGICAL, TASK, DRIVES, SMART_ARRAY, PHYSICAL]
@@ -454,12 +461,12 @@ def test_no_text_is_too_strange(lines: list[str]) -> None:
         assert share is None or 0 <= share <= 1
     btrfs.parse_show(content)
     for unit in tw_cli.parse_units(content).values():
-        assert unit["share"] is None or 0 <= unit["share"] <= 1
+        assert unit.share is None or 0 <= unit.share <= 1
     list(tw_cli.parse_subunits(content))
     arcconf.parse_logical(content)
     arcconf.parse_drives(content)
     for task in arcconf.parse_tasks(content).values():
-        assert task["share"] is None or 0 <= task["share"] <= 1
+        assert task.share is None or 0 <= task.share <= 1
     for drive in ssacli.parse_logical(content).values():
         share = ssacli.drive_state(drive, 0).progress_share
         assert share is None or 0 <= share <= 1

@@ -180,3 +180,16 @@ def test_an_interval_that_the_picture_cuts_is_marked(tmp_path: Path) -> None:
 def record(run: int) -> Record:
     with Store() as store:
         return store.record(run)
+
+
+def test_a_condition_that_only_one_side_has_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The line that says so is missing on the other side, and a rebuild is no fault of the storage."""
+    store = ("--store", str(tmp_path / "runs.db"))
+    load = ("run", "sqlio-random-read-4", "sim:terraserver-2003", "--set", "duration=2s", *store)
+    assert main([*load]) == 0
+    assert main([*load, "--condition", "rebuilding"]) == 0
+    capsys.readouterr()
+    assert main(["compare", "1", "2", *store]) == 0
+    told = capsys.readouterr().out
+    assert "differed: Condition: normal (run 1); rebuilding (run 2)" in told
+    assert "nothing differed" not in told

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from brickyard import bricks
-from brickyard.advise import buy, parts
+from brickyard.advise import parts
+from brickyard.advise.candidates import candidates
 from brickyard.advise.fitting.course import falls
 from brickyard.advise.fitting.search import fit
 from brickyard.advise.fitting.seen import Seen, split
@@ -108,7 +109,7 @@ def test_a_rotating_drive_is_recovered_and_predicts_what_it_was_not_fitted_to(
     assert names["my-disk"] == "own"
     # It is a part like any other; an array that was fitted is none.
     bought = parts.read(["my-disk", "linux-md"], ["my-disk=100"])
-    mirror = buy.candidates(bought, ["raid1"], [2], ["normal", "degraded"])
+    mirror = candidates(bought, ["raid1"], [2], ["normal", "degraded"])
     assert [(c.name, c.resolved["brick"]["drive"]["rpm"]) for c in mirror] == [("2 × my-disk, raid1, linux-md", 7200)]
     (tmp_path / "brickyard" / "bricks" / "mine.toml").write_text('drive = "wd2500jd"\nlevel = "jbod"\n', "utf-8")
     with pytest.raises(BadInputError, match="an array of your own is no part"):
@@ -149,9 +150,32 @@ def changed(tmp_path: Path, drive: str, **changes: str) -> str:
     return f"sim:{place}"
 
 
+def with_credits(tmp_path: Path) -> str:
+    """A volume of gp2's kind with few credits, of no provider's offer."""
+    values = {
+        "capacity_bytes": '"500GiB"',
+        "iops": "1000",
+        "burst_ios": "30_000",
+        "peak_iops": "3000",
+        "io_unit_bytes": '"256KiB"',
+        "merge_from_bytes": '"32KiB"',
+        "mb_per_s": "262.144",
+        "burst_bytes": '"1MiB"',
+        "read_latency": '"700us"',
+        "write_latency": '"900us"',
+        "latency_tail": '"250us"',
+        "seed": "1",
+    }
+    head = "".join(f"{key} = {value}\n" for key, value in values.items())
+    basis = "".join(f'{key} = "derived"\n' for key in values)
+    place = tmp_path / "credits.toml"
+    place.write_text(f'title = "a volume with credits"\nkind = "cloud"\n{head}[basis]\n{basis}', "utf-8")
+    return f"sim:{place}"
+
+
 def test_credits_are_found_where_a_run_spends_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     store = str(tmp_path / "s.db")
-    target = changed(tmp_path, "gp2", iops="1000", peak_iops="3000", burst_ios="30_000")
+    target = with_credits(tmp_path)
     common = (target, "--set", "address=random", "--set", "warmup=1s", "--store", store)
     run(capsys, "run", "sqlio-random-read-4", *common, "--set", "depth=32", "--set", "duration=60s")
     run(capsys, "run", "sqlio-random-read-1", *common, "--set", "duration=20s")
@@ -186,7 +210,7 @@ def fitted(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -
 
 
 def test_credits_become_parameters_of_a_capped_volume(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    target = changed(tmp_path, "gp2", iops="1000", peak_iops="3000", burst_ios="30_000")
+    target = with_credits(tmp_path)
     place = tmp_path / "volume.toml"
     long = ("--each", "1s", "--long", "60s", "--long-load", "random-reads")
     found, values = fitted(capsys, target, *long, "-o", str(place))

@@ -26,6 +26,7 @@ from brickyard.formats.fio_units import fio_bytes
 from brickyard.formats.icf import import_icf
 from brickyard.formats.recognize import recognize
 from brickyard.formats.sqlio import import_sqlio, read_parameter_file
+from brickyard.formats.vscsistats import import_vscsistats
 from brickyard.schema import plan_document
 from brickyard.store import Store
 
@@ -618,3 +619,35 @@ def test_import_knows_a_format_by_its_content(tmp_path: Path, capsys: pytest.Cap
         capsys.readouterr()
         assert main(["import", str(tmp_path / bad)]) == 2
         assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def vscsi(what: str, rows: dict[str, int], mean: int = 0, largest: int = 0) -> str:
+    """A histogram as `vscsiStats -p all -c` prints it."""
+    lines = [f"Histogram: {what},virtual machine worldgroup ID : 4711,virtual disk handle ID : 8192 (scsi0:0)"]
+    lines += ["min,1", f"max,{largest}", f"mean,{mean}", f"count,{sum(rows.values())}"]
+    return "\n".join([*lines, "Frequency,Histogram Bucket Limit", *(f"{n},{limit}" for limit, n in rows.items())])
+
+
+def test_histograms_of_vscsistats_are_a_profile() -> None:
+    text = "\n\n".join(
+        [
+            vscsi("IO lengths of commands", {"4096": 750, "65536": 250}),
+            vscsi("IO lengths of Read commands", {"4095": 0, "4096": 750}, 4096, 4096),
+            vscsi("IO lengths of Write commands", {"8191": 0, "8192": 125, "49152": 0, "65535": 125}, 40000, 65024),
+            vscsi("distance (in LBNs) between successive Read commands", {"0": 0, "1": 375, "500000": 375}),
+            vscsi("distance (in LBNs) between successive Write commands", {"1": 250}),
+            vscsi("number of outstanding IOs when a new IO is issued", {"1": 900, "4": 100, "64": 0}),
+            vscsi("latency of IO interarrival time in Microseconds (us)", {"5000": 1000}, 5000),
+        ]
+    )
+    assert recognize(text) == "vscsistats"
+    made = import_vscsistats("guest", text)
+    reads, writes = plan_of(made)["phase"][0]["stream"]
+    assert [item["size"] for item in reads["request"]] == [4096]
+    assert {item["size"]: item["share"] for item in writes["request"]} == {8192: 50.0, 61440: 50.0}
+    assert (reads["pace"]["rate"], writes["pace"]["rate"]) == (150.0, 50.0)
+    assert (reads["address"]["kind"], reads["address"]["random"]) == ("runs", 50.0)
+    assert writes["address"]["kind"] == "sequential"
+    assert any("50 % of writes are in buckets of several sizes" in note for note in made.notes)
+    with pytest.raises(BadInputError, match="IO interarrival"):
+        import_vscsistats("guest", text.split("Histogram: latency")[0])

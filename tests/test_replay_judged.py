@@ -20,7 +20,7 @@ from brickyard.analysis import terraserver as tables
 from brickyard.analysis.comparison import compare
 from brickyard.cli import main
 from brickyard.databases.ephemeral import Server, ephemeral_postgres
-from brickyard.databases.memory import MemoryGroup, memory_group, memory_of_server
+from brickyard.databases.memory import MemoryGroup, ServerMemory, memory_group, memory_of_server
 from brickyard.errors import BadInputError
 from brickyard.store import Json, Record, Store
 from test_replay import (
@@ -391,12 +391,12 @@ def test_a_server_keeps_to_its_control_group(tmp_path: Path) -> None:
     with memory_group() as group:
         assert isinstance(group, MemoryGroup), group
         with ephemeral_postgres(settings={"fsync": "off", "shared_buffers": "16MB"}, group=group) as server:
-            assert memory_of_server(str(server.data)) != {"bytes": 96 << 20, "set_by": "control group"}
+            assert memory_of_server(str(server.data)) != ServerMemory(96 << 20, "control group")
             execute(server.dsn, "create table t as select repeat(md5(n::text), 30) from generate_series(1, 200000) n")
             server.stop()
             group.limit(96 << 20)
             server.start()
-            assert memory_of_server(str(server.data)) == {"bytes": 96 << 20, "set_by": "control group"}
+            assert memory_of_server(str(server.data)) == ServerMemory(96 << 20, "control group")
             execute(server.dsn, "select count(*) from t")
             inside = set(map(int, group.entrance.read_text().split()))
             assert server.pid in inside

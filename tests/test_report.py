@@ -250,6 +250,21 @@ def test_the_storage_is_called_the_limit_only_where_nothing_speaks_against_it(tm
     assert "The processor was the limit, with the kernel" in answer([busy], {}).belief
 
 
+def test_a_given_pace_has_no_limit_and_lateness_is_said(tmp_path: Path) -> None:
+    paced = plan(stream(pace={"loop": "open", "rate": 20.0, "arrivals": "constant"}))
+    with Store(tmp_path / "runs.db") as store:
+        found = []
+        for late in ([0] * 20, [MS] * 20):
+            told = cell([2 * MS] * 20)
+            told["measures"]["lateness"] = {**cell(late)["measures"]["service"]}
+            found.append(store.record(add_run(store, [interval(0, SECOND, told), phase_end()], plan_=paced)))
+    punctual, late_one = (answer([record], {}) for record in found)
+    assert "neither the storage nor the generator was at its limit" in punctual.belief
+    assert "lateness" not in punctual.belief
+    assert "The generator was not the limit. 50 % of the mean response time is lateness" in late_one.belief
+    assert "of when they were due" in late_one.sentences[0]
+
+
 def test_a_place_that_ends_in_html_is_the_page_itself(tmp_path: Path) -> None:
     with Store(tmp_path / "runs.db") as store:
         record = store.record(add_run(store, [interval(0, SECOND, cell([MS] * 20)), phase_end()]))

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from support import SECOND, add_run, cell, events_of, interval, phase_end
 
 WRITER = """
 import sys
+from dataclasses import asdict
 from support import *
 from brickyard.schema import RunFacts
 from brickyard.store import Store
@@ -58,7 +60,7 @@ def test_a_run_comes_back_as_it_was_written(tmp_path: Path) -> None:
         ("service", 2, 8192, 2),
     ]
     assert record.costs[0].cpu_system_ns == 30_000_000
-    assert record.errors[0] == {key: value for key, value in error.items() if key != "event"}
+    assert asdict(record.errors[0]) == {key: value for key, value in error.items() if key != "event"}
     assert events_of(record, "phase_end")[0]["reason"] == "stop"
 
 

@@ -129,7 +129,7 @@ def test_an_interrupted_study_says_how_to_go_on(tmp_path: Path) -> None:
 
 def test_the_sata_study_is_what_the_reference_simulates(capsys: pytest.CaptureFixture[str]) -> None:
     """The study's own profiles and runs on the models give what the core's reference gives for the published cells."""
-    document = answer(capsys, "study", "sata-2003")
+    document = answer(capsys, "study", "sata-2003", "--repetitions", "1")
     outcomes = reference.run_reference(lambda *_: None, source="MSR 2003, table")
     loads = {
         ("random read", "4"): "1", ("random write", "4"): "2", ("sequential read", "4"): "3",

@@ -32,33 +32,34 @@ READ_OF = ("get", "pop", "setdefault")
 
 LITERAL_KEYS: dict[str, int] = {
     "advise": 83,
-    "analysis": 226,
-    "arrays": 131,
+    "analysis": 76,
+    "arrays": 16,
     "bricks": 47,
-    "brickyard": 31,
+    "brickyard": 21,
     "cli": 203,
-    "databases": 33,
+    "databases": 32,
+    "fleet": 149,
     "formats": 170,
-    "honesty": 19,
     "lab": 1,
-    "report": 102,
+    "report": 70,
     "rulers": 4,
     "schema": 6,
     "store": 11,
     "study": 166,
-    "web": 48,
+    "web": 50,
 }
 """Reads by a literal key, by room. Foreign documents are among them: what fio, sysfs or a controller's tool says."""
 JSON_SIGNATURES: dict[str, int] = {
-    "advise": 14,
-    "analysis": 49,
-    "arrays": 33,
+    "advise": 15,
+    "analysis": 31,
+    "arrays": 1,
     "bricks": 17,
-    "brickyard": 2,
+    "brickyard": 1,
     "cli": 33,
-    "databases": 5,
+    "databases": 1,
+    "fleet": 32,
     "formats": 48,
-    "honesty": 12,
+    "honesty": 2,
     "report": 4,
     "store": 6,
     "study": 64,
@@ -66,7 +67,7 @@ JSON_SIGNATURES: dict[str, int] = {
 """Functions whose signature has `Json`, by room."""
 LAG = 20
 """So many fewer than the number here are no fault, so that two changes at once need no third."""
-EVENTS_AS_DOCUMENTS: tuple[str, ...] = ("advise", "analysis", "cli", "formats", "report", "schema", "store", "study")
+EVENTS_AS_DOCUMENTS: tuple[str, ...] = ("advise", "analysis", "cli", "fleet", "formats", "schema", "store", "study")
 """Rooms that take an event as a document: to show it whole, or since nobody has converted them yet."""
 BANNED = {
     r"\ban own\b": "of its own",
@@ -239,7 +240,6 @@ SHARED: dict[str, int] = {
     "Drivers": 2,
     "Entry": 2,
     "Extent": 2,
-    "Failures": 2,
     "Figure": 3,
     "Figures": 2,
     "Finding": 3,

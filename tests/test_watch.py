@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -35,7 +36,7 @@ BRICKYARD = [sys.executable, "-m", "brickyard"]
 WITH_SBIN = {**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
 CAN_WATCH = os.geteuid() == 0 and Path("/sys/kernel/btf/vmlinux").exists()
 seen_by_kernel = pytest.mark.skipif(not CAN_WATCH, reason="needs root and a kernel that describes itself (BTF)")
-WAIT_S = 30.0
+WAIT_S = 120.0
 MS, SECOND = 1_000_000, 1_000_000_000
 
 
@@ -191,6 +192,28 @@ def test_counts_are_those_of_the_kernel_over_fio_and_dd(loop: str) -> None:
 
 
 @seen_by_kernel
+def test_tracepoints_without_programs_count_the_same(loop: str, tmp_path: Path) -> None:
+    settle()
+    before = counters(loop)
+    with watching(loop, "--method", "tracepoints", "--save", str(tmp_path / "seen.byt")) as running:
+        assert not loaded(), "no program is in the kernel"
+        fio(loop, "--rw=randrw", "--bsrange=512-1m", "--ioengine=libaio", "--iodepth=8", "--fsync=16")
+        fio(loop, "--rw=randtrim", "--bs=64k", "--io_size=4m")
+        shell("dd", "if=/dev/zero", f"of={loop}", "bs=1M", "count=64", "conv=fsync")
+        settle()
+        after = counters(loop)
+        found = running.ended()
+    agree(found, before, after)
+    assert found["method"] == "tracepoints"
+    assert "cgroups" in found["not_seen"]
+    (device,) = found["devices"]
+    asked = [of["requests"] for name, of in device["operations"].items() if name != "flush_command"]
+    assert found["traced"] == sum(asked)
+    assert any(one["comm"] == "fio" for one in found["processes"])
+    assert device["operations"]["read"]["percentiles_ns"]["p50"] > 1000
+
+
+@seen_by_kernel
 def test_counts_are_those_of_the_kernel_on_a_device_without_requests(zram: str) -> None:
     settle()
     before = counters(zram)
@@ -255,8 +278,9 @@ def test_sizes_and_latencies_are_those_of_fios_own_log(slow_disk: disks.About, t
 
 @seen_by_kernel
 def test_verdicts_alignment_depth_and_processes(loop: str, tmp_path: Path) -> None:
-    page, table = tmp_path / "report", tmp_path / "table.csv"
-    with watching(loop, "--stripe", "64KiB", "--report", str(page), "--csv", str(table)) as running:
+    page, table, columns = tmp_path / "report", tmp_path / "table.csv", tmp_path / "table.parquet"
+    written = ("--report", str(page), "--csv", str(table), "--parquet", str(columns))
+    with watching(loop, "--stripe", "64KiB", *written) as running:
         fio(loop, "--rw=randwrite", "--bs=64k", "--offset=4k", "--ioengine=psync", "--io_size=32m")
         fio(loop, "--rw=randread", "--bs=4k", "--ioengine=psync", "--io_size=8m")
         found = running.ended()
@@ -275,6 +299,27 @@ def test_verdicts_alignment_depth_and_processes(loop: str, tmp_path: Path) -> No
     assert "not aligned to the 64 KiB stripe" in html
     lines = table.read_text().splitlines()
     assert sum(int(line.split(",")[4]) for line in lines[1:] if ",write," in line) == writes["requests"]
+    rows = pq.read_table(columns).to_pylist()
+    assert len(rows) == len(lines) - 1
+    assert sum(row["requests"] for row in rows if row["operation"] == "write") == writes["requests"]
+
+
+@seen_by_kernel
+def test_a_profile_of_what_was_seen_runs(loop: str, tmp_path: Path) -> None:
+    made = tmp_path / "load.toml"
+    with watching(loop, "--save", str(made)) as running:
+        fio(loop, "--rw=randread", "--bs=16k", "--ioengine=psync", "--rate_iops=200", "--time_based", "--runtime=2")
+        found = running.ended()
+    assert found["profile"] == str(made)
+    assert found["traced"] >= 390
+    again = [*BRICKYARD, "run", str(made), "sim:msr-2003-wd", "--json", "--store", str(tmp_path / "runs.db")]
+    (reads,) = [row for row in json.loads(shell(*again))["totals"] if row["operation"] == "read"]
+    assert reads["bytes"] == reads["requests"] * 16384
+    assert reads["requests"] == pytest.approx(found["traced"], rel=0.25)  # a busy host stretches the watch
+    every = [*BRICKYARD, "watch", "/dev/loop0", "/dev/loop1", "--save", str(tmp_path / "all.toml")]
+    refused = subprocess.run(every, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "a profile is made of one device" in refused.stderr
 
 
 @seen_by_kernel
@@ -387,9 +432,9 @@ def test_counters_see_rates(loop: str) -> None:
     [
         (["/dev/null"], "is not a block device"),
         (["/dev/no-such-disk"], "does not exist"),
-        (["--method", "magic"], "is one of auto, bpf, counters"),
+        (["--method", "magic"], "is one of auto, bpf, tracepoints, counters"),
         (["--stripe", "100"], "is a multiple of 512 bytes"),
-        (["--save", "load.txt"], "is named NAME.byt"),
+        (["--save", "load.txt"], "is named NAME.byt, a profile NAME.toml"),
         (["--for", "soon"], "write a span"),
     ],
 )
@@ -574,6 +619,15 @@ def test_few_requests_have_no_verdict() -> None:
     totals.add(WatchInterval(SECOND, 2 * SECOND, [SeenDevice("sda", [cell])]))
     assert {one.figure for one in opinions(totals.devices["sda"], 65536)} >= {"unaligned_to_4k_share"}
     assert csv_text(totals).count("sda,write,99") == 2
+
+
+def test_a_drivers_commands_are_in_no_verdict() -> None:
+    """A program that asks a disk for its serial number makes nothing saturated."""
+    reads = SeenCell("read", 1000, 4096 * 1000, queue_ns=1, device_ns=10**9, total_ns=10**9 + 1)
+    asked = SeenCell("other", 500, 20 * 500, queue_ns=10**11, device_ns=1, total_ns=10**11 + 1)
+    totals = WatchTotals()
+    totals.add(WatchInterval(0, SECOND, [SeenDevice("sda", [reads, asked])]))
+    assert "waiting_share" not in {one.figure for one in opinions(totals.devices["sda"], 0)}
 
 
 def test_a_cgroup_at_its_limit_is_told() -> None:

@@ -55,7 +55,7 @@ def reader(served: Served) -> Client:
 
 def address(route: Route) -> str:
     path = route.path
-    for name in ("run", "name", "form", "array"):
+    for name in ("run", "name", "form", "array", "disk"):
         path = path.replace(f"{{{name}}}", "1")
     return path
 

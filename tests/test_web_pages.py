@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
 import brickyard
+from brickyard import managing
 from brickyard.arrays.health import Notice
 from web_support import OPERATOR, Served, serving
 
@@ -80,7 +81,8 @@ def test_pages_are_whole_and_can_be_read_by_everybody(scheme: Any, browser: Brow
     tab.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
     tab.on("pageerror", lambda error: said.append(str(error)))
     faults = []
-    for path in PAGES:
+    disks = [f"/disks/{disk.name}" for disk in managing.disks(managing.Host())[:1]]
+    for path in (*PAGES, *disks):
         tab.goto(served.origin + path, wait_until="domcontentloaded")
         tab.wait_for_timeout(150)
         for width in WIDTHS:
@@ -200,6 +202,11 @@ def test_the_theme_is_kept_and_pages_print(browser: Browser, served: Served) -> 
     tab.emulate_media(media="print")
     assert tab.locator("nav[aria-label=Pages]").is_hidden()
     assert tab.locator("table").first.is_visible()
+    # On paper each figure stands below its heading, and the theme of the screen is left behind.
+    heads = tab.locator("table.runs thead th:visible").count()
+    assert heads == tab.locator("table.runs tbody tr").first.locator("td:visible").count()
+    ground = "getComputedStyle(document.documentElement).getPropertyValue('--even').trim()"
+    assert tab.evaluate(ground) == "#fafbfc"
     context.close()
 
 
@@ -209,7 +216,7 @@ def test_without_script_states_and_results_can_be_read(browser: Browser, served:
     tab.goto(f"{served.origin}/login")
     tab.fill("#token", OPERATOR)
     tab.click("#login button")
-    for path, words in (("/results/1", "Summary"), ("/arrays", "Drives"), ("/alarms", "/dev/md7")):
+    for path, words in (("/results/1", "Summary"), ("/arrays", "Disks"), ("/alarms", "/dev/md7")):
         tab.goto(served.origin + path)
         assert words in tab.locator("main").inner_text()
     context.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -75,3 +76,69 @@ def test_a_modelled_brick_is_the_same_every_time() -> None:
     without = subprocess.run(command[:3], input=plan, capture_output=True, check=False)
     assert without.returncode == 2
     assert b"--bricks DIR" in without.stderr
+
+
+PACED = """
+title = "paced"
+interval = "500ms"
+[[phase]]
+duration = "60s"
+[[phase.stream]]
+request = "4KiB"
+address = "random"
+pace = { loop = "open", rate = 100 }
+"""
+
+
+def together(tmp_path: Path) -> subprocess.Popen[str]:
+    """A worker that has begun at the word of whoever started it."""
+    plan = tmp_path / "plan.toml"
+    plan.write_text(PACED)
+    words = [
+        str(plan),
+        str(tmp_path / "file"),
+        "--size",
+        "1MiB",
+        "--together",
+        "--record",
+        str(tmp_path / "a" / "kept"),
+    ]
+    begun = subprocess.Popen([str(worker()), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert begun.stdout is not None
+    assert begun.stdin is not None
+    for line in begun.stdout:
+        if '"ready"' in line:
+            break
+    begun.stdin.write(f"go 0 {time.time_ns() + 200_000_000}\n")
+    begun.stdin.flush()
+    for line in begun.stdout:
+        if '"interval"' in line:
+            return begun
+    raise AssertionError("no interval")
+
+
+def test_a_worker_to_which_nobody_speaks_stops_by_itself_and_keeps_its_record(tmp_path: Path) -> None:
+    begun = together(tmp_path)
+    silent_s = time.monotonic()
+    assert begun.stdout is not None
+    said = [json.loads(line) for line in begun.stdout]
+    took_s = time.monotonic() - silent_s
+    begun.wait()
+    assert 7 < took_s < 13, f"stopped after {took_s:.1f} s"
+    assert any(item.get("word") == "head_lost" for item in said)
+    assert said[-1]["outcome"] == "interrupted"
+    kept = [json.loads(line) for line in (tmp_path / "a" / "kept").read_text().splitlines()]
+    assert kept[-1]["event"] == "end"
+    assert sum(item.get("event") == "interval" for item in kept) > 10
+
+
+def test_a_worker_whose_words_end_stops_at_once_and_forgets_when_told(tmp_path: Path) -> None:
+    begun = together(tmp_path)
+    out, _ = begun.communicate("alive\n", timeout=8)  # and closes its standard input
+    assert json.loads(out.splitlines()[-1])["outcome"] == "interrupted"
+    assert (tmp_path / "a" / "kept").exists()
+    (tmp_path / "again").mkdir()
+    begun = together(tmp_path / "again")
+    out, _ = begun.communicate("stop\nforget\n", timeout=8)
+    assert json.loads(out.splitlines()[-1])["outcome"] == "interrupted"
+    assert not (tmp_path / "again" / "a").exists(), "neither the record nor its folder is left"

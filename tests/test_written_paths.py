@@ -48,6 +48,7 @@ WORDS = {
     "honesty write": ["none", "--recorder", "127.0.0.1:1"],
     "import": ["--command", "diskspd -b8K -d6 x.dat"],
     "interference": ["sim:msr-2003-wd"],
+    "lab crash explore": ["--log", "none", "--check", "postgres"],
     "lab up": ["none"],
     "load-curve": ["sqlio-random-read-4", "sim:msr-2003-wd"],
     "pts": ["client"],
@@ -440,7 +441,11 @@ RUST_WRITERS = re.compile(
     r"|renameat|OFlags::(WRONLY|RDWR|CREATE)|O_(WRONLY|RDWR|CREAT)\b"
 )
 RUST_ELSEWHERE = ("place/src/", "block/src/guard", "files/src/workplace.rs", "files/src/device.rs")
-RUST_NEW_FILES = ("lab/src/log.rs", "lab/src/main.rs")  # only under names that are free, in folders made for them
+RUST_NEW_FILES = (
+    "lab/src/log.rs",
+    "lab/src/main.rs",
+    "worker/src/kept.rs",
+)  # only under names that are free, in folders made for them
 RUST_MAPS = "engine/src/verify/map_file.rs"
 
 

@@ -16,6 +16,7 @@ from urllib.parse import quote
 from brickyard import Store
 from brickyard.web import tokens
 from brickyard.web.context import COOKIE, Web
+from brickyard.web.hub import Hub
 from brickyard.web.serve import Listening, bound, server
 from brickyard.web.sessions import Sessions
 from brickyard.web.tokens import Role, Tokens
@@ -45,6 +46,7 @@ class Served:
 
     web: Web
     port: int
+    hub: Hub | None = None
 
     @property
     def origin(self) -> str:
@@ -100,12 +102,22 @@ class Client:
 
 
 @contextlib.contextmanager
-def serving(folder: Path, *, manage: bool = False, allowed: tuple[str, ...] = ()) -> Iterator[Served]:
-    """On a free port, with a store of its own."""
+def serving(
+    folder: Path,
+    *,
+    manage: bool = False,
+    allowed: tuple[str, ...] = (),
+    traces: tuple[str, ...] = (),
+    certificate: tuple[Path, Path] | None = None,
+) -> Iterator[Served]:
+    """On a free port, with a store of its own; with TLS where a certificate and its key are given."""
     Store(folder / "runs.db").close()
     state = folder / "state"
-    web = Web(folder / "runs.db", Sessions(TOKENS, None), state, manage=manage, allowed=allowed)
-    place = Listening(port=0)
+    web = Web(folder / "runs.db", Sessions(TOKENS, None), state, manage=manage, allowed=allowed, traces=traces)
+    web.secure = certificate is not None
+    place = (
+        Listening(port=0) if certificate is None else Listening(port=0, certificate=certificate[0], key=certificate[1])
+    )
     listening = bound(place)
     port = int(listening.getsockname()[1])
     made = server(web, place, port)
@@ -116,7 +128,7 @@ def serving(folder: Path, *, manage: bool = False, allowed: tuple[str, ...] = ()
         time.sleep(0.02)
     assert made.started
     try:
-        yield Served(web, port)
+        yield Served(web, port, made.hub)
     finally:
         made.should_exit = True
         thread.join(20)

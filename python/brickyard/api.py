@@ -23,7 +23,6 @@ from brickyard.analysis.gate import Gate, gate
 from brickyard.analysis.totals import Totals
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.report.export import COLUMNS, Rows, arrow_table, rows
-from brickyard.report.page import write_report
 from brickyard.schema.plan import Plan
 from brickyard.store import Record, Store
 from brickyard.study.aim import Aim, aim, aim_modelled
@@ -276,6 +275,8 @@ def compare(
 
 def draw(runs: Sequence[Measured], place: Path | str) -> Path:
     """Writes a report with its pictures into a directory, or as the page that `place` names; gives the page's path."""
+    from brickyard.report.page import write_report  # loading what draws takes longer than all the rest
+
     return write_report([item.record for item in runs], None, Path(place))
 
 

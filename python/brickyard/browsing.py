@@ -17,21 +17,24 @@ from typing import Any, Literal
 
 import msgspec
 
-from brickyard import analysis
+from brickyard import analysis, outputs, rulers
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.answers import Answer, answer
 from brickyard.analysis.comparison import Change
 from brickyard.analysis.differing import differing_between, load_hash
 from brickyard.analysis.gate import Finding
 from brickyard.analysis.moments import HEAT_EDGES_NS, Moment, moments
+from brickyard.analysis.run_figures import PartFigures, RunFigures
+from brickyard.analysis.verdict import verdict
+from brickyard.analysis.verdict_words import VERDICT_COLUMNS, verdict_rows, verdict_title
 from brickyard.analysis.workload import workload_words
 from brickyard.api import Compared, Measured, compare
-from brickyard.errors import BadInputError
+from brickyard.errors import BadInputError, BrickyardError
 from brickyard.report.export import Form, write_export
 from brickyard.report.matrix_tables import difference_text
-from brickyard.report.page import draw_figures, render
 from brickyard.report.tables import Table, failure_table, slowest_table, totals_tables
 from brickyard.store import Annotation, Cursor, Record, RunHead, Store
+from brickyard.study.summaries import kept_figures
 
 __all__ = [
     "HEAT_EDGES_NS",
@@ -46,12 +49,15 @@ __all__ = [
     "Row",
     "RunQuery",
     "ShownRun",
+    "Thresholds",
     "TwoSides",
     "annotate",
     "compared",
     "course",
     "downloaded",
+    "judged",
     "pin",
+    "requirement_names",
     "shown",
 ]
 
@@ -72,6 +78,16 @@ TYPES: dict[Download, str] = {
 }
 
 
+class RowFigures(msgspec.Struct, frozen=True):
+    """What one operation of a run came to."""
+
+    operation: str
+    iops: float | None
+    mib_per_s: float | None
+    response_p50_ns: float | None
+    response_p99_ns: float | None
+
+
 class Row(msgspec.Struct, frozen=True):
     """A run in a list."""
 
@@ -84,6 +100,10 @@ class Row(msgspec.Struct, frozen=True):
     invalid: str
     labels: list[str]
     note: str
+    name: list[str] = []
+    """The profile, or the levels of a study's cell."""
+    parts: list[RowFigures] = []
+    """Empty where the run has no summary yet; one is made when a list of figures is asked for."""
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -121,10 +141,11 @@ class Listing:
             self._read_on(store)
             heads = list(self._heads.values())
             said = store.annotations()
-        words = asked.words.casefold().split()
-        found = [head for head in reversed(heads) if _fits(head, said.get(head.id), asked, words)]
-        shown = found[first : first + min(count, PAGE_RUNS_MAX)]
-        return Page([_row(head, said.get(head.id)) for head in shown], len(found), len(heads), first)
+            words = asked.words.casefold().split()
+            found = [head for head in reversed(heads) if _fits(head, said.get(head.id), asked, words)]
+            shown = found[first : first + min(count, PAGE_RUNS_MAX)]
+            kept = kept_figures(store, [head.id for head in shown])
+        return Page([_row(head, said.get(head.id), kept.get(head.id)) for head in shown], len(found), len(heads), first)
 
     def alike(self, record: Record) -> list[int]:
         """Earlier runs of the same profile on the same targets that came to a good end, the newest first."""
@@ -167,7 +188,7 @@ def _fits(head: RunHead, said: Annotation | None, asked: RunQuery, words: Sequen
     return all(word in text for word in words)
 
 
-def _row(head: RunHead, said: Annotation | None) -> Row:
+def _row(head: RunHead, said: Annotation | None, figures: RunFigures | None) -> Row:
     return Row(
         run=head.id,
         study=head.study,
@@ -178,7 +199,14 @@ def _row(head: RunHead, said: Annotation | None) -> Row:
         invalid=head.invalid,
         labels=list(said.labels) if said else [],
         note=said.note if said else "",
+        name=list(figures.name) if figures else [],
+        parts=[_row_figures(part) for part in figures.parts] if figures else [],
     )
+
+
+def _row_figures(part: PartFigures) -> RowFigures:
+    of = part.values.get
+    return RowFigures(part.operation, of("iops"), of("mib_per_s"), of("response_p50"), of("response_p99"))
 
 
 @dataclass(frozen=True)
@@ -196,6 +224,8 @@ class ShownRun:
     baselines: list[str]
     last: int | None
     """The run of an equal load on the same targets that came before."""
+    alike_baseline: tuple[str, list[int]] | None
+    """The newest baseline of an equal load on the same targets that this run is no part of."""
 
     @property
     def document(self) -> Any:
@@ -219,7 +249,94 @@ def shown(store: Store, run: int, listing: Listing) -> ShownRun:
         said=store.annotations().get(run, Annotation()),
         baselines=[name for name, (_, runs) in known.items() if run in runs],
         last=_last_like(store, record, listing.alike(record)),
+        alike_baseline=_baseline_like(store, record, known),
     )
+
+
+def _baseline_like(
+    store: Store, record: Record, known: dict[str, tuple[int, list[int]]]
+) -> tuple[str, list[int]] | None:
+    wanted = load_hash(record)
+    for name, (_, runs) in sorted(known.items(), key=lambda item: -item[1][0]):
+        if not runs or record.info.id in runs:
+            continue
+        first = next(iter(store.runs(runs[:1])), None)
+        if first is not None and first.targets == record.info.targets and load_hash(Record(first)) == wanted:
+            return name, runs[:BASELINE_RUNS]
+    return None
+
+
+BASELINE_RUNS = 20
+"""Of a baseline, so many runs are compared with one on its page; `compare` takes all."""
+
+
+def requirement_names() -> list[str]:
+    """The requirements that ship with Brickyard."""
+    return rulers.names()
+
+
+def checked_requirements(words: Sequence[str]) -> list[rulers.Ruler]:
+    """Requirements by name or written out; a path is none, since whoever asks may not say what is opened."""
+    kept = [word.strip() for word in words if word.strip()]
+    if len(kept) > THRESHOLDS_MAX or any(len(word) > 100 for word in kept):
+        raise BadInputError(f"at most {THRESHOLDS_MAX} thresholds of at most 100 characters")
+    known = rulers.names()
+    for word in kept:
+        if "<" not in word and ">" not in word and word.partition(":")[0] not in known:
+            raise BadInputError(f"{word}: no such requirement; there are {', '.join(known)}, or write p99<=5ms")
+    return [rulers.read(word) for word in kept]
+
+
+THRESHOLDS_MAX = 10
+THRESHOLDS_MARK = re.compile(rb'\A{"thresholds":')
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One requirement with what became of it."""
+
+    title: str
+    word: str
+    """`pass`, `fail`, `not measured` or `not applicable`."""
+    columns: tuple[str, ...]
+    rows: list[list[str]]
+
+
+def judged(record: Record, words: Sequence[str]) -> list[Judgement]:
+    found = [verdict(record, ruler) for ruler in checked_requirements(words)]
+    return [Judgement(verdict_title(one), one.word, VERDICT_COLUMNS, verdict_rows(one)) for one in found]
+
+
+class _Kept(msgspec.Struct):
+    thresholds: int = 1
+    profiles: dict[str, list[str]] = {}
+
+
+class Thresholds:
+    """By profile, what its runs are judged by on their pages."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self._lock = Lock()
+
+    def all(self) -> dict[str, list[str]]:
+        try:
+            return msgspec.json.decode(self.place.read_bytes(), type=_Kept).profiles
+        except FileNotFoundError:
+            return {}
+        except (OSError, msgspec.DecodeError) as error:
+            raise BrickyardError(f"{self.place}: the thresholds cannot be read ({error}); move it away") from error
+
+    def keep(self, profile: str, words: Sequence[str]) -> list[str]:
+        """Those of one profile from now on; none where there are no words."""
+        checked_requirements(words)
+        kept = [word.strip() for word in words if word.strip()]
+        with self._lock:
+            profiles = {**self.all(), profile: kept}
+            found = _Kept(profiles={name: told for name, told in profiles.items() if told})
+            outputs.folder(self.place.parent)
+            outputs.write_whole(self.place, msgspec.json.encode(found), THRESHOLDS_MARK)
+        return kept
 
 
 def _last_like(store: Store, record: Record, alike: Sequence[int]) -> int | None:
@@ -260,6 +377,8 @@ class Pictures:
         key = tuple(runs)
         with self._lock:  # one at a time: drawing takes a core, which the runs may need
             if key not in self._drawn:
+                from brickyard.report.page import draw_figures  # loading what draws takes longer than all the rest
+
                 with Store(self.place) as store:
                     records = [store.record(run) for run in runs]
                 figures = draw_figures(records) if any(record.intervals for record in records) else []
@@ -281,6 +400,8 @@ def downloaded(store: Store, runs: Sequence[int], form: Download) -> bytes:
     """A file to take away: the export of all intervals, or the report as one page with its pictures in it."""
     records = [store.record(run) for run in runs]
     if form == "html":
+        from brickyard.report.page import draw_figures, render
+
         return render(records, None, draw_figures(records)).encode()
     forms: dict[Download, Form] = {"json": "json", "csv": "csv", "parquet": "parquet"}
     file = io.BytesIO()

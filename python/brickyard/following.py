@@ -14,8 +14,8 @@ from brickyard import bricks
 from brickyard.analysis.moments import Moment, done_share, moments, planned_ns
 from brickyard.analysis.totals import phase_name
 from brickyard.errors import BrickyardError
-from brickyard.schema import ConditionSample, Fill, HangEvent, PhaseStart, Steady, typed
-from brickyard.store import Cursor, Json, Record, RunInfo, Store
+from brickyard.schema import ConditionSample, Event, Fill, HangEvent, PhaseStart, Steady
+from brickyard.store import Cursor, Record, RunInfo, Store
 from brickyard.units import format_count, format_ns, format_percent, format_size
 
 __all__ = ["MOMENTS_MAX", "Followed", "Follower", "Moment", "RunChange"]
@@ -156,9 +156,9 @@ def _planned(info: RunInfo) -> int | None:
         return None
 
 
-def _note(followed: Followed, document: Json) -> str:
+def _note(followed: Followed, told: Event) -> str:
     """What an event says to whoever watches; empty where it says nothing of its own."""
-    match typed(document):
+    match told:
         case PhaseStart() as event:
             if not followed.moments and not followed.began_ns:
                 followed.began_ns = event.start_ns

@@ -4,7 +4,6 @@ form. Refusal: nothing is validated here; the core says what is wrong with a val
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from typing import Any, Literal
 
@@ -96,21 +95,35 @@ def _writes(plan: Plan) -> bool:
     )
 
 
+class SchemaPart(msgspec.Struct, frozen=True):
+    """As much of JSON Schema as a form is made of."""
+
+    type: str | list[str] = ""
+    description: str = ""
+    enum: list[object] | None = None
+    const: object = None
+    one_of: list[SchemaPart] = msgspec.field(name="oneOf", default_factory=list)
+    any_of: list[SchemaPart] = msgspec.field(name="anyOf", default_factory=list)
+    refers: str = msgspec.field(name="$ref", default="")
+    properties: dict[str, SchemaPart] = msgspec.field(default_factory=dict)
+    parts: dict[str, SchemaPart] = msgspec.field(name="$defs", default_factory=dict)
+
+
 @cache
-def _schema() -> Any:
+def _schema() -> SchemaPart:
     from brickyard import _core
 
-    return json.loads(_core.schema())
+    return msgspec.json.decode(_core.schema(), type=SchemaPart)
 
 
 def _fields(plan: Any) -> list[Field]:
     whole = _schema()
     phases = plan["phase"]
     streams = [stream for phase in phases for stream in phase["stream"]]
-    found = [field for key, said in whole["properties"].items() if (field := _field(key, said, [plan], "run"))]
+    found = [field for key, said in whole.properties.items() if (field := _field(key, said, [plan], "run"))]
     parts: list[tuple[Literal["phase", "stream"], list[Any]]] = [("phase", phases), ("stream", streams)]
     for name, (part, items) in zip(LEVELS, parts, strict=True):
-        listed = whole["$defs"][name]["properties"].items()
+        listed = whole.parts[name].properties.items()
         found += [field for key, said in listed if (field := _field(key, said, items, part))]
     return [field for field in found if field.key not in LEFT_OUT]
 
@@ -119,45 +132,40 @@ LEFT_OUT = ("title", "about", "source", "name", "table", "target", "each")
 """Words about a profile, and what a form has otherwise."""
 
 
-def _field(key: str, said: Any, items: list[Any], part: Literal["run", "phase", "stream"]) -> Field | None:
+def _field(key: str, said: SchemaPart, items: list[Any], part: Literal["run", "phase", "stream"]) -> Field | None:
     """None for what is more than one word: tables and lists are changed as key=value."""
     kind, choices = _kind(said)
     if kind is None:
         return None
     values = {_spelled(item.get(key)) for item in items}
     value = values.pop() if len(values) == 1 else ""
-    return Field(key, kind, said.get("description", ""), value, choices, part)
+    return Field(key, kind, said.description, value, choices, part)
 
 
-def _kind(said: Any) -> tuple[Kind | None, list[Choice]]:
-    told = said.get("type")
-    if told == "boolean":
+def _kind(said: SchemaPart) -> tuple[Kind | None, list[Choice]]:
+    if said.type == "boolean":
         return "boolean", []
-    if told == "integer" or (isinstance(told, list) and "integer" in told):
+    if said.type == "integer" or (isinstance(said.type, list) and "integer" in said.type):
         return "integer", []
     name = _named(said)
     if name in SPELLED:
         return "text", []
-    choices = _choices(_schema()["$defs"].get(name, {}))
+    choices = _choices(_schema().parts.get(name, SchemaPart()))
     return ("choice", choices) if choices else (None, [])
 
 
-def _named(said: Any) -> str:
-    refers = said.get("$ref") or next((one["$ref"] for one in said.get("anyOf", []) if "$ref" in one), "")
-    return str(refers).rpartition("/")[2]
+def _named(said: SchemaPart) -> str:
+    refers = said.refers or next((one.refers for one in said.any_of if one.refers), "")
+    return refers.rpartition("/")[2]
 
 
-def _choices(said: Any) -> list[Choice]:
-    if "enum" in said:
-        return [Choice(str(value), "") for value in said["enum"]]
-    several = said.get("oneOf", [])
-    if several and all("const" in one or "enum" in one for one in several):
-        return [
-            Choice(str(value), one.get("description", ""))
-            for one in several
-            for value in one.get("enum", [one.get("const")])
-        ]
-    return []
+def _choices(said: SchemaPart) -> list[Choice]:
+    if said.enum is not None:
+        return [Choice(str(value), "") for value in said.enum]
+    several = [(one, [one.const] if one.enum is None else one.enum) for one in said.one_of]
+    if any(values == [None] for _, values in several):
+        return []
+    return [Choice(str(value), one.description) for one, values in several for value in values]
 
 
 def _spelled(value: Any) -> str:

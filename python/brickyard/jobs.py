@@ -25,14 +25,14 @@ from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.schema import ProcessMark
 from brickyard.store.process import is_alive, own_process
 
-Kind = Literal["run", "characterize", "study"]
+Kind = Literal["run", "characterize", "study", "replay"]
 MARK = re.compile(rb'\A{"job":')
 NAME = re.compile(r"[0-9a-f]{16}")
 ORDER, STATE = "order.json", "state.json"
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be run. `name` is a profile or a study; without a target a scratch file is made."""
+    """What is to be run. `name` is a profile, a study or a trace's file; without a target a scratch file is made."""
 
     job: str = "order"
     kind: Kind
@@ -44,6 +44,11 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     repetitions: int = 1
     mode: Literal["quick", "default", "full"] = "quick"
     only: list[str] = []
+    timing: str = "timed"
+    """Of a trace that is replayed: `timed`, `dependent` or `fire_hose`."""
+    speed: float = 1.0
+    fit: str = "exact"
+    """How a trace is fitted into the target: `exact`, or as `brickyard run --fit` has it."""
     overwrite: list[str] = []
     store: str | None = None
     by: str = ""
@@ -176,11 +181,11 @@ def _carry_out(order: Order, say: Any) -> tuple[list[int], str]:
     from brickyard.store import Store
 
     with Store(order.store) as store:
-        if order.kind == "run":
+        if order.kind in ("run", "replay"):
             modelled = any(api.is_modelled(target) for target in order.targets)
             found = api.run(
                 store,
-                api.profile(order.name, *order.changes),
+                load_of(order),
                 order.targets,
                 condition=order.condition if modelled else None,
                 repetitions=order.repetitions,
@@ -205,6 +210,18 @@ def _carry_out(order: Order, say: Any) -> tuple[list[int], str]:
                 say=say,
             )
         return studied.runs, f"study s{studied.study}" if studied.study is not None else ""
+
+
+def load_of(order: Order) -> Any:
+    """The load of a run or a replay; raises BadInputError where it is none."""
+    from brickyard import api
+
+    if order.kind == "run":
+        return api.profile(order.name, *order.changes)
+    from brickyard.traces.replayed import replay_profile
+
+    made = replay_profile(order.name, timing=order.timing, speed=order.speed, fit=order.fit)
+    return api.profile(made.name, *order.changes, text=made.text)
 
 
 def main(place: Path) -> int:

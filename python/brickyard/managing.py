@@ -19,31 +19,49 @@ from typing import Any
 import msgspec
 
 from brickyard import arrays, conditions, outputs
-from brickyard.arrays import Array, Sheet, life, lock
+from brickyard.arrays import Array, Host, Sheet, life, lock
 from brickyard.arrays.alarms import LOOK_OLD_S, Alarm, AlarmBook
 from brickyard.arrays.health import Health, Sighting, mismatch_words, observed
+from brickyard.arrays.inventory import Controller, Disk, controllers, disks, set_locate
 from brickyard.arrays.looking import Drive, FileSystem, Seen, look
+from brickyard.arrays.scrubs import ScrubBook, ScrubPlan, window_minutes
+from brickyard.arrays.trends import HealthSample, TrendBook
 from brickyard.conditions import journal
 from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.facts.counters import difference, parse_stat
+from brickyard.facts.roots import binary
 from brickyard.reading import parsed_bytes_per_s
-from brickyard.units import format_seconds
+from brickyard.schema.target_sheet import HealthSheet
+from brickyard.units import format_mib_per_s, format_seconds
 
 __all__ = [
     "LOOK_OLD_S",
     "Alarm",
     "AlarmBook",
     "AuditLog",
+    "Controller",
     "Deed",
+    "Disk",
     "Drive",
     "Estate",
     "FileSystem",
+    "HealthSample",
+    "HealthSheet",
+    "Host",
+    "PaceSample",
+    "ScrubBook",
+    "ScrubPlan",
     "Standing",
+    "TrendBook",
+    "UserLoad",
     "add_spare",
     "alarm_place",
     "begin_scrub",
+    "controllers",
     "create_md",
     "destroy",
     "devices",
+    "disks",
     "do",
     "estate",
     "findings",
@@ -54,11 +72,18 @@ __all__ = [
     "set_rebuild_rate",
     "state_home",
     "take_out",
+    "user_counters",
+    "user_load",
 ]
 
 AUDIT_MARK = re.compile(rb'\A{"at_unix_ns":')
-ACTIONS = ("scrub", "stop-scrub", "rebuild-rate", "spare", "fail", "remove", "replace", "create", "destroy")
-"""What can be done to an array from a page."""
+ACTIONS = (
+    "scrub", "stop-scrub", "schedule", "rebuild-rate", "spare", "fail", "remove", "replace", "create", "destroy",
+    "locate", "locate-off",
+)  # fmt: skip
+"""What can be done from a page: to an array, and to the LED of a disk."""
+LEDS = ("locate", "locate-off")
+DAY_S = 86_400.0
 NEEDS_DEVICE = ("spare", "fail", "remove", "replace")
 
 
@@ -138,6 +163,45 @@ def remaining_s(sheet: Sheet) -> float | None:
     if not component or not state.rate_bytes_per_s or state.progress_share is None:
         return None
     return float(component) * (1 - state.progress_share) / state.rate_bytes_per_s
+
+
+@dataclass(frozen=True)
+class UserLoad:
+    """What the users of an array did between two looks, as the kernel counts requests of the array's device."""
+
+    requests_per_s: float
+    bytes_per_s: float
+    service_ns: float | None
+    """The mean; None where there was no request."""
+
+
+class PaceSample(msgspec.Struct, frozen=True):
+    """The pace of an array's own work beside what its users get."""
+
+    unix_s: float
+    state: str
+    progress_share: float | None
+    work_bytes_per_s: int | None
+    requests_per_s: float
+    bytes_per_s: float
+    service_ns: float | None
+
+
+def user_counters(sheet: Sheet, host: arrays.Host | None = None) -> dict[str, int] | None:
+    """The counters of an array's own device; None where the kernel has none of that name."""
+    place = host or arrays.Host()
+    name = os.path.basename(os.path.realpath(str(sheet.extra.get("device") or sheet.name)))
+    return parse_stat(binary(place.roots.at_sys("class", "block", name, "stat")))
+
+
+def user_load(before: dict[str, int], after: dict[str, int], span_s: float) -> UserLoad | None:
+    counted = difference(before, after)
+    if counted is None or span_s <= 0:
+        return None
+    requests = counted["read_requests"] + counted["write_requests"]
+    waited_ms = counted["read_ms"] + counted["write_ms"]
+    size = counted["read_bytes"] + counted["write_bytes"]
+    return UserLoad(requests / span_s, size / span_s, waited_ms * 1e6 / requests if requests else None)
 
 
 def remaining_words(sheet: Sheet) -> str:
@@ -233,10 +297,22 @@ class Deed:
     names: tuple[str, ...] = ()
     level: str = ""
     rate: str = ""
+    days: str = ""
+    """Of a schedule: a scrub each so many days, 0 or nothing for none."""
+    window: str = ""
+    """Of a schedule: when in the day, such as 22:00-06:00."""
     destroys_data: bool = False
 
 
-def do(deed: Deed, by: str, audit: AuditLog, *, manage: bool) -> str:
+def do(
+    deed: Deed,
+    by: str,
+    audit: AuditLog,
+    *,
+    manage: bool,
+    plans: ScrubBook | None = None,
+    host: arrays.Host | None = None,
+) -> str:
     """Carries an action out and gives back what was done, in words; what was asked and what became of it is in the
     audit log, also where it was refused."""
     asked = {key: value for key, value in vars(deed).items() if value}
@@ -244,7 +320,7 @@ def do(deed: Deed, by: str, audit: AuditLog, *, manage: bool) -> str:
     try:
         if not manage:
             raise BadInputError("arrays are only changed where `brickyard web` was started with --manage")
-        words = _done(deed)
+        words = _done(deed, by, plans, host or arrays.Host())
     except BrickyardError as error:
         audit.note(by, "refused" if isinstance(error, BadInputError) else "failed", asked, one_line(error))
         raise
@@ -255,9 +331,13 @@ def do(deed: Deed, by: str, audit: AuditLog, *, manage: bool) -> str:
     return words
 
 
-def _done(deed: Deed) -> str:
+def _done(deed: Deed, by: str, plans: ScrubBook | None, host: arrays.Host) -> str:
     if deed.action not in ACTIONS:
         raise BadInputError(f"no such action; there are {', '.join(ACTIONS)}")
+    if deed.action in LEDS:
+        slot = set_locate(host, deed.array, on=deed.action == "locate")
+        now = "blinks" if deed.action == "locate" else "is off"
+        return f"the LED of {deed.array}, {slot.slot} of {slot.enclosure}, {now}"
     known = devices()
     for name in (deed.other, *deed.names, deed.device if deed.action == "spare" else ""):
         if name and name not in known:
@@ -273,7 +353,27 @@ def _done(deed: Deed) -> str:
     members = [member.name for member in array.sheet().members]
     if deed.action in ("fail", "remove", "replace") and deed.device and deed.device not in members:
         raise BadInputError(f"{array.name}: has no such member")
+    if deed.action == "schedule":
+        if plans is None:
+            raise BadInputError("no schedule is kept here")
+        return _planned(plans, array, deed, by)
     return _changed(array, deed)
+
+
+def _planned(plans: ScrubBook, array: Array, deed: Deed, by: str) -> str:
+    if deed.days.strip() in ("", "0"):
+        plans.set(array.identity(), None)
+        return f"{array.name} is scrubbed by no schedule of its own"
+    if not re.fullmatch(r"[0-9]{1,3}", deed.days.strip()):
+        raise BadInputError("days: a whole number from 0 to 999")
+    begin, end = window_minutes(deed.window)
+    rate = parsed_bytes_per_s(deed.rate, "rate") if deed.rate.strip() else None
+    if rate is not None:
+        array.limit_settings(rate)  # refused now, where this kind of array cannot be told a pace
+    plan = ScrubPlan(int(deed.days) * DAY_S, begin, end, rate, by)
+    plans.set(array.identity(), plan)
+    pace = "" if rate is None else f" at {format_mib_per_s(rate)} MiB/s"
+    return f"{array.name} is scrubbed every {int(deed.days)} days{f', {plan.window}' if plan.window else ''}{pace}"
 
 
 def _changed(array: Array, deed: Deed) -> str:

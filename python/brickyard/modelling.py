@@ -18,7 +18,8 @@ import msgspec
 from brickyard import bricks, profiles, rulers
 from brickyard.advise import buy, parts, predict
 from brickyard.advise.answer import advice
-from brickyard.advise.lifetime import DEFAULT_MTTF_HOURS
+from brickyard.advise.assumptions import assumptions
+from brickyard.advise.candidates import MEMBERS, candidates
 from brickyard.advise.simulate import Brick, dearest, filled, rates, simulate, unverified, writes
 from brickyard.analysis.answers import Answer
 from brickyard.analysis.latency import together
@@ -26,7 +27,6 @@ from brickyard.analysis.samples import sample
 from brickyard.analysis.totals import totals
 from brickyard.errors import BadInputError
 from brickyard.reading import parsed_bytes
-from brickyard.report.advice import cost_against_rate
 from brickyard.schema.plan import Plan
 from brickyard.store import Json
 
@@ -199,9 +199,9 @@ def _predicted(asked: WhatIf, plan: Plan, changes: list[str], until_s: float) ->
         drawn = msgspec.structs.replace(predict.for_time(loaded, length_s), seed=plan.seed + number)
         record = simulate(drawn, brick, asked.condition, overrides)
         iops, bytes_per_s = rates(record)
-        times = [row.measures["response"] for row in totals(record) if "response" in row.measures]
+        times = [row.response for row in totals(record) if row.response]
         whole = together(times)
-        return iops, bytes_per_s, whole.mean_ns if whole else 0.0, whole.percentiles["p99"] if whole else None
+        return iops, bytes_per_s, whole.mean_ns if whole else 0.0, whole.p99 if whole else None
 
     first = draw(least_s, 0)
     length_s = min(most_s, max(least_s, WHAT_IF_REQUESTS / max(first[0], 1e-9)))
@@ -249,6 +249,9 @@ class Advised:
     conditions: tuple[str, ...]
     throughput: bool
     unpriced: list[str]
+    assumptions: list[str]
+    years: float
+    """The time over which costs are summed."""
 
 
 def advise(asked: AdviceAsked) -> Advised:
@@ -265,20 +268,19 @@ def advise(asked: AdviceAsked) -> Advised:
         raise BadInputError("the budget must be 0 USD or more")
     if asked.capacity.strip().isdigit():
         raise BadInputError(f"capacity {asked.capacity}: of what? write {asked.capacity}GB or {asked.capacity}TB")
-    changes = [*unverified(asked.workload), "duration=10s"]
-    plan = profiles.validate(profiles.read(asked.workload), changes)
+    plan = buy.plan_of(asked.workload, unverified(asked.workload))
     wanted = buy.Wanted(
         plan=plan,
         rulers=tuple(rulers.read(word) for word in asked.require),
         conditions=asked.conditions or buy.CONDITIONS,
         capacity_bytes=parsed_bytes(asked.capacity, "capacity") if asked.capacity else 0,
         budget_usd=asked.budget_usd,
-        mttf_hours=DEFAULT_MTTF_HOURS,
         writes=any(writes(stream) for phase in plan.phase for stream in phase.stream),
     )
     chosen = parts.read(())
     unpriced = [] if asked.fastest and asked.budget_usd is None else chosen.unpriced()
-    among = buy.candidates(chosen, buy.default_levels(wanted.conditions), buy.MEMBERS, wanted.conditions)
+    levels, capacity_bytes = buy.default_levels(wanted.conditions), wanted.capacity_bytes
+    among = candidates(chosen, levels, MEMBERS, wanted.conditions, capacity_bytes=capacity_bytes, plan=plan)
     fitting = [one for one in among if (one.usd is not None or not unpriced) and buy.is_worth_it(one, wanted)]
     if not fitting:
         raise BadInputError(f"none of {len(among)} bricks has a price, fits the budget and has the capacity")
@@ -292,10 +294,13 @@ def advise(asked: AdviceAsked) -> Advised:
         cores=os.cpu_count() or 1,
         progress=lambda _done, _total: None,
     )
+    from brickyard.report.advice import cost_against_rate  # loading what draws takes longer than all the rest
+
     picture = cost_against_rate(found, throughput=wanted.throughput, required=wanted.required_rate)
     svg = picture.svg if picture else ""
-    told = advice(found, fastest=asked.fastest)
-    return Advised(told, found, svg, tuple(wanted.conditions), wanted.throughput, unpriced)
+    told = advice(found, wanted, fastest=asked.fastest)
+    assumed = assumptions(found, wanted)
+    return Advised(told, found, svg, tuple(wanted.conditions), wanted.throughput, unpriced, assumed, wanted.terms.years)
 
 
 def requirements() -> Sequence[str]:

@@ -233,3 +233,54 @@ def test_write_caches_are_switched_and_put_back(run: Run) -> None:
     assert {sample["state"] for sample in document["condition_check"]["samples"]} == {"write_cache_off"}
     assert document["condition_check"]["valid"]
     assert setting.read_text().strip() == "write back"
+
+
+GUEST_DISK = """
+title = "a disk of the guest: 200 requests and 8 MB a second"
+kind = "cloud"
+capacity_bytes = "40MiB"
+iops = 200
+burst_ios = 1
+io_unit_bytes = "1GiB"
+mb_per_s = 8.0
+burst_bytes = "4KiB"
+read_latency = "300us"
+write_latency = "300us"
+latency_tail = "100us"
+seed = 1
+[basis]
+capacity_bytes = "derived: what the arrays use of it"
+iops = "derived: QEMU's throttle"
+burst_ios = "derived"
+io_unit_bytes = "derived: it counts requests"
+mb_per_s = "derived: QEMU's throttle"
+burst_bytes = "derived"
+read_latency = "derived: an emulated disk"
+write_latency = "derived: an emulated disk"
+latency_tail = "derived: an emulated disk"
+seed = "derived"
+"""
+
+
+@pytest.mark.parametrize("depth", [1, 4])
+def test_a_rebuild_beside_users_is_what_the_model_says(run: Run, tmp_path: Path, depth: int) -> None:
+    """md's pace beside a load, and the load's beside md, on the same disks."""
+    create(5, 3)
+    load = ("--set", f"depth={depth}", "--set", "warmup=1s")
+    code, real = run("/dev/md0", 8, "--condition", "rebuilding", "--manage", *load)
+    assert code == 0, real
+    samples = [s for s in real["condition_check"]["samples"] if s["progress_share"] is not None]
+    first, last = samples[0], samples[-1]
+    seconds = (last["unix_ns"] - first["unix_ns"]) / 1e9
+    pace = (last["progress_share"] - first["progress_share"]) * 40 * 1.048576 / seconds
+
+    place = tmp_path / "guest-disk.toml"
+    place.write_text(GUEST_DISK, "utf-8")
+    target = f"sim:{place},software=linux-md,level=raid5,members=3,stripe=512KiB"
+    code, modelled = run(target, 8, "--condition", "rebuilding", *load)
+    assert code == 0, modelled
+    background = modelled["background"][0]["bytes_per_s"] / 1e6
+    rates = [document["totals"][0]["iops"] for document in (real, modelled)]
+    print(f"{depth} deep: md {pace:.2f} MB/s, model {background:.2f}; users {rates[0]:.0f}/s, model {rates[1]:.0f}/s")
+    assert 1 / 1.5 < background / pace < 1.5, (background, pace)
+    assert 1 / 1.3 < rates[1] / rates[0] < 1.3, rates

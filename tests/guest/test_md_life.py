@@ -137,7 +137,7 @@ def test_a_watch_tells_of_each_event_once_and_scrubs_what_is_due(tmp_path: Path)
     array = create(1, 2, "--size=12288")
     told: list[str] = []
     schedule = Schedule(
-        3600.0, lambda name: conditions.hold(name, "scrubbing", manage=True, rate_bytes_per_s=4 << 20, array=name)
+        3600.0, lambda name, _: conditions.hold(name, "scrubbing", manage=True, rate_bytes_per_s=4 << 20, array=name)
     )
     guard = Guard(Watcher(), [], told.append, tmp_path / "watch.json", schedule=schedule)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -54,11 +55,30 @@ def test_an_array_is_degraded_given_a_spare_and_scrubbed_from_the_page(tmp_path:
         scrub = {"action": "scrub", "array": array, "confirm": "/dev/md0"}
         assert client.post("/api/arrays/do", scrub).status == 200
         assert client.get(f"/api/arrays/{array}").json["state"] == "scrubbing"
+        for _ in range(3):  # a read by users between two looks, while the scrub goes on
+            subprocess.run(["dd", "if=/dev/md0", "of=/dev/null", "bs=64k", "count=16", "iflag=direct"], check=True)
+            time.sleep(2.1)
+            client.get("/api/arrays")
+        paces = client.get(f"/api/arrays/{array}/pace").json["samples"]
+        beside = [one for one in paces if one["state"] == "scrubbing" and one["requests_per_s"] > 0]
+        assert beside, paces
+        assert all(one["service_ns"] > 0 for one in beside)
         assert client.post("/api/arrays/do", {**scrub, "action": "stop-scrub"}).status == 200
+        plan = {**scrub, "action": "schedule", "days": 7, "window": "22:00-06:00", "rate": "20MiB/s"}
+        assert reader.post("/api/arrays/do", plan).status == 403
+        assert client.post("/api/arrays/do", {**plan, "confirm": "md0"}).status == 400
+        assert client.post("/api/arrays/do", {**plan, "window": "night"}).status == 400
+        assert client.post("/api/arrays/do", plan).status == 200
+        kept = client.get(f"/api/arrays/{array}").json["schedule"]
+        assert (kept["every_s"], kept["rate_bytes_per_s"]) == (7 * 86400.0, 20 << 20)
+        assert "between 22:00 and 06:00" in client.get(f"/arrays/{array}").text
+        assert client.post("/api/arrays/do", {**plan, "days": 0}).status == 200
+        assert client.get(f"/api/arrays/{array}").json["schedule"] is None
         lines = client.get("/api/audit").json["audit"]
     deeds = [(line["what"], line["asked"]["action"]) for line in reversed(lines) if line["what"] != "asked"]
     refused = [("refused", "fail")] * 2
     assert deeds == [
         *refused, ("done", "fail"), ("refused", "fail"), ("done", "spare"), ("done", "scrub"), ("done", "stop-scrub"),
+        ("refused", "schedule"), ("refused", "schedule"), ("done", "schedule"), ("done", "schedule"),
     ]  # fmt: skip
     assert all(line["by"].startswith("operator") for line in lines)

@@ -39,13 +39,27 @@ const BOUND_CPU_SHARE: f64 = 0.97;
 /// CPU time is counted in ticks of up to 10 ms; a shorter phase says nothing of it.
 const BOUND_JUDGED_NS: f64 = 100e6;
 
+/// Says when the phases of a run begin, where that is not at once: on several hosts they begin at one instant.
+pub trait Starter: Send + Sync {
+    /// Called when a phase is ready. Waits for the instant, on the clock that `now_ns` reads; none once `stopped`.
+    fn start_ns(&self, phase: usize, now_ns: &dyn Fn() -> u64, stopped: &dyn Fn() -> bool) -> Option<u64>;
+    /// Called when a phase has ended, with how long after that instant the last of its loops began.
+    fn began(&self, phase: usize, late_ns: u64, now_ns: &dyn Fn() -> u64);
+}
+
 /// Ctrl-C and its like: shared by a run and whoever may stop it.
 #[derive(Default)]
 pub struct RunControl {
     user: Control,
+    starter: Option<Box<dyn Starter>>,
 }
 
 impl RunControl {
+    /// Each phase begins when `starter` says so.
+    pub fn started_by(starter: Box<dyn Starter>) -> RunControl {
+        RunControl { user: Control::default(), starter: Some(starter) }
+    }
+
     /// Issues nothing more, lets what is in flight end.
     pub fn stop(&self) {
         self.user.set_state(State::Drain);
@@ -83,6 +97,21 @@ pub fn run_with<D: Devices>(
     control: &RunControl,
     emit: &mut dyn FnMut(Event),
 ) {
+    let starter = control.starter.as_deref();
+    carry_out(profile, targets, devices, verifiers, programs, control, starter, emit);
+}
+
+#[allow(clippy::too_many_arguments)] // a run has as many circumstances as it has
+fn carry_out<D: Devices>(
+    profile: &Profile,
+    targets: &[TargetArea],
+    devices: Arc<D>,
+    verifiers: Verifiers,
+    programs: &dyn Programs,
+    control: &RunControl,
+    starter: Option<&dyn Starter>,
+    emit: &mut dyn FnMut(Event),
+) {
     // Sessions have checked it before they touched anything; a device without such a session is checked here.
     if let Err(message) = devices.honours().check(profile, false) {
         emit(Event::End { end_ns: devices.now_ns(), outcome: RunOutcome::Failed, message });
@@ -93,6 +122,7 @@ pub fn run_with<D: Devices>(
         targets,
         devices,
         control,
+        starter,
         emit,
         verifiers,
         programs,
@@ -159,7 +189,8 @@ pub fn fill<D: Devices>(
         Event::End { outcome: RunOutcome::Failed, message, .. } => failed = failed.take().or(Some(message)),
         _ => {}
     };
-    run(profile, targets, devices, verifiers, control, &mut listen);
+    // A target is filled at once, whoever is waited for afterwards.
+    carry_out(profile, targets, devices, verifiers, &NoPrograms, control, None, &mut listen);
     match failed {
         Some(text) => Err(text),
         None if interrupted => Err("interrupted".into()),
@@ -172,6 +203,7 @@ struct Conductor<'a, D: Devices> {
     targets: &'a [TargetArea],
     devices: Arc<D>,
     control: &'a RunControl,
+    starter: Option<&'a dyn Starter>,
     emit: &'a mut dyn FnMut(Event),
     verifiers: Verifiers,
     programs: &'a dyn Programs,
@@ -214,8 +246,9 @@ impl<D: Devices> Conductor<'_, D> {
         let wanted = if plan.lockstep.is_some() { 1 } else { self.devices.loops(lanes.len()) };
         let loops = wanted.clamp(1, lanes.len().max(1));
         let virtual_time = D::Device::VIRTUAL;
-        let delay_ns = START_DELAY_NS + 500_000 * loops as u64 + touching_ns(&lanes);
-        let start_ns = self.devices.now_ns() + if virtual_time { 0 } else { delay_ns };
+        let Some(start_ns) = self.start_ns(phase, loops, touching_ns(&lanes)) else {
+            return Ok(PhaseReason::Interrupted);
+        };
         let duration_ns = plan.duration.map(|d| d.ns).or_else(|| longest_ns(plan));
         let cells = cells_of(&lanes);
         let timeline = Timeline::new(start_ns, plan.warmup.ns, duration_ns, self.profile.interval.ns, cells);
@@ -258,6 +291,18 @@ impl<D: Devices> Conductor<'_, D> {
             self.conduct(all, specs, &mut progress)
         };
         self.finish(&mut progress, outcomes)
+    }
+
+    /// When the loops of a phase begin; none where the run was stopped before that was known.
+    fn start_ns(&self, phase: usize, loops: usize, touching_ns: u64) -> Option<u64> {
+        let virtual_time = D::Device::VIRTUAL;
+        let delay_ns = START_DELAY_NS + 500_000 * loops as u64 + touching_ns;
+        let soon_ns = || self.devices.now_ns() + if virtual_time { 0 } else { delay_ns };
+        let Some(starter) = self.starter else { return Some(soon_ns()) };
+        let stopped = || self.control.state() != State::Run;
+        let start_ns = starter.start_ns(phase, &|| self.devices.now_ns(), &stopped)?;
+        // Virtual time does not go on while others are waited for.
+        Some(if virtual_time { soon_ns() } else { start_ns.max(soon_ns()) })
     }
 
     /// Starts a thread a loop and listens to them until all have ended, or have been abandoned.
@@ -501,9 +546,11 @@ impl<D: Devices> Conductor<'_, D> {
         let mut failed = None;
         let mut frames = Vec::new();
         let mut submissions = Vec::new();
+        let mut late_ns = 0;
         for outcome in outcomes {
             match outcome {
                 Ok(outcome) => {
+                    late_ns = late_ns.max(outcome.late_ns);
                     end_ns = end_ns.max(outcome.end_ns);
                     unsent += outcome.unsent;
                     outstanding += outcome.outstanding;
@@ -514,6 +561,9 @@ impl<D: Devices> Conductor<'_, D> {
                 }
                 Err(message) => failed = Some(message),
             }
+        }
+        if let Some(starter) = self.starter {
+            starter.began(progress.phase, late_ns, &|| self.devices.now_ns());
         }
         frames.sort_by_key(|f| (f.stream, f.worker));
         let fruitless = progress.counts.iter().enumerate().filter(|(_, (good, bad))| *good == 0 && *bad > 0);
@@ -589,7 +639,7 @@ fn longest_ns(plan: &plan::Phase) -> Option<u64> {
 /// What is known of a loop that is blocked in the kernel.
 fn left_behind(now_ns: u64, outstanding: u64) -> Outcome {
     let (slowest, submissions, frames) = (Slowest::default(), Submissions::default(), Vec::new());
-    Outcome { end_ns: now_ns, unsent: 0, outstanding, slowest, submissions, exhausted: false, frames }
+    Outcome { end_ns: now_ns, late_ns: 0, unsent: 0, outstanding, slowest, submissions, exhausted: false, frames }
 }
 
 /// How long loops may take to touch the buffers of their requests before they can begin, at a byte a ns: a short phase of

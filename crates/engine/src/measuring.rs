@@ -59,6 +59,8 @@ pub trait Sink {
 /// How a loop ended.
 pub struct Outcome {
     pub end_ns: u64,
+    /// How long after its instant the loop began.
+    pub late_ns: u64,
     /// Due and never issued.
     pub unsent: u64,
     /// Issued and never ended.
@@ -226,6 +228,7 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
     pub fn run(mut self) -> Result<Outcome, String> {
         let mut done = Vec::with_capacity(self.slots.len());
         let mut now_ns = self.wait_for_start()?;
+        let late_ns = now_ns - self.timeline.start_ns;
         self.away_told_ns = self.device.away_ns();
         self.start_lanes(now_ns);
         let mut failed = None;
@@ -264,6 +267,7 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
             Some(message) => Err(message),
             None => Ok(Outcome {
                 end_ns: self.last_end_ns,
+                late_ns,
                 unsent: self.unsent,
                 outstanding: u64::from(self.in_flight),
                 exhausted: self.issuing,

@@ -107,6 +107,17 @@ pub fn nameless_file(path: &Path) -> io::Result<File> {
     }
 }
 
+/// A file that this process has open already, by its name below `/proc/self/fd`, emptied to be written. Whoever opened it
+/// has looked at its place; any other path is refused.
+pub fn held_file(path: &Path) -> io::Result<File> {
+    let number = path.strip_prefix("/proc/self/fd").ok().and_then(Path::to_str);
+    if !number.is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file that is open here"));
+    }
+    let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::CLOEXEC;
+    Ok(File::from(rustix::fs::open(path, flags, Mode::empty())?))
+}
+
 pub fn same(a: &Stat, b: &Stat) -> bool {
     (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino)
 }

@@ -2,11 +2,12 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::os::fd::AsFd;
+use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use place::{Taken, directory, give_name, kernels, remove, set_aside};
+use place::{Taken, directory, give_name, held_file, kernels, remove, set_aside};
 
 struct Room(PathBuf);
 
@@ -117,4 +118,21 @@ fn directories_of_the_kernel_are_known_by_their_file_system() {
     for path in [std::env::temp_dir().to_str().expect("text"), "/", "/var/tmp"] {
         assert!(!refused(path), "{path}");
     }
+}
+
+#[test]
+fn only_a_file_that_is_open_here_is_emptied() {
+    let room = Room::new("held");
+    drop(room.file("kept", "old"));
+    let path = room.0.join("kept");
+    assert!(held_file(&path).is_err());
+    assert!(
+        held_file(&Path::new("/proc/self/fd").join("../../..").join(path.strip_prefix("/").expect("absolute")))
+            .is_err()
+    );
+    assert_eq!(room.read("kept"), "old");
+    let open = File::options().write(true).open(&path).expect("the file");
+    let name = format!("/proc/self/fd/{}", open.as_raw_fd());
+    held_file(Path::new(&name)).expect("emptied").write_all(b"new").expect("written");
+    assert_eq!(room.read("kept"), "new");
 }

@@ -262,6 +262,9 @@ pub struct Stream {
     /// Which of the run's targets, counted from 0.
     #[serde(default)]
     pub target: usize,
+    /// Of a run on many hosts, those that have this stream, by name or by number counted from 0; all unless set.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
     #[serde(default)]
     pub operations: Operations,
     /// Steps that depend on each other, instead of `operations`: each waits for the one before it, all at one place.

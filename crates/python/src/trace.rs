@@ -1,6 +1,6 @@
 //! Traces, for Python: paths and names down, documents and values up.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -67,8 +67,7 @@ fn imported(inputs: &[PathBuf], out: &Path, wish: &Wish) -> Result<String, Troub
         let input = import::open(path).map_err(|e| Trouble::Input(format!("{}: {e}", path.display())))?;
         opened.push(input);
     }
-    let file = OpenOptions::new().write(true).truncate(true).open(out);
-    let file = file.map_err(|e| Trouble::Host(format!("the trace cannot be written: {e}")))?;
+    let file = place::held_file(out).map_err(|e| Trouble::Host(format!("the trace cannot be written: {e}")))?;
     let name = inputs.first().map_or(String::new(), |path| path.display().to_string());
     let done = import::import(opened, wish, BufWriter::with_capacity(1 << 20, file)).map_err(|error| match error {
         ImportError::Write(_) => Trouble::Host(error.to_string()),

@@ -1,6 +1,6 @@
 //! A device that writes what it is asked for as a trace, around any other device.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -69,10 +69,9 @@ impl<D> Taken<D> {
     }
 }
 
-/// Devices whose requests are written into the file of that path, which is there and empty.
+/// Devices whose requests are written into the open file of that name (`place::held_file`).
 pub fn take<D>(inner: Arc<D>, path: &Path, header: &Header, starts: Vec<u64>) -> Result<Taken<D>, String> {
-    let file = OpenOptions::new().write(true).truncate(true).open(path);
-    let file = file.map_err(|e| format!("{}: the trace cannot be written: {e}", path.display()))?;
+    let file = place::held_file(path).map_err(|e| format!("{}: the trace cannot be written: {e}", path.display()))?;
     Taken::new(inner, file, header, starts)
 }
 

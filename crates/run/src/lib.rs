@@ -91,6 +91,10 @@ enum Kind {
 
 /// Options of the other kind would have no effect.
 fn kind_of(profile: &Profile, targets: &[String], options: &Options) -> Result<Kind, Refusal> {
+    if let Some(stream) = profile.phase.iter().flat_map(|p| &p.stream).find(|s| !s.hosts.is_empty()) {
+        let (name, hosts) = (&stream.name, stream.hosts.join(", "));
+        return Err(bad_input(format!("stream {name:?} is for hosts {hosts}; name the hosts of the run with --hosts")));
+    }
     if targets.iter().any(|t| is_modelled(t)) {
         sim::device::HONOURS.check(profile, options.storage.nop).map_err(bad_input)?;
         if options.storage != StorageOptions::default() {

@@ -45,8 +45,9 @@ pub struct Cloud {
     p: CloudParameters,
     /// Of reads and of writes.
     open: [Open; 2],
-    requests: Bucket,
-    bytes: Bucket,
+    /// Of reads and of writes, which spend the same unless they have limits of their own.
+    requests: [Bucket; 2],
+    bytes: [Bucket; 2],
     peak_requests: Bucket,
     peak_bytes: Bucket,
     rng: Rng,
@@ -60,8 +61,8 @@ impl Cloud {
         let bytes_ns = (p.burst_bytes.0 as f64 * 1e3 / p.mb_per_s) as u64;
         Cloud {
             open: [Open::default(); 2],
-            requests: Bucket { theoretical_ns: 0, burst_ns },
-            bytes: Bucket { theoretical_ns: 0, burst_ns: bytes_ns },
+            requests: [burst_ns; 2].map(|burst_ns| Bucket { theoretical_ns: 0, burst_ns }),
+            bytes: [bytes_ns; 2].map(|burst_ns| Bucket { theoretical_ns: 0, burst_ns }),
             peak_requests: Bucket { theoretical_ns: 0, burst_ns: 0 },
             peak_bytes: Bucket { theoretical_ns: 0, burst_ns: 0 },
             rng: Rng::from_words(&[p.seed]),
@@ -88,7 +89,14 @@ impl Cloud {
 
     /// When all caps let a request pass.
     fn pass_ns(&mut self, now_ns: u64, command: &Command) -> u64 {
-        let open = self.open[usize::from(command.kind == Kind::Write)];
+        let writes = command.kind == Kind::Write;
+        let open = self.open[usize::from(writes)];
+        let (iops, of_requests) = match self.p.write_iops {
+            own if own > 0 && writes => (own, 1),
+            _ => (self.p.iops, 0),
+        };
+        let (mb_per_s, of_bytes) =
+            if writes && self.p.write_mb_per_s > 0.0 { (self.p.write_mb_per_s, 1) } else { (self.p.mb_per_s, 0) };
         let (bytes, unit_bytes) = (u64::from(command.bytes), self.p.io_unit_bytes.0);
         let units = bytes.div_ceil(unit_bytes).max(1);
         let merges = self.p.merge_from_bytes.0 > 0
@@ -98,13 +106,13 @@ impl Cloud {
         let (filled_bytes, least_ns) = if merges {
             (open.filled_bytes + bytes, open.pass_ns)
         } else {
-            (bytes - (units - 1) * unit_bytes, self.requests.take(now_ns, units * 1_000_000_000 / self.p.iops))
+            (bytes - (units - 1) * unit_bytes, self.requests[of_requests].take(now_ns, units * 1_000_000_000 / iops))
         };
-        let moving_ns = (bytes as f64 * 1e3 / self.p.mb_per_s) as u64;
-        let baseline_ns = least_ns.max(self.bytes.take(now_ns, moving_ns)).max(now_ns);
+        let moving_ns = (bytes as f64 * 1e3 / mb_per_s) as u64;
+        let baseline_ns = least_ns.max(self.bytes[of_bytes].take(now_ns, moving_ns)).max(now_ns);
         let pass_ns = baseline_ns.max(self.at_peak_ns(now_ns, if merges { 0 } else { units }, command.bytes));
         let end_bytes = command.offset_bytes + bytes;
-        self.open[usize::from(command.kind == Kind::Write)] = Open { end_bytes, filled_bytes, pass_ns };
+        self.open[usize::from(writes)] = Open { end_bytes, filled_bytes, pass_ns };
         pass_ns
     }
 

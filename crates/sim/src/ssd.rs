@@ -9,7 +9,9 @@
 //!
 //! Reads go to a die by the number of their page: pages are striped over all dies. A die keeps the page that it sensed
 //! last, so the mapping units of a page are read with one sensing; a stream of reads has idle dies sense the pages ahead
-//! of it. What programs cost beyond themselves is in [`garbage`].
+//! of it. Data that must survive a power cut, and have no capacitors to, wait until the map is written as well: one page
+//! of it at a time, which holds all that was programmed when it began, so that writes and flushes share it, as commits
+//! of a log share a flush. What programs cost beyond themselves is in [`garbage`].
 
 mod buffer;
 mod garbage;
@@ -116,9 +118,25 @@ enum Event {
     /// Is programmed, and in no map yet.
     Unmapped(u32),
     Programmed(u32),
+    /// The map is written, with all that waited when that began.
+    Mapped,
     Collected(u32),
     /// Data have waited long enough for others to fill their page.
     Waited,
+}
+
+/// The map of what is where. One page of it is written at a time, and holds all that was programmed before.
+#[derive(Debug, Default)]
+struct Map {
+    writing: Vec<Unmapped>,
+    waiting: Vec<Unmapped>,
+}
+
+/// A die whose page is in no map yet, or a flush all of whose data are programmed.
+#[derive(Debug, Clone, Copy)]
+enum Unmapped {
+    Die(u32),
+    Flush(u32),
 }
 
 /// Where sequential commands go on, the latest last.
@@ -149,7 +167,7 @@ pub struct Ssd {
     to_host: Server,
     from_host: Server,
     write_path: Server,
-    map: Server,
+    map: Map,
     channels: Vec<Server>,
     dies: Vec<Die>,
     /// What one step of garbage collection takes at the most.
@@ -182,7 +200,7 @@ impl Ssd {
             to_host: Server::default(),
             from_host: Server::default(),
             write_path: Server::default(),
-            map: Server::default(),
+            map: Map::default(),
             channels: vec![Server::default(); p.channels as usize],
             dies: (0..dies).map(|number| Die::new(p.erase_time.ns, number, dies)).collect(),
             move_ns: garbage::move_ns(p),
@@ -212,7 +230,9 @@ impl Ssd {
     }
 
     pub fn submit(&mut self, now_ns: u64, command: Command) {
-        let taken_ns = self.intake.book(now_ns, self.p.command_interval.ns);
+        let own = Some(self.p.write_interval).filter(|i| command.kind == Kind::Write && i.ns > 0);
+        let interval = own.unwrap_or(self.p.command_interval);
+        let taken_ns = self.intake.book(now_ns, interval.ns);
         let work = Work {
             command,
             parts: 0,
@@ -263,8 +283,9 @@ impl Ssd {
             }
             Event::Arrived { work, units } => self.arrived(now_ns, work, u64::from(units), done),
             Event::Loaded(die) => self.loaded(now_ns, die),
-            Event::Unmapped(die) => self.unmapped(now_ns, die),
+            Event::Unmapped(die) => self.unmapped(now_ns, Unmapped::Die(die)),
             Event::Programmed(die) => self.programmed(now_ns, die, done),
+            Event::Mapped => self.mapped(now_ns, done),
             Event::Collected(die) => self.collect(now_ns, die),
             Event::Waited => self.waited(now_ns),
         }
@@ -378,6 +399,7 @@ impl Ssd {
             *die = Die { moves_ns: die.moves_ns, erase_ns: die.erase_ns, ..Die::default() };
         }
         self.events.clear();
+        self.map = Map::default();
         self.work = Slab::new();
         self.pieces = Slab::new();
         lost
@@ -451,9 +473,12 @@ mod tests {
             steady: true,
             write_cache: true,
             command_interval: us(0),
+            write_interval: us(0),
             half_duplex: false,
             write_mb_per_s: 0.0,
             map_time: us(0),
+            map_each: us(0),
+            partial_program_time: us(0),
             read_spread_percent: 0.0,
             read_retries_per_thousand: 0.0,
         }
@@ -486,6 +511,8 @@ mod tests {
     #[test]
     fn the_command_interval_bounds_the_rate_however_many_dies_are_idle() {
         let slow = SsdParameters { command_interval: Duration { ns: 100_000 }, ..parameters() };
+        let slow_writes = SsdParameters { write_interval: Duration { ns: 150_000 }, ..slow.clone() };
+        assert!(end_of(&slow_writes, Kind::Write, 4).abs_diff(600_000) < 100);
         assert!(end_of(&parameters(), Kind::Read, 4).abs_diff(60_000) < 100);
         // The fourth command is taken at 400 us, and its page has been read ahead.
         assert!(end_of(&slow, Kind::Read, 4).abs_diff(400_000) < 100);

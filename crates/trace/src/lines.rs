@@ -81,15 +81,35 @@ pub fn number(text: &[u8]) -> Option<u64> {
     if text.is_empty() || text.len() > 20 {
         return None;
     }
+    // Nineteen digits always have room; only a twentieth may be too much.
+    let (safe, last) = text.split_at(text.len().min(19));
     let mut value = 0u64;
-    for byte in text {
+    for byte in safe {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
             return None;
         }
-        value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
+        value = value * 10 + u64::from(digit);
     }
-    Some(value)
+    match last {
+        [] => Some(value),
+        [byte] if byte.is_ascii_digit() => value.checked_mul(10)?.checked_add(u64::from(byte - b'0')),
+        _ => None,
+    }
+}
+
+/// The next word of a line, between blanks; what is left of the line goes on behind it.
+#[inline]
+pub fn word<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let from = rest.iter().position(|byte| !is_blank(*byte))?;
+    let text = &rest[from..];
+    let end = text.iter().position(|byte| is_blank(*byte)).unwrap_or(text.len());
+    *rest = &text[end..];
+    Some(&text[..end])
+}
+
+fn is_blank(byte: u8) -> bool {
+    byte == b' ' || byte == b'\t' || byte == b'\r'
 }
 
 /// Seconds with a fraction as ns, without passing through a floating-point number.
@@ -103,17 +123,12 @@ pub fn seconds(text: &[u8]) -> Option<u64> {
         return None;
     }
     let whole = if whole.is_empty() { 0 } else { number(whole)? };
-    let mut ns = 0;
-    for place in 0..9 {
-        let digit = fraction.get(place).map_or(0, |byte| byte.wrapping_sub(b'0'));
-        if digit > 9 {
-            return None;
-        }
-        ns = ns * 10 + u64::from(digit);
-    }
     if fraction.iter().any(|byte| !byte.is_ascii_digit()) {
         return None;
     }
+    let kept = &fraction[..fraction.len().min(9)];
+    let digits = kept.iter().fold(0, |ns, byte| ns * 10 + u64::from(byte - b'0'));
+    let ns = digits * 10u64.pow(9 - kept.len() as u32);
     whole.checked_mul(1_000_000_000)?.checked_add(ns)
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::kernel::Kernel;
 use crate::layout::{self, Account, Cell, Device, Losses, NAMES, OPERATIONS, Owner, Told};
+use crate::source::Source;
 
 type Pairs = Vec<(usize, u64)>;
 /// So many processes of an interval are told one by one, by bytes and by requests; the rest is one line.
@@ -139,7 +139,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    pub fn new(kernel: &Kernel) -> Result<Seen, String> {
+    pub fn new(kernel: &dyn Source) -> Result<Seen, String> {
         let count = kernel.device_count();
         let mut seen = Seen {
             cells: vec![],
@@ -158,7 +158,7 @@ impl Seen {
     }
 
     /// Each device since the last look. Slow is from then on what is slower than most of it.
-    pub fn devices(&mut self, kernel: &mut Kernel, names: &[String]) -> Result<Vec<ToldDevice>, String> {
+    pub fn devices(&mut self, kernel: &mut dyn Source, names: &[String]) -> Result<Vec<ToldDevice>, String> {
         let mut told = vec![];
         for (slot, name) in names.iter().enumerate() {
             let mut cells = vec![];
@@ -198,7 +198,7 @@ impl Seen {
     }
 
     /// Who asked since the last look; beyond many, the least of them as one.
-    pub fn owners(&mut self, kernel: &Kernel) -> Vec<ToldOwner> {
+    pub fn owners(&mut self, kernel: &dyn Source) -> Vec<ToldOwner> {
         let mut told = vec![];
         for (owner, accounts) in kernel.owners() {
             let now = account(&accounts);
@@ -232,7 +232,7 @@ impl Seen {
         told
     }
 
-    pub fn losses(&mut self, kernel: &Kernel) -> Result<ToldLosses, String> {
+    pub fn losses(&mut self, kernel: &dyn Source) -> Result<ToldLosses, String> {
         let now = kernel.losses()?;
         let before = std::mem::replace(&mut self.lost, now);
         Ok(ToldLosses {

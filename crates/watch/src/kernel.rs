@@ -7,6 +7,7 @@ use aya::programs::BtfTracePoint;
 use aya::{Btf, BtfError, Ebpf, EbpfLoader};
 
 use crate::layout::{Account, Cell, Control, Device, Losses, MOST_DEVICES, OPERATIONS, Owner, Told};
+use crate::source::Source;
 
 /// Compiled by `make bpf` from `bpf/watch.bpf.c`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/watch.bpf.o");
@@ -93,19 +94,21 @@ impl Kernel {
     fn tell(&mut self) -> Result<(), String> {
         self.controls.set(0, self.control, 0).map_err(plain)
     }
+}
 
+impl Source for Kernel {
     /// From here on requests to a device are slow.
-    pub fn slow_from(&mut self, slot: usize, ns: u64) -> Result<(), String> {
+    fn slow_from(&mut self, slot: usize, ns: u64) -> Result<(), String> {
         self.control.slow_ns[slot] = ns;
         self.tell()
     }
 
-    pub fn is_slow_from(&self, slot: usize) -> u64 {
+    fn is_slow_from(&self, slot: usize) -> u64 {
         self.control.slow_ns.get(slot).copied().unwrap_or(0)
     }
 
     /// No more is counted; what is in the maps stays readable.
-    pub fn detach(&mut self) {
+    fn detach(&mut self) {
         let names: Vec<String> = self._programs.programs().map(|(name, _)| name.to_owned()).collect();
         for name in names {
             let program =
@@ -117,20 +120,20 @@ impl Kernel {
     }
 
     /// Of one device and operation, of each CPU.
-    pub fn cells(&self, slot: usize, operation: usize) -> Result<Vec<Cell>, String> {
+    fn cells(&self, slot: usize, operation: usize) -> Result<Vec<Cell>, String> {
         let index = (slot * OPERATIONS + operation) as u32;
         Ok(self.cells.get(&index, 0).map_err(plain)?.to_vec())
     }
 
-    pub fn device(&self, slot: usize) -> Result<Device, String> {
+    fn device(&self, slot: usize) -> Result<Device, String> {
         self.devices.get(&(slot as u32), 0).map_err(plain)
     }
 
-    pub fn device_count(&self) -> usize {
+    fn device_count(&self) -> usize {
         self.device_count
     }
 
-    pub fn losses(&self) -> Result<Losses, String> {
+    fn losses(&self) -> Result<Losses, String> {
         let mut sum = Losses::default();
         for one in self.lost.get(&0, 0).map_err(plain)?.iter() {
             sum.ring += one.ring;
@@ -143,12 +146,16 @@ impl Kernel {
     }
 
     /// Who asked, of each CPU.
-    pub fn owners(&self) -> Vec<(Owner, Vec<Account>)> {
+    fn owners(&self) -> Vec<(Owner, Vec<Account>)> {
         self.owners.iter().filter_map(Result::ok).map(|(owner, accounts)| (owner, accounts.to_vec())).collect()
     }
 
-    pub fn next_told(&mut self) -> Option<Told> {
+    fn next_told(&mut self) -> Option<Told> {
         self.ring.next().and_then(|item| Told::read(&item))
+    }
+
+    fn look(&mut self, _now_ns: u64) -> Result<(), String> {
+        Ok(()) // the kernel counts by itself
     }
 }
 

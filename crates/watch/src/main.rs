@@ -15,7 +15,9 @@ use trace::{Header, Operation, Request, Writer};
 use watch::interval::{Interval, MOST_SLOW, Seen, slow};
 use watch::kernel::{Kernel, Wanted};
 use watch::layout::{self, Told};
+use watch::points::{self, Points};
 use watch::samples::Samples;
+use watch::source::Source;
 
 const BAD_INPUT: u8 = 2;
 /// How long the ring has to hold what comes between two looks.
@@ -35,7 +37,17 @@ struct Orders {
     trace_fd: Option<i32>,
     ring_bytes: u32,
     #[serde(default)]
+    method: Method,
+    #[serde(default)]
     arrays: Vec<String>,
+}
+
+#[derive(Deserialize, Default, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum Method {
+    #[default]
+    Bpf,
+    Tracepoints,
 }
 
 #[derive(Deserialize)]
@@ -91,7 +103,7 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
 }
 
 struct Watch {
-    kernel: Kernel,
+    kernel: Box<dyn Source>,
     names: Vec<String>,
     seen: Seen,
     samples: Samples,
@@ -107,14 +119,9 @@ fn watch(orders: &Orders) -> Result<(), String> {
     let numbers: Vec<u32> = orders.devices.iter().map(|device| device.number).collect();
     let origin_ns = now_ns();
     let trace = orders.trace_fd.map(|fd| begin_trace(orders, fd, origin_ns)).transpose()?;
-    let kernel = Kernel::attach(&Wanted {
-        devices: &numbers,
-        stripe_bytes: orders.stripe_bytes,
-        exact: trace.is_some(),
-        ring_bytes: orders.ring_bytes,
-    })?;
+    let kernel = attach(orders, &numbers, trace.is_some())?;
     let mut watch = Watch {
-        seen: Seen::new(&kernel)?,
+        seen: Seen::new(kernel.as_ref())?,
         kernel,
         names: orders.devices.iter().map(|device| device.name.clone()).collect(),
         samples: Samples::new(orders.arrays.clone()),
@@ -149,6 +156,15 @@ fn watch(orders: &Orders) -> Result<(), String> {
     watch.end()
 }
 
+fn attach(orders: &Orders, devices: &[u32], exact: bool) -> Result<Box<dyn Source>, String> {
+    let Orders { stripe_bytes, ring_bytes, .. } = *orders;
+    if orders.method == Method::Bpf {
+        return Ok(Box::new(Kernel::attach(&Wanted { devices, stripe_bytes, exact, ring_bytes })?));
+    }
+    let names: Vec<String> = orders.devices.iter().map(|device| device.name.clone()).collect();
+    Ok(Box::new(Points::attach(&points::Wanted { names: &names, devices, stripe_bytes, exact, ring_bytes })?))
+}
+
 fn begin_trace(orders: &Orders, fd: i32, origin_ns: u64) -> Result<Writer<BufWriter<File>>, String> {
     // SAFETY: whoever started us opened it for this and uses it no more.
     let file = unsafe { File::from_raw_fd(fd) };
@@ -177,6 +193,7 @@ fn input_ends() -> bool {
 
 impl Watch {
     fn drain(&mut self) -> Result<(), String> {
+        self.kernel.look(now_ns())?;
         while let Some(told) = self.kernel.next_told() {
             if let Some(trace) = &mut self.trace {
                 keep(trace, &told, self.origin_ns).map_err(|e| format!("the trace cannot be written: {e}"))?;
@@ -207,11 +224,11 @@ impl Watch {
         let told = Interval {
             start_ns: self.from_ns,
             end_ns,
-            devices: self.seen.devices(&mut self.kernel, &self.names)?,
-            owners: self.seen.owners(&self.kernel),
+            devices: self.seen.devices(self.kernel.as_mut(), &self.names)?,
+            owners: self.seen.owners(self.kernel.as_ref()),
             slow: slowest.map(|told| slow(&told, self.samples.during(told.arrived_ns, told.ended_ns))).collect(),
             slow_count: std::mem::take(&mut self.slow_count),
-            lost: self.seen.losses(&self.kernel)?,
+            lost: self.seen.losses(self.kernel.as_ref())?,
             cpu_ns: cpu_ns - self.cpu_ns,
             steal_share,
             resync_per_s,

@@ -1,9 +1,15 @@
 //! Duty: a run without Python, for guests, containers and far hosts: a plan in as JSON or TOML, events out as JSON
 //! lines. Statically linked where it is built with `-C target-feature=+crt-static`.
 //!
+//! One of several hosts, it waits for a common start, and stops by itself when nobody speaks to it any more (`together`).
+//!
 //! Refusal: it keeps no store, draws nothing and explains nothing.
 
-use std::io::{Read, Write};
+mod kept;
+mod sweep;
+mod together;
+
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,9 +21,13 @@ use engine::event::{Event, RunOutcome};
 use plan::Profile;
 use run::{Options, Session};
 
+use crate::kept::{Copy, Out, new_record};
+
 const USAGE: &str = "usage: brickyard-worker PLAN TARGET... [--set KEY=VALUE]... [--size BYTES] [--overwrite TARGET]... \
-                     [--i-know-this-destroys-data] [--nop] [--bricks DIR]\n       PLAN is a file of JSON or TOML, or - for standard input;\n       \
-                     TARGET is a path, or sim:NAME for a brick that --bricks DIR describes; of a program, a directory";
+                     [--i-know-this-destroys-data] [--nop] [--bricks DIR] [--together] [--record FILE]\n       PLAN is a file of JSON or TOML, or - for standard input;\n       \
+                     TARGET is a path, or sim:NAME for a brick that --bricks DIR describes; of a program, a directory\n       \
+                     brickyard-worker --sweep: simulations, by tasks on standard input\n       \
+                     --together: phases begin when standard input says so; --record FILE: a copy of the events";
 
 /// Exit codes of every Brickyard program.
 const FAILED: u8 = 1;
@@ -31,18 +41,29 @@ struct Arguments {
     options: Options,
     /// Directory of `drives`, `controllers` and `arrays` for modelled bricks.
     bricks: Option<PathBuf>,
+    /// Phases begin when standard input says so, and the run ends when it falls silent.
+    together: bool,
+    /// A copy of the events.
+    record: Option<PathBuf>,
+    /// A file whose text is the first line of that copy.
+    order: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some("--sweep") {
+        return sweep::sweep();
+    }
     let outcome = parse(std::env::args().skip(1)).and_then(|mut arguments| {
         let profile = read_plan(&arguments)?;
         let spreads = profile.each && arguments.targets.len() > 1;
         let profile = if spreads { profile.spread(&arguments.targets) } else { Ok(profile) };
         let profile = profile.map_err(|e| (BAD_INPUT, e.to_string()))?;
-        prepare(profile, &mut arguments)
+        let record = arguments.record.take().map(|path| new_record(path, arguments.order.as_deref())).transpose();
+        let record = record.map_err(|message| (BAD_INPUT, message))?;
+        Ok((prepare(profile, &mut arguments)?, arguments.together, record))
     });
     match outcome {
-        Ok(session) => carry_out(session),
+        Ok((session, is_together, record)) => carry_out(session, is_together, record),
         Err((code, message)) => {
             eprintln!("brickyard-worker: {message}");
             ExitCode::from(code)
@@ -60,9 +81,14 @@ fn prepare(profile: Profile, arguments: &mut Arguments) -> Result<Session, (u8, 
         .map_err(|refusal| (if refusal.bad_input { BAD_INPUT } else { FAILED }, refusal.message))
 }
 
+/// Of a directory, or of a file that has the texts of one as JSON, by `KIND/NAME`.
 fn brick_texts(place: &Path) -> Result<sim::brick::Texts, (u8, String)> {
     let refuse =
         |path: &Path, e: std::io::Error| (BAD_INPUT, format!("{}: bricks cannot be read: {e}", path.display()));
+    if !place.is_dir() {
+        let text = std::fs::read_to_string(place).map_err(|e| refuse(place, e))?;
+        return serde_json::from_str(&text).map_err(|e| refuse(place, e.into()));
+    }
     let mut texts = sim::brick::Texts::new();
     for kind in ["drives", "controllers", "arrays"] {
         let folder = place.join(kind);
@@ -86,6 +112,9 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, (u8, Stri
         overrides: Vec::new(),
         options: Options::default(),
         bricks: None,
+        together: false,
+        record: None,
+        order: None,
     };
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| bad(format!("{word} needs a value\n{USAGE}")));
@@ -95,6 +124,9 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, (u8, Stri
             "--overwrite" => arguments.options.storage.overwrite.push(value()?.into()),
             "--i-know-this-destroys-data" => arguments.options.storage.destroys_data = true,
             "--bricks" => arguments.bricks = Some(value()?.into()),
+            "--together" => arguments.together = true,
+            "--record" => arguments.record = Some(value()?.into()),
+            "--order" => arguments.order = Some(value()?.into()),
             "--nop" => arguments.options.storage.nop = true,
             "--help" => return Err((0, USAGE.into())),
             _ if word.starts_with("--") => return Err(bad(format!("unknown option {word}\n{USAGE}"))),
@@ -104,6 +136,9 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, (u8, Stri
     let mut given = given.into_iter();
     arguments.plan = given.next().ok_or_else(|| bad(USAGE.into()))?;
     arguments.targets = given.collect();
+    if arguments.together && arguments.plan == "-" {
+        return Err(bad("--together takes its words from standard input; name a file for the plan".into()));
+    }
     Ok(arguments)
 }
 
@@ -121,14 +156,19 @@ fn read_plan(arguments: &Arguments) -> Result<Profile, (u8, String)> {
     profile.map_err(|e| (BAD_INPUT, format!("{}: {e}", arguments.plan)))
 }
 
-fn carry_out(session: Session) -> ExitCode {
-    let control = Arc::new(RunControl::default());
+fn carry_out(session: Session, is_together: bool, record: Option<Copy>) -> ExitCode {
+    let out = Arc::new(Out::new(record));
+    let (control, words) = match is_together {
+        true => together::control(out.clone()),
+        false => (RunControl::default(), None),
+    };
+    let control = Arc::new(control);
     let over = Arc::new(AtomicBool::new(false));
     if let Err(error) = watch_signals(control.clone(), over.clone()) {
         eprintln!("brickyard-worker: signals cannot be watched: {error}");
         return ExitCode::from(FAILED);
     }
-    let mut out = std::io::stdout();
+    let forget = words.map(|words| together::listen(words, control.clone(), out.clone(), over.clone()));
     let mut code = FAILED;
     let mut emit = |event: Event| {
         if let Event::End { outcome, .. } = &event {
@@ -139,12 +179,15 @@ fn carry_out(session: Session) -> ExitCode {
             };
         }
         // Whoever read the events is gone: nobody wants the rest of the run.
-        if writeln!(out, "{}", event.to_json()).and_then(|()| out.flush()).is_err() {
+        if !out.line(&event.to_json()) {
             control.stop();
         }
     };
     session.run(&control, &mut emit);
     over.store(true, Ordering::Relaxed);
+    if forget.is_some_and(|word| word.recv_timeout(together::SILENCE).is_ok()) {
+        out.forget();
+    }
     ExitCode::from(code)
 }
 

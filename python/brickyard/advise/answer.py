@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from brickyard.advise.buy import Found, Trial
+from brickyard.advise.buy import Found, Trial, Wanted
+from brickyard.advise.spread import Spread
 from brickyard.analysis.answers import SENTENCES_MAX, Answer
 from brickyard.analysis.samples import Sample
 from brickyard.units import format_iops, three_digits
@@ -16,26 +17,60 @@ from brickyard.units import format_iops, three_digits
 COMPUTED = "All figures are computed by models, not measured."
 
 
-def advice(found: Found, *, fastest: bool) -> Answer:
+def advice(found: Found, wanted: Wanted, *, fastest: bool) -> Answer:
     best = "fastest" if fastest else "cheapest"
-    question = f"Which is the {best} storage that meets the requirements in every condition?"
+    over = f" over {wanted.terms.years:g} years"
+    question = f"Which is the {best} storage{'' if fastest else over} that meets the requirements in every condition?"
     count = f"{len(found.trials)} simulated"
     belief = COMPUTED
-    if found.left_out:
-        belief += f" {found.left_out} combinations were not simulated."
     if not found.ranked:
-        return Answer(question, (f"None of {count} combinations meets them; the nearest are below.",), belief)
+        none = f"None of {count} combinations meets them; the nearest are below."
+        return Answer(question, (none,), f"{belief} {_untried(found)}".strip())
     first = found.ranked[0]
-    said = [f"{_named(first)} is the {best} of {count} combinations, {_room(first)}."]
+    said = [f"{_named(first, over)} is the {best} of {count} combinations, {_room(first)}."]
+    said.append(_sureness(found))
     if len(found.ranked) > 1:
         second = found.ranked[1]
-        said.append(f"Next: {_named(second)}, {_room(second)}.")
-    return Answer(question, tuple(said), belief)
+        said.append(f"Next: {_named(second, over)}, {_room(second)}.")
+    parts = [_prices(found.ranked), belief, _untried(found)]
+    return Answer(question, tuple(filter(None, said)), " ".join(filter(None, parts)))
 
 
-def _named(trial: Trial) -> str:
-    usd = trial.candidate.usd
-    return trial.candidate.name if usd is None else f"{trial.candidate.name} at {usd:,.0f} USD"
+def _untried(found: Found) -> str:
+    return f"{found.left_out} combinations were not simulated." if found.left_out else ""
+
+
+def _sureness(found: Found) -> str:
+    """Whether the first is surely enough, and else which of those found is."""
+    first = found.ranked[0]
+    if first.spread is None:
+        return "How far its model is off is not known: no published measurement of such storage was compared with it."
+    if first.is_sure:
+        return f"It does so at the worse end of the models' interval too ({first.spread.words})."
+    sure = next((trial for trial in found.ranked if trial.is_sure), None)
+    instead = f"; {sure.candidate.name} is surely enough" if sure else "; --sure asks for a brick that surely is"
+    off = f"models of {first.spread.kind} may be off by {first.spread.words}"
+    return f"It may fall short, as {off}{instead}."
+
+
+def _prices(trials: Sequence[Trial]) -> str:
+    """Of when the prices are, and whether they are anybody's."""
+    parts = {part.name: part for trial in trials for part in trial.candidate.parts if part.priced and part.usd != 0}
+    assumed = [name for name, part in parts.items() if part.is_assumed]
+    years = {part.dated[:4] for part in parts.values() if part.dated[:4].isdigit()}
+    undated = [name for name, part in parts.items() if not part.dated]
+    said = [f"Prices are of {' and '.join(sorted(years))}"] if years else []
+    if undated:
+        said.append(f"no date is known of the price of {', '.join(undated)}")
+    if assumed:
+        said.append(f"those of {', '.join(assumed)} are assumed, nobody's offer")
+    text = "; ".join(said)
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _named(trial: Trial, over: str) -> str:
+    usd = trial.candidate.cost_usd
+    return trial.candidate.name if usd is None else f"{trial.candidate.name} at {usd:,.0f} USD{over}"
 
 
 def _room(trial: Trial) -> str:
@@ -52,6 +87,9 @@ class Sustained:
     condition: str
     rates: Sample | None
     unlimited_per_s: float
+    is_open: bool = False
+    """Whether the profile has rates of its own: the rate without a limit is then the one that it asks for."""
+    spread: Spread | None = None
 
 
 def prediction(question: str, found: Sequence[Sustained], doubts: Sequence[str], *, is_modelled: bool) -> Answer:
@@ -68,14 +106,19 @@ def prediction(question: str, found: Sequence[Sustained], doubts: Sequence[str],
 
 def _sustained(item: Sustained, *, named: bool) -> str:
     where = f"{item.condition.replace('_', ' ').capitalize()}: " if named else ""
-    unlimited = f"without a limit and in a closed loop it does {format_iops(item.unlimited_per_s)}/s"
+    how = "at the profile's own rate, an open loop," if item.is_open else "without a limit and in a closed loop"
+    unlimited = f"{how} it does {format_iops(item.unlimited_per_s)}/s"
     if item.rates is None:
         return f"{where}No rate keeps the limit; {unlimited}."
     rates = item.rates
+    off = ""
+    if item.spread is not None:
+        low, high = item.spread.ends(rates.centre)
+        off = f", and {format_iops(low)} to {format_iops(high)} with what models of {item.spread.kind} are off by"
     between = ""
     if rates.low is not None and rates.high is not None:
         between = f" (95 % interval {format_iops(rates.low)} to {format_iops(rates.high)})"
-    return f"{where}{format_iops(rates.centre)} requests/s{between}; {unlimited}."
+    return f"{where}{format_iops(rates.centre)} requests/s{between}{off}; {unlimited}."
 
 
 def fitted(target: str, sentence: str, spoken: str, doubts: Sequence[str]) -> Answer:

@@ -1,69 +1,40 @@
 """Duty: of the bricks that can be put together from parts, the cheapest or the fastest that meets the rulers.
 
-Refusal: nothing counts that was not simulated, and a part without a price is in no ranking by price. A brick meets the
-rulers when it does so in every condition that was asked for.
+Refusal: nothing counts that was not simulated, and a part without a price is in no ranking by cost. A brick meets the
+rulers when it does so in every condition that was asked for and that it can be in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 
-from brickyard.advise.lifetime import HOURS_A_YEAR, data_loss_hours, rebuild_hours, unreadable
-from brickyard.advise.parts import LEVELS, Part, Parts
-from brickyard.advise.simulate import Brick, dearest, filled, rates, simulate
+from msgspec import structs
+
+from brickyard import profiles
+from brickyard.advise.candidates import Candidate
+from brickyard.advise.costs import TERMS, Terms
+from brickyard.advise.lifetime import HOURS_A_YEAR, FailureRate, data_loss_hours, failures_of, rebuild_hours, unreadable
+from brickyard.advise.parts import LEVELS
+from brickyard.advise.simulate import Carrier, dearest, filled, here, rates, simulate
+from brickyard.advise.spread import Spread, spread_of
+from brickyard.analysis.ramp import steps
 from brickyard.analysis.verdict import Finding, Verdict, verdict, verdict_document
 from brickyard.bricks import condition_override
-from brickyard.errors import BadInputError
 from brickyard.rulers import Ruler
-from brickyard.schema.plan import Plan
-from brickyard.store import Json
+from brickyard.schema import Duration
+from brickyard.schema.plan import Phase, Plan
+from brickyard.store import Json, Record
 
 REDUNDANT = ("raid1", "raid5", "raid6", "raid10")
-STRIPED_OVER_CONTROLLERS = ("raid0", "raid10", "jbod")  # parity is kept by one controller, stripes of mirrors need none
-MEMBERS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
 CONDITIONS = ("normal", "degraded", "rebuilding")
 UNREBUILT = {"normal", "write_cache_on", "write_cache_off"}
-MOST_CONTROLLERS = 4
 BATCH = 4  # the same on every machine, so that the same bricks are simulated whatever the number of cores
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A brick that could be bought."""
-
-    drive: Part
-    keeper: Part
-    level: str
-    members: int
-    controllers: int = 1
-    software: bool = False
-
-    @property
-    def name(self) -> str:
-        many = f"{self.controllers} × " if self.controllers > 1 else ""
-        return f"{self.members} × {self.drive.name}, {self.level}, {many}{self.keeper.name}"
-
-    @property
-    def usd(self) -> float | None:
-        if self.drive.usd is None or self.keeper.usd is None:
-            return None
-        return self.members * self.drive.usd + self.controllers * self.keeper.usd
-
-    @property
-    def brick(self) -> Brick:
-        role = "software" if self.software else "controller"
-        text = (
-            f'title = "{self.name}"\ndrive = "{self.drive.name}"\n{role} = "{self.keeper.name}"\n'
-            f'level = "{self.level}"\nmembers = {self.members}\ncontrollers = {self.controllers}\n'
-        )
-        return Brick("candidate", text)
-
-    @cached_property
-    def resolved(self) -> Json:
-        return self.brick.resolve()
+DURATION = "10s"
+ASIDE = (2, 3)
+"""Counts so far below the least that meets the rulers are tried as well, as some counts are slower than fewer."""
+NO_FASTER = 1.01  # a round of smaller counts that brings no family more than this ends a search for the fastest
 
 
 @dataclass(frozen=True)
@@ -99,34 +70,65 @@ class Trial:
     data_loss_years: float | None
     states: dict[str, State]
     met: bool
+    failures: FailureRate | None = None
+    spread: Spread | None = None
 
     def rate(self, *, throughput: bool) -> float:
         """In the worst condition."""
         return min((s.bytes_per_s if throughput else s.iops for s in self.states.values()), default=0.0)
 
+    @property
+    def head_room(self) -> float:
+        """The least of all conditions."""
+        return min((state.decided.head_room or 0.0 for state in self.states.values()), default=0.0)
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the requirements are met at the worse end of the models' interval too."""
+        return self.met and self.spread is not None and self.head_room >= self.spread.factor
+
     def document(self) -> Json:
+        made = self.candidate
         return {
-            "name": self.candidate.name,
-            "drive": self.candidate.drive.name,
-            "controller": self.candidate.keeper.name,
-            "controllers": self.candidate.controllers,
-            "level": self.candidate.level,
-            "members": self.candidate.members,
-            "usd": self.candidate.usd,
+            "name": made.name,
+            "drive": made.drive.name,
+            "controller": made.keeper.name,
+            "controllers": made.controllers,
+            "level": made.level,
+            "members": made.members,
+            "provisioned": made.setting_words or None,
+            "usd": made.usd,
+            "usd_a_month": made.usd_a_month,
+            "watts": made.watts,
+            "cost_usd": made.cost_usd,
+            "prices": [
+                {"name": p.name, "usd": p.usd, "dated": p.dated, "source": p.source, "assumed": p.is_assumed}
+                for p in made.parts
+            ],
             "capacity_bytes": self.capacity_bytes,
             "rebuild_hours": self.rebuild_hours,
             "mean_time_to_data_loss_years": self.data_loss_years,
+            "annual_failures": self.failures.a_year if self.failures else None,
+            "annual_failures_from": self.failures.source if self.failures else None,
             "met": self.met,
+            "met_within_interval": self.is_sure,
+            "interval_factor": self.spread.factor if self.spread else None,
             "conditions": {
                 name: {
                     "iops": state.iops,
                     "bytes_per_s": state.bytes_per_s,
+                    **(_ends(self.spread, state) if self.spread else {}),
                     "met": state.met,
                     "verdicts": [verdict_document(found) for found in state.verdicts],
                 }
                 for name, state in self.states.items()
             },
         }
+
+
+def _ends(spread: Spread, state: State) -> dict[str, float]:
+    (low, high), (least, most) = spread.ends(state.iops), spread.ends(state.bytes_per_s)
+    return {"iops_low": low, "iops_high": high, "bytes_per_s_low": least, "bytes_per_s_high": most}
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,11 @@ class Wanted:
     capacity_bytes: int = 0
     budget_usd: float | None = None
     mttf_hours: float = 0.0
+    """Of every drive; 0: by its class, or as a file of prices has it."""
     writes: bool = False
+    terms: Terms = TERMS
+    sure: bool = False
+    """Whether requirements are to be met at the worse end of the models' interval too."""
 
     @property
     def required_rate(self) -> float | None:
@@ -154,92 +160,150 @@ class Wanted:
         return self.rulers[0].requirements[0].figure == "throughput"
 
 
-def candidates(
-    parts: Parts, levels: Sequence[str], members: Sequence[int], conditions: Sequence[str]
-) -> list[Candidate]:
-    """Everything that fits together and that the core takes for a brick in these conditions."""
-    found: list[Candidate] = []
-    for drive in parts.drives:
-        for keeper in parts.controllers:
-            if drive.fits and keeper.fits and not set(drive.fits) & set(keeper.fits):
-                continue
-            software = _is_software(drive, keeper)
-            for level in levels:
-                for count in members if level in keeper.levels else ():
-                    made = _fitting(Candidate(drive, keeper, level, count, software=software), conditions)
-                    found += [made] if made is not None else []
-    if not found:
-        raise BadInputError("no drive of the parts fits a controller of them at these levels, counts and conditions")
-    return found
-
-
-def _is_software(drive: Part, keeper: Part) -> bool:
-    try:
-        return bool(Candidate(drive, keeper, "jbod", 1, software=True).resolved["brick"]["software"]["software"])
-    except BadInputError:
-        return False
-
-
-def _fitting(candidate: Candidate, conditions: Sequence[str]) -> Candidate | None:
-    """With as few controllers as have the ports; None where no number of them does or the level takes other counts."""
-    spread = candidate.level in STRIPED_OVER_CONTROLLERS and not candidate.software
-    pair = 2 if candidate.level == "raid10" else 1  # both arms of a mirror are on one controller
-    for controllers in range(1, MOST_CONTROLLERS + 1 if spread else 2):
-        if candidate.members % (controllers * pair):
-            continue
-        made = Candidate(
-            candidate.drive, candidate.keeper, candidate.level, candidate.members, controllers, candidate.software
-        )
-        try:
-            for condition in conditions:
-                made.brick.resolve([condition_override(condition)])
-        except BadInputError:
-            continue
-        return made
-    return None
+def plan_of(profile: str, overrides: list[str], duration: str | None = None) -> Plan:
+    """The load of a search: for the time that is asked for, else a short one; a ramp ends by itself, at its limit."""
+    whole = profiles.validate(profiles.read(profile), overrides)
+    ends_itself = any(phase.ramp for phase in whole.phase)
+    length = duration or ("" if ends_itself else DURATION)
+    return profiles.validate(profiles.read(profile), [*([f"duration={length}"] if length else []), *overrides])
 
 
 def is_worth_it(candidate: Candidate, wanted: Wanted) -> bool:
     """Whether capacity and budget allow it, before anything is simulated."""
-    usd = candidate.usd
+    usd = candidate.cost_usd
     within = wanted.budget_usd is None or (usd is not None and usd <= wanted.budget_usd)
-    return within and int(candidate.resolved["capacity_bytes"]) >= wanted.capacity_bytes
+    return within and candidate.capacity_bytes >= wanted.capacity_bytes
 
 
-def evaluate(candidate: Candidate, wanted: Wanted) -> Trial:
+def conditions_of(candidate: Candidate, wanted: Wanted) -> tuple[str, ...]:
+    """A provider keeps the copies of a volume and shows no rebuild: it is in no other condition than normal."""
+    return ("normal",) if candidate.drive.volume else wanted.conditions
+
+
+def evaluate(candidate: Candidate, wanted: Wanted, carry: Carrier = here) -> Trial:
     """Simulates one condition after the other until one fails."""
     brick = candidate.resolved["brick"]
-    repair = rebuild_hours(brick, writes=wanted.writes)
+    asked = conditions_of(candidate, wanted)
+    spread = spread_of(candidate.drive_kind)
     states: dict[str, State] = {}
-    for condition in wanted.conditions:
-        state = candidate.brick.resolve([condition_override(condition)])["brick"]
-        record = simulate(filled(wanted.plan, state), candidate.brick, condition, dearest(condition, state))
+    for condition in asked:
+        record = _simulated(candidate, condition, wanted.plan, carry)
         iops, bytes_per_s = rates(record)
         states[condition] = State(iops, bytes_per_s, tuple(verdict(record, ruler) for ruler in wanted.rulers))
         if not states[condition].met:
             break
-    lossless = candidate.level in REDUNDANT and repair is None
-    whole = float(Brick(candidate.drive.name).resolve()["capacity_bytes"])
-    share = unreadable(whole, candidate.drive.bits_per_read_error)
-    level, members = candidate.level, candidate.members
-    hours = None if lossless else data_loss_hours(level, members, wanted.mttf_hours, repair or 0, share)
-    return Trial(
-        candidate,
-        int(candidate.resolved["capacity_bytes"]),
-        repair,
-        None if hours is None else hours / HOURS_A_YEAR,
-        states,
-        len(states) == len(wanted.conditions) and all(state.met for state in states.values()),
+    repair = rebuild_hours(brick, writes=wanted.writes)
+    failures, hours = _lasts(candidate, wanted, repair)
+    met = len(states) == len(asked) and all(state.met for state in states.values())
+    years = None if hours is None else hours / HOURS_A_YEAR
+    found = Trial(candidate, candidate.capacity_bytes, repair, years, states, met, failures, spread)
+    if wanted.sure and met and not found.is_sure:
+        return replace(found, met=False)
+    return found
+
+
+def _simulated(candidate: Candidate, condition: str, plan: Plan, carry: Carrier) -> Record:
+    """A ramp is run to its end, and then its highest step within its limit by itself: that is what is judged."""
+    overrides = [condition_override(condition)]
+    state = candidate.brick.resolve(overrides)["brick"]
+    changes = dearest(condition, state)
+    record = simulate(filled(plan, state), candidate.brick, condition, changes, carry)
+    if not any(phase.ramp for phase in plan.phase):
+        return record
+    held = structs.replace(
+        plan, phase=[_at_best_step(record, number, phase) for number, phase in enumerate(plan.phase)]
     )
+    return simulate(filled(held, state), candidate.brick, condition, changes, carry)
+
+
+STEP_S = 30
+"""How long the highest step of a ramp is simulated by itself."""
+
+
+def _at_best_step(record: Record, number: int, phase: Phase) -> Phase:
+    if phase.ramp is None:
+        return phase
+    found = [step for step in steps(record) if step.phase == number]
+    kept = [step for step in found if step.within is not False] or found[:1]
+    best = max(kept, key=lambda step: step.iops)
+    streams = [
+        structs.replace(stream, **{best.knob: max(1, round(best.value))})
+        if best.knob in ("workers", "depth")
+        else stream
+        for stream in phase.stream
+    ]
+    return structs.replace(phase, ramp=None, stream=streams, duration=Duration(STEP_S * 1_000_000_000))
+
+
+def _lasts(candidate: Candidate, wanted: Wanted, repair: float | None) -> tuple[FailureRate | None, float | None]:
+    """What fails how often, and the mean time to data loss in hours."""
+    failures = _failures(candidate, wanted)
+    if failures is None or failures.a_year <= 0 or (candidate.level in REDUNDANT and repair is None):
+        return failures, None
+    share = unreadable(candidate.drive_bytes, candidate.drive.bits_per_read_error)
+    level, members = candidate.level, candidate.members
+    return failures, data_loss_hours(level, members, failures.mttf_hours, repair or 0, share)
+
+
+def _failures(candidate: Candidate, wanted: Wanted) -> FailureRate | None:
+    drive = candidate.drive
+    if wanted.mttf_hours:
+        return FailureRate(HOURS_A_YEAR / wanted.mttf_hours, f"drives fail after {wanted.mttf_hours:,.0f} h, as given")
+    if drive.annual_failures is not None:
+        source = drive.failures_from or "as the file of prices has it"
+        return FailureRate(drive.annual_failures, f"{drive.name}: {drive.annual_failures:.3%} a year ({source})")
+    return failures_of(candidate.drive_kind, candidate.drive_bytes)
 
 
 @dataclass(frozen=True)
 class Found:
-    """`trials` in the order in which they were simulated; `ranked` meet the rulers, best first."""
+    """`trials` in the order in which they were simulated; `ranked` meet the rulers, best first, one of each family."""
 
     trials: list[Trial]
     ranked: list[Trial]
     left_out: int
+
+
+class _Family:
+    """Candidates that differ by their size alone, the cheapest first. A larger one is taken to be no slower: the least
+    that meets the rulers is found by doubling and halving, and a few below it are tried all the same."""
+
+    def __init__(self, items: list[Candidate]) -> None:
+        self.items = sorted(items, key=_by_cost)
+        self.trials: dict[int, Trial] = {}
+
+    @property
+    def high(self) -> int | None:
+        return min((number for number, trial in self.trials.items() if trial.met), default=None)
+
+    @property
+    def low(self) -> int:
+        """The first that may be the least."""
+        high = self.high
+        failed = [n for n, trial in self.trials.items() if not trial.met and (high is None or n < high)]
+        return max(failed, default=-1) + 1
+
+    def probe(self) -> int | None:
+        """The next to simulate, None where the family is settled."""
+        low, high = self.low, self.high
+        if high is None:
+            return min(len(self.items) - 1, max(0, 2 * low - 1)) if low < len(self.items) else None
+        if low < high:
+            return (low + high) // 2
+        return next((high - n for n in ASIDE if high >= n and high - n not in self.trials), None)
+
+    def least_usd(self) -> float:
+        """No candidate of the family that meets the rulers is cheaper."""
+        return self.items[min(self.low, len(self.items) - 1)].cost_usd or 0.0
+
+    @property
+    def best_usd(self) -> float | None:
+        return None if self.high is None else self.items[self.high].cost_usd or 0.0
+
+
+def _by_cost(candidate: Candidate) -> tuple[bool, float, int, str]:
+    usd = candidate.cost_usd
+    return (usd is None, usd or 0.0, candidate.members, candidate.name)
 
 
 def search(
@@ -253,36 +317,78 @@ def search(
     cores: int,
     progress: Callable[[int, int], None],
 ) -> Found:
-    """The cheapest: in the order of price until `enough` meet the rulers. The fastest: all of them, up to `most`, the
-    dearest first, which are faster more often than not."""
-    ordered = sorted(among, key=lambda c: (c.usd is None, c.usd or 0.0, c.name))
-    if fastest:
-        ordered.reverse()
-    bounded = ordered[:most]
+    """The cheapest: families in the order of what they may cost, each until its least that meets the rulers is known,
+    until no other family can be among the `enough` cheapest. The fastest: the largest of each family, then smaller
+    ones while that makes any faster. `most` bounds either."""
+    grouped: dict[object, list[Candidate]] = {}
+    for candidate in among:
+        grouped.setdefault(candidate.family, []).append(candidate)
+    families = sorted((_Family(items) for items in grouped.values()), key=lambda f: _by_cost(f.items[0]))
     trials: list[Trial] = []
+    bound = min(most, len(among))
+    choose = _Fastest(families, throughput=throughput) if fastest else _Cheapest(families, enough)
     with ThreadPoolExecutor(max_workers=cores) as pool:
         try:
-            for batch in _batches(bounded):
-                trials += pool.map(trial_of, batch)
-                progress(len(trials), len(bounded))
-                if not fastest and sum(trial.met for trial in trials) >= enough:
-                    break
+            while len(trials) < bound and (batch := choose.batch()[: bound - len(trials)]):
+                for (family, number), trial in zip(
+                    batch, pool.map(trial_of, [f.items[n] for f, n in batch]), strict=True
+                ):
+                    family.trials[number] = trial
+                    trials.append(trial)
+                progress(len(trials), bound)
         except KeyboardInterrupt:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    met = [trial for trial in trials if trial.met]
 
     def rank(trial: Trial) -> tuple[float, float, str]:
-        usd = trial.candidate.usd if trial.candidate.usd is not None else float("inf")
+        usd = trial.candidate.cost_usd if trial.candidate.cost_usd is not None else float("inf")
         rate = -trial.rate(throughput=throughput)
         return (rate, usd, trial.candidate.name) if fastest else (usd, rate, trial.candidate.name)
 
-    return Found(trials, sorted(met, key=rank)[:enough], len(ordered) - len(trials))
+    best = [min(met, key=rank) for family in families if (met := [t for t in family.trials.values() if t.met])]
+    return Found(trials, sorted(best, key=rank)[:enough], len(among) - len(trials))
 
 
-def _batches(items: Sequence[Candidate]) -> Iterator[Sequence[Candidate]]:
-    for start in range(0, len(items), BATCH):
-        yield items[start : start + BATCH]
+Probes = list[tuple[_Family, int]]
+
+
+class _Cheapest:
+    def __init__(self, families: list[_Family], enough: int) -> None:
+        self.families, self.enough = families, enough
+
+    def batch(self) -> Probes:
+        """Of the families that may still be among the cheapest those that may cost the least; empty when it is
+        known."""
+        settled = sorted(f.best_usd for f in self.families if f.probe() is None and f.best_usd is not None)
+        beyond = settled[self.enough - 1] if len(settled) >= self.enough else float("inf")
+        open_ = [f for f in self.families if f.probe() is not None and f.least_usd() <= beyond]
+        chosen = sorted(open_, key=lambda f: f.least_usd())[:BATCH]
+        return [(family, number) for family in chosen if (number := family.probe()) is not None]
+
+
+class _Fastest:
+    def __init__(self, families: list[_Family], *, throughput: bool) -> None:
+        self.families, self.throughput, self.depth = families, throughput, 0
+        self.pending: Probes = []
+        self.best: list[float] = []
+
+    def batch(self) -> Probes:
+        if not self.pending:
+            found = [
+                max((t.rate(throughput=self.throughput) for t in f.trials.values()), default=0.0) for f in self.families
+            ]
+            no_faster = self.depth > 1 and all(
+                now <= NO_FASTER * old for now, old in zip(found, self.best, strict=True)
+            )
+            self.best = found
+            self.pending = [] if no_faster else self._round()
+        batch, self.pending = self.pending[:BATCH], self.pending[BATCH:]
+        return batch
+
+    def _round(self) -> Probes:
+        self.depth += 1
+        last = [(f, len(f.items) - self.depth) for f in self.families if len(f.items) >= self.depth]
+        return sorted(last, key=lambda item: _by_cost(item[0].items[item[1]]), reverse=True)
 
 
 def default_levels(conditions: Sequence[str]) -> tuple[str, ...]:

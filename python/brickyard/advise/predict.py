@@ -51,6 +51,11 @@ def refuse_chains(plan: Plan) -> None:
         raise BadInputError("a chain waits for its own steps and has no rate of arrival; choose a profile without one")
 
 
+def is_open(plan: Plan) -> bool:
+    """Whether the profile offers its requests at rates of its own, so that what it does alone is what it asks for."""
+    return all(isinstance(stream.pace, OpenPace) for phase in plan.phase for stream in phase.stream)
+
+
 def for_time(plan: Plan, length_s: float) -> Plan:
     """The plan for a given time."""
     length_ns = max(1, round(length_s * 1e9))

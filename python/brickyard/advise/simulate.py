@@ -6,7 +6,7 @@ Refusal: no second way of running or of counting: the core runs, a store in memo
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from msgspec import structs
@@ -46,6 +46,15 @@ class Brick:
         except ValueError as error:
             raise BadInputError(one_line(error)) from error
         return found
+
+
+def capacity_of(brick: Brick) -> int:
+    return int(brick.resolve()["capacity_bytes"])
+
+
+def drive_kind(brick: Brick) -> str:
+    """What kind of drives a brick is made of, in the words of their files."""
+    return str(brick.resolve()["brick"]["drive"]["kind"])
 
 
 def unverified(profile: str) -> list[str]:
@@ -103,15 +112,16 @@ def dearest(condition: str, brick: Json, asked: Sequence[str] = ()) -> list[str]
     return ["rebuild_position=0"] if rebuilds and not said else []
 
 
-def simulate(plan: Plan, brick: Brick, condition: str | None = "normal", overrides: list[str] | None = None) -> Record:
-    """Runs to the end of the plan in virtual time. Without a condition the brick keeps its own."""
+Carrier = Callable[[str, str, Json], Iterable[Json]]
+"""Runs a plan on a modelled target with options, here or on another host; its events."""
+
+
+def here(plan: str, target: str, options: Json) -> list[Json]:
+    """By the core of this process."""
     from brickyard import _core
 
-    changes = [*(overrides or []), *([bricks.condition_override(condition)] if condition else [])]
-    options: Json = {"bricks": brick.texts(), "overrides": changes}
-    target = bricks.MODELLED + brick.name
     try:
-        handle = _core.start(plan_text(plan), [target], json.dumps(options))
+        handle = _core.start(plan, [target], json.dumps(options))
     except ValueError as error:
         raise BadInputError(one_line(error)) from error
     events: list[Json] = []
@@ -123,6 +133,23 @@ def simulate(plan: Plan, brick: Brick, condition: str | None = "normal", overrid
     finally:
         if not handle.finished():
             handle.abandon()
+    return events
+
+
+def simulate(
+    plan: Plan,
+    brick: Brick,
+    condition: str | None = "normal",
+    overrides: list[str] | None = None,
+    carry: Carrier = here,
+) -> Record:
+    """Runs to the end of the plan in virtual time. Without a condition the brick keeps its own."""
+    from brickyard import _core
+
+    changes = [*(overrides or []), *([bricks.condition_override(condition)] if condition else [])]
+    options: Json = {"bricks": brick.texts(), "overrides": changes}
+    target = bricks.MODELLED + brick.name
+    events = list(carry(plan_text(plan), target, options))
     end = events[-1] if events else {"event": "end", "outcome": "failed", "message": "the core ended without a word"}
     if end["event"] != "end" or end["outcome"] != "done":
         raise BrickyardError(f"{target}: {one_line(end.get('message') or 'the simulation did not end')}")
@@ -133,7 +160,7 @@ def simulate(plan: Plan, brick: Brick, condition: str | None = "normal", overrid
             plan=plan,
             condition=condition or "normal",
             targets=[target],
-            options={"overrides": changes},
+            options=options,
             software_version=_core.version(),
             facts=RunFacts(),
         )

@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard import analysis
-from brickyard.analysis import RankedCell, Totals, cells
+from brickyard.analysis import RankedCell, Totals, cached, cells
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.caveats_run import DAMAGE_WORDS
+from brickyard.analysis.hosts import host_words
 from brickyard.analysis.workload import VIRTUAL
 from brickyard.schema import Bound, HangEvent, PhaseEnd
+from brickyard.schema.plan import OpenPace, Plan, TraceTiming
 from brickyard.store import CHAINS, FRAME, Json, Record
-from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_size
+from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, format_size
 
 OPERATIONS = ("read", "write")
 SENTENCES_MAX = 3
@@ -23,8 +25,10 @@ Patterns = dict[tuple[str, str], list[RankedCell]]
 TYPICAL_BYTES = 4096  # the page of most file systems and of memory
 NEAR_BEST = 0.9
 RUNS_TOLD = 6  # sentences that a reader still takes in; the others are in the table
-QUALIFYING = ("steal", "noisy", "cpu_quota", "cpu_throttled", "cpu_shared")
+QUALIFYING = ("steal", "noisy", "cpu_quota", "cpu_throttled", "cpu_shared", "smaller_than_memory")
 """Warnings that name a third limit beside storage and generator."""
+LATE_SHARE = 0.1
+"""Lateness of a smaller share of the mean response time changes no conclusion."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,13 @@ def answer(records: list[Record], patterns: Patterns) -> Answer:
     """Of runs that no study file asked for."""
     done = [record for record in records if record.info.outcome == "done"]
     if analysis.is_graph(patterns):
-        return Answer(CHARACTERIZED, tuple(_characterized(patterns)), belief(records))
-    said = [words for record in done[:RUNS_TOLD] if (words := _run_words(record))]
+        found = cached.doubted(done)
+        wrote = sum(cell.cell.operation == "write" for cells in patterns.values() for cell in cells)
+        doubts = cached.words(found, wrote, "; --full measures until they are steady")
+        return Answer(CHARACTERIZED, tuple(_characterized(patterns, found)), belief(records, doubts))
+    # What a user with many hosts asks first; it is said of a run that did not finish too.
+    said = host_words(records[0]) if len(records) == 1 else []
+    said += [words for record in done[:RUNS_TOLD] if (words := _run_words(record))]
     if len(done) > RUNS_TOLD:
         said.append(f"The other {len(done) - RUNS_TOLD} runs are in the table.")
     return Answer("", tuple(said), belief(records))
@@ -57,7 +66,8 @@ def answer(records: list[Record], patterns: Patterns) -> Answer:
 def belief(records: Sequence[Record], *others: str) -> str:
     """What a careful reader must know before a figure is believed: one line. `others` come first."""
     found = list(records)
-    said = [*others, *_unfinished(found), *_failures(found), _limit(found), *_modelled(found), warned_words(found)]
+    limits = [_limit(found), *_late(found)]
+    said = [*others, *_unfinished(found), *_failures(found), *limits, *_modelled(found), warned_words(found)]
     return " ".join(text for text in said if text)
 
 
@@ -78,7 +88,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _modelled(records: Sequence[Record]) -> list[str]:
-    modelled = sum((r.info.engine.get("clock") or {}).get("source") == VIRTUAL for r in records)
+    modelled = sum((start := r.info.start) is not None and start.clock.source == VIRTUAL for r in records)
     if not modelled:
         return []
     if modelled == len(records):
@@ -97,21 +107,29 @@ def _unfinished(records: Sequence[Record]) -> list[str]:
     return [f"Left out, because they did not finish: {names}."]
 
 
-def _characterized(patterns: Patterns) -> list[str]:
+def _characterized(patterns: Patterns, doubts: dict[int, str]) -> list[str]:
+    """A headline is of cells that last; where the one it would name does not, there is none."""
     sequential = {o: c for o in OPERATIONS if (c := patterns.get(("sequential", o)))}
     random = {o: c for o in OPERATIONS if (c := patterns.get(("random", o)))}
     said = []
     if sequential:
-        parts = [_sequential_words(operation, cells) for operation, cells in sequential.items()]
+        parts = [_sequential_words(operation, cells, doubts) for operation, cells in sequential.items()]
         said.append(f"Sequential requests: {'; '.join(parts)}.")
     if random:
-        parts = [_random_words(operation, cells) for operation, cells in random.items()]
+        parts = [_random_words(operation, cells, doubts) for operation, cells in random.items()]
         said.append(f"Random requests: {'; '.join(parts)}.")
     return said
 
 
-def _sequential_words(operation: str, cells: list[RankedCell]) -> str:
+def _none_words(operation: str, cells: list[RankedCell], doubts: dict[int, str]) -> str:
+    count = sum(item.cell.run in doubts for item in cells)
+    return f"{operation} no figure, as {count} of {len(cells)} cells were still filling caches"
+
+
+def _sequential_words(operation: str, cells: list[RankedCell], doubts: dict[int, str]) -> str:
     best = max(cells, key=lambda item: item.cell.row.bytes_per_s)
+    if best.cell.run in doubts:
+        return _none_words(operation, cells, doubts)
     text = f"{operation} up to {format_mib_per_s(best.cell.row.bytes_per_s)} MiB/s"
     text += f" with requests of {format_size(best.cell.request_bytes)}"
     enough = _near_best_from(cells)
@@ -130,8 +148,10 @@ def _near_best_from(cells: list[RankedCell]) -> int | None:
     return found
 
 
-def _random_words(operation: str, cells: list[RankedCell]) -> str:
+def _random_words(operation: str, cells: list[RankedCell], doubts: dict[int, str]) -> str:
     typical = next((i for i in cells if i.cell.request_bytes == TYPICAL_BYTES), cells[0])
+    if typical.cell.run in doubts:
+        return _none_words(operation, cells, doubts)
     size = format_size(typical.cell.request_bytes)
     return f"{operation} {format_iops(typical.cell.row.iops)} IOPS of {size}{_latency_words(typical.cell.service)}"
 
@@ -139,8 +159,8 @@ def _random_words(operation: str, cells: list[RankedCell]) -> str:
 def _latency_words(figures: analysis.Latency | None) -> str:
     if figures is None:
         return ""
-    half, most = figures.percentiles["p50"], figures.percentiles["p99"]
-    text = f", half of them served within {format_ns(half)}" if half else ""
+    half, most = figures.p50, figures.p99
+    text = f", half of them answered within {format_ns(half)}" if half else ""
     return text + (f" and 99 % within {format_ns(most)}" if half and most else "")
 
 
@@ -161,10 +181,11 @@ def _run_words(record: Record) -> str:
 
 
 def _row_words(row: Totals) -> str:
-    measure = row.measures.get("response") or row.measures.get("service")
+    measure = row.response or row.service
     noun = "frames" if row.operation == FRAME else "chains" if row.operation in CHAINS else "requests"
     moved = "" if row.operation in CHAINS else f", {cells.mib_per_s(row)} MiB/s"
-    return f"{row.operation} {cells.iops(row)} {noun}/s{moved}{_latency_words(measure)}"
+    since = " of when they were due" if measure and "lateness" in row.measures else ""
+    return f"{row.operation} {cells.iops(row)} {noun}/s{moved}{_latency_words(measure)}{since}"
 
 
 def _failures(records: Sequence[Record]) -> list[str]:
@@ -185,8 +206,11 @@ def _limit(records: Sequence[Record]) -> str:
     bound = [r for r in records if any(end.generator_bound for end in r.of(PhaseEnd))]
     if not bound:
         found = {warning.id for record in records for warning in record.info.warnings}
-        if found.intersection(QUALIFYING):
+        paced = sum(map(_is_paced, records))
+        if found.intersection(QUALIFYING) or _lateness(records) or 0 < paced < len(records):
             return "The generator was not the limit."
+        if paced:
+            return "The load came at a given pace, so neither the storage nor the generator was at its limit."
         return "The storage, not the generator, was the limit."
     ends = [end for record in bound for end in record.of(PhaseEnd) if end.generator_bound]
     who = "the generator, not the storage, was the limit"
@@ -195,6 +219,43 @@ def _limit(records: Sequence[Record]) -> str:
     if len(bound) == len(records):
         return f"{who[0].upper()}{who[1:]}: the storage may be faster than shown."
     return f"In {len(bound)} of {len(records)} runs {who}: there the storage may be faster than shown."
+
+
+def _is_paced(record: Record) -> bool:
+    """Whether every request was due at an instant of its own, and all were sent."""
+    plan = record.info.plan
+    if not isinstance(plan, Plan) or any(warning.id == "overloaded" for warning in record.info.warnings):
+        return False
+    streams = [stream for phase in plan.phase for stream in phase.stream]
+    return bool(streams) and all(
+        stream.trace.timing is TraceTiming.TIMED
+        if stream.trace
+        else isinstance(stream.pace, OpenPace) and not stream.frames and not stream.program
+        for stream in streams
+    )
+
+
+def _lateness(records: Sequence[Record]) -> list[float]:
+    """Its share of each mean response time, where one of them is a good part."""
+    shares = [
+        late.mean_ns / response.mean_ns
+        for record in records
+        for row in analysis.totals(record)
+        if (late := row.measures.get("lateness")) and (response := row.measures.get("response")) and response.mean_ns
+    ]
+    return shares if max(shares, default=0.0) >= LATE_SHARE else []
+
+
+def _late(records: Sequence[Record]) -> list[str]:
+    shares = _lateness(records)
+    if not shares:
+        return []
+    low, high = format_percent(min(shares)), format_percent(max(shares))
+    share = high if low == high else f"up to {high}"
+    return [
+        f"{share[0].upper()}{share[1:]} of the mean response time is lateness: before they were sent, requests waited"
+        " for a free place in the queue or for a processor of this host."
+    ]
 
 
 def counted_words(records: Sequence[Record], notes: Sequence[str], unfinished: int) -> str:

@@ -30,7 +30,7 @@ class Cell:
 
     @property
     def service(self) -> Latency | None:
-        return self.row.measures.get("service")
+        return self.row.service
 
 
 @dataclass(frozen=True)

@@ -236,8 +236,8 @@ def _unnamed(phase: Json) -> Json:
 def record_name(record: Record) -> Name:
     """What must be alike: the levels of a study, or the profile, condition and labels of a run."""
     labels = record.info.labels
-    if "levels" in labels:
-        return tuple(labels["levels"].values())
+    if (levels := record.info.marks.levels) is not None:
+        return tuple(levels.values())
     condition = () if record.info.condition == "normal" else (record.info.condition,)
     told = (str(value) for key, value in labels.items() if key not in ("repetition", "cell", "label", "study"))
     return (record.info.profile, *condition, *told)
@@ -245,8 +245,8 @@ def record_name(record: Record) -> Name:
 
 def _name(record: Record, row: Totals) -> Name:
     """With phase, stream and operation, as far as there are several."""
-    phases = record.info.plan_document.get("phase", [])
-    streams = max((len(phase.get("stream", [])) for phase in phases), default=1)
+    phases = record.info.plan.phase
+    streams = max((len(phase.stream) for phase in phases), default=1)
     parts = [*([row.phase_name] if len(phases) > 1 else []), *([row.stream_name] if streams > 1 else [])]
     return (*record_name(record), *parts, row.operation)
 
@@ -363,8 +363,8 @@ def loads_differ(before: Sequence[Record], after: Sequence[Record]) -> list[str]
     sides: list[dict[str, dict[str, Record]]] = [{}, {}]
     for number, records in enumerate((before, after)):
         for record in records:
-            labels = record.info.labels.get("levels")
-            key = ", ".join(labels.values()) if labels else record.info.profile
+            levels = record.info.marks.levels
+            key = ", ".join(levels.values()) if levels else record.info.profile
             sides[number].setdefault(key, {}).setdefault(load_hash(record), record)
     return [
         f"{key}: {load_words(next(iter(plans.values())), next(iter(sides[1][key].values())))}"

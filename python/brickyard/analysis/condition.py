@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from brickyard.schema import Condition, ConditionSample
 from brickyard.store import Json, Record
 
@@ -18,17 +20,35 @@ def condition_check(record: Record) -> Json | None:
     return {**judged, "samples": judged.get("samples", told)}
 
 
+def condition_judged(record: Record) -> Condition | None:
+    """None where no array was watched, or the run was killed."""
+    return next(iter(record.of(Condition)), None)
+
+
+def condition_samples(record: Record) -> list[ConditionSample]:
+    """Each look at the array. Early versions had them in the judgement."""
+    early = next((event["samples"] for event in record.documents_of(Condition) if "samples" in event), None)
+    return record.of(ConditionSample) if early is None else msgspec.convert(early, list[ConditionSample])
+
+
+class _Array(msgspec.Struct):
+    """What of an array's sheet is said here."""
+
+    level: str = ""
+    members_wanted: int | None = None
+
+
 def condition_words(record: Record) -> str:
     """`rebuilding, from 12 % to 47 %`; empty where nobody asked for a condition and the array was at rest."""
     name = record.info.condition.replace("_", " ")
-    check = condition_check(record)
-    if check is None:
+    judged, samples = condition_judged(record), condition_samples(record)
+    if judged is None and not samples:
         return "" if name == "normal" else name
-    if check["valid"] is False:
-        return f"NOT {name}: {check['reason']}"
+    if judged is not None and not judged.valid:
+        return f"NOT {name}: {judged.reason}"
     if name == "normal":
         return ""
-    shares = [share for sample in check["samples"] if (share := sample["progress_share"]) is not None]
+    shares = [share for sample in samples if (share := sample.progress_share) is not None]
     course = f", from {shares[0]:.0%} to {shares[-1]:.0%}".replace("%", " %") if shares else " throughout"
-    array = check.get("array") or {}
-    return f"{name}{course}" + (f" ({array['level']} of {array['members_wanted']})" if array.get("level") else "")
+    array = msgspec.convert((judged.array if judged else None) or {}, _Array)
+    return f"{name}{course}" + (f" ({array.level} of {array.members_wanted})" if array.level else "")

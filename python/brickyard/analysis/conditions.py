@@ -49,7 +49,7 @@ class Span:
             "bytes_per_s": self.bytes_per_s,
             "errors": self.errors,
             "mean_response_ns": self.response.mean_ns if self.response else None,
-            "p99_response_ns": self.response.percentiles["p99"] if self.response else None,
+            "p99_response_ns": self.response.p99 if self.response else None,
         }
 
 

@@ -87,7 +87,7 @@ def _side(rows: list[Totals]) -> Side:
         runs=len(rows),
         iops=median(row.iops for row in rows),
         bytes_per_s=median(row.bytes_per_s for row in rows),
-        service=as_one(row.measures["service"] for row in rows if "service" in row.measures),
+        service=as_one(row.service for row in rows if row.service),
         rates=tuple(row.iops for row in rows),
     )
 

@@ -48,14 +48,14 @@ class Curve:
 
 def curve_of(study: StudyInfo | None, records: Sequence[Record]) -> Curve | None:
     """The curve whose runs these are; None where they are none, or too few to draw one."""
-    closed = [record for record in records if record.info.labels.get("loop") == "closed"]
+    closed = [record for record in records if record.info.marks.loop == "closed"]
     if study is None or "curve" not in study.about or len(closed) != 1:
         return None
     maximum = sum(stream_rates(closed[0]).values())
     points = [
-        curve_point(record, float(record.info.labels["offered_per_s"]))
+        curve_point(record, offered)
         for record in records
-        if record.info.outcome == "done" and "offered_per_s" in record.info.labels
+        if record.info.outcome == "done" and (offered := record.info.marks.offered_per_s) is not None
     ]
     points.sort(key=lambda point: point.offered_per_s)
     limit = limit_of(study)
@@ -68,16 +68,15 @@ def searches_of(records: Sequence[Record], limit: Limit) -> list[Carried]:
     """The searches whose steps are among these runs."""
     steps: dict[int, list[Step]] = {}
     for record in records:
-        labels = record.info.labels
-        if is_of_search(record) and record.info.outcome == "done":
-            offered = float(labels["searched_per_s"])
-            steps.setdefault(int(labels["search"]), []).append(step_of(curve_point(record, offered), limit))
+        number, rate = record.info.marks.search, record.info.marks.searched_per_s
+        if number is not None and rate is not None and record.info.outcome == "done":
+            steps.setdefault(number, []).append(step_of(curve_point(record, rate), limit))
     return [carried(found) for _, found in sorted(steps.items())]
 
 
 def is_of_search(record: Record) -> bool:
     """Whether a run is a step of a search for a limit, and no level of the curve."""
-    return "searched_per_s" in record.info.labels
+    return record.info.marks.searched_per_s is not None
 
 
 def curve_circumstances(records: Sequence[Record]) -> list[tuple[str, str]]:
@@ -100,10 +99,10 @@ def curve_circumstances(records: Sequence[Record]) -> list[tuple[str, str]]:
 
 def run_name(record: Record) -> str:
     """Of a run in pictures: by its rate where it is one of a load curve."""
-    labels = record.info.labels
-    if "offered_per_s" in labels:
-        return f"{format_iops(float(labels['offered_per_s']))}/s"
-    if labels.get("loop") == "closed":
+    marks = record.info.marks
+    if marks.offered_per_s is not None:
+        return f"{format_iops(marks.offered_per_s)}/s"
+    if marks.loop == "closed":
         return "closed loop"
     return f"run {record.info.id}"
 
@@ -199,8 +198,14 @@ def _near_words(found: Knee) -> str:
 
 def limit_line(curve: Curve, limit: Limit) -> str:
     line = f"{limit.figure} response time within {format_ns(limit.above_ns)}: {_within_words(curve, limit)}"
-    few = fewest(curve.searches, limit.figure) if curve.searches else None
+    few = fewest(curve.searches, limit.figure) if curve.searches else _few_of_best(curve, limit)
     return line if few is None else f"{line}; {search_words(few, limit.figure)}: use a longer --each"
+
+
+def _few_of_best(curve: Curve, limit: Limit) -> int | None:
+    """Requests of the rate that the answer rests on, where they are too few."""
+    best, _ = usable(curve.points, limit)
+    return best.requests if best and best.requests < enough(limit.figure) else None
 
 
 def search_words(few: int, figure: str) -> str:

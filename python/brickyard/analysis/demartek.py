@@ -41,7 +41,7 @@ def tables(study: str, records: Sequence[Record]) -> list[Told]:
         return []
     runs: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
-        levels = record.info.labels["levels"]
+        levels = record.info.marks.levels or {}
         runs[levels["load"]][levels["arrangement"]].append(record)
     sizes = [size for size in SIZES if size in runs]
     found = [_sqliosim(size, runs[size]) for size in sizes]

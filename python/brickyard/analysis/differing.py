@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 from brickyard.analysis.summary import FIGURE, MODEL_SET, circumstance_lines
 from brickyard.schema import plan_values
-from brickyard.store import Json, Record
+from brickyard.store import Record
 
 EVERYWHERE = ("Engine", "Host", "Kernel", "Governor", "Brickyard")
 """Alike for all runs of a study, whatever its targets are."""
+ABSENT = {"Condition": "normal"}
+"""What a line that a record does not have means."""
 CHANGING = ("Started", "Generator", "Seed", "Verified", "Clock", "Profile", "Condition", "Target", "Workload")
 """Different in every run, or told otherwise."""
 
@@ -44,7 +46,7 @@ def load_words(one: Record, other: Record) -> str:
     return ", ".join(f"{key}: {sides[0].get(key, 'none')} → {sides[1].get(key, 'none')}" for key in keys)
 
 
-def _load(record: Record) -> Json:
+def _load(record: Record) -> dict[str, object]:
     """What was asked for, with the default of each key that its version did not write."""
     return {key: value for key, value in plan_values(record.info.plan).items() if key != "seed"}
 
@@ -98,7 +100,7 @@ def _asked_of_databases(records: Sequence[Record]) -> list[Differing]:
     return found
 
 
-def _flat(asked: Json, before: str = "") -> dict[str, str]:
+def _flat(asked: dict[str, object], before: str = "") -> dict[str, str]:
     found: dict[str, str] = {}
     for key, value in asked.items():
         if isinstance(value, dict):
@@ -137,15 +139,15 @@ def _parts(item: Differing, one: Sequence[Record]) -> bool:
 
 
 def _differing(records: Iterable[Record], is_asked: Callable[[str], bool]) -> list[Differing]:
+    told = [(record.info.id, dict(circumstance_lines(record))) for record in records]
     values: dict[str, dict[str, list[int]]] = {}
-    for record in records:
-        for label, text in circumstance_lines(record):
-            if is_asked(label):
-                values.setdefault(label, {}).setdefault(text, []).append(record.info.id)
+    for label in dict.fromkeys(label for _, lines in told for label in lines if is_asked(label)):
+        for run, lines in told:
+            values.setdefault(label, {}).setdefault(lines.get(label, ABSENT.get(label, "none")), []).append(run)
     return [
-        Differing(label, tuple((text, tuple(runs)) for text, runs in told.items()))
-        for label, told in values.items()
-        if len(told) > 1
+        Differing(label, tuple((text, tuple(runs)) for text, runs in texts.items()))
+        for label, texts in values.items()
+        if len(texts) > 1
     ]
 
 

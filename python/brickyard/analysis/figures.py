@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from brickyard.analysis.condition import condition_check
+from brickyard.analysis.condition import condition_samples
 from brickyard.analysis.latency import Latency, together
 from brickyard.analysis.ramp import steps
 from brickyard.analysis.totals import Totals, totals
@@ -252,11 +252,10 @@ def _float(value: int | None) -> float | None:
 
 def _redundancy_s(record: Record) -> float | None:
     """From nothing to whole: as the model says, or at the pace seen between the first and the last look at an array."""
-    modelled = record.info.labels.get("redundancy_s")
+    modelled = record.info.marks.redundancy_s
     if modelled is not None:
-        return float(modelled)
-    samples = (condition_check(record) or {}).get("samples", [])
-    told = [(int(s["unix_ns"]), float(s["progress_share"])) for s in samples if s["progress_share"] is not None]
+        return modelled
+    told = [(s.unix_ns, s.progress_share) for s in condition_samples(record) if s.progress_share is not None]
     if len(told) < 2 or told[-1][0] <= told[0][0] or told[-1][1] <= told[0][1]:
         return None
     return (told[-1][0] - told[0][0]) / 1e9 / (told[-1][1] - told[0][1])

@@ -5,7 +5,7 @@ Refusal: no layout.
 
 from __future__ import annotations
 
-from brickyard.analysis import background, frames, pgbench, power, ramp, targets
+from brickyard.analysis import background, frames, hosts, pgbench, power, ramp, targets
 from brickyard.schema import DropEvent, PowerCut, RampEnd
 from brickyard.store import Json, Record
 
@@ -15,6 +15,11 @@ FurtherTable = tuple[str, tuple[str, ...], list[list[str]]]
 def further_tables(record: Record) -> list[FurtherTable]:
     """Title, columns and rows of each; the first column is text."""
     found: list[FurtherTable] = []
+    by_host = hosts.host_rows(record)
+    for phase in dict.fromkeys(row.phase_name for row in by_host):
+        many = f" in {phase}" if len(record.info.plan.phase) > 1 else ""
+        own = [row for row in by_host if row.phase_name == phase]
+        found.append((f"Hosts{many}, the slowest first (response times)", hosts.COLUMNS, hosts.row_cells(own)))
     rows = targets.target_rows(record)
     for phase in dict.fromkeys(row.phase for row in rows):
         many = f" in {phase}" if len(record.info.plan.phase) > 1 else ""
@@ -40,7 +45,8 @@ def further_words(record: Record) -> list[str]:
 
 def further_document(record: Record) -> Json:
     return {
-        "targets_together": [row.document() for row in targets.target_rows(record)],
+        **hosts.host_documents(record),
+        "targets_together": targets.target_rows(record),
         "frames": [player.document() for player in frames.players(record)],
         "dropped_frames": record.documents_of(DropEvent),
         "ramp": [ramp.step_document(step) for step in ramp.steps(record)],

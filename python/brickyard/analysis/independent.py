@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from brickyard import bricks
 from brickyard.schema import plan_values
-from brickyard.store import Json, Record
+from brickyard.store import Record
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,6 @@ class Repeat:
 
     run: int
     by: tuple[int, ...]
-
-    def document(self) -> Json:
-        return {"run": self.run, "by": list(self.by)}
 
 
 def independent(records: Sequence[Record]) -> tuple[list[Record], list[Repeat]]:
@@ -54,6 +51,6 @@ def _determined_by(record: Record) -> str | None:
         info.condition,
         info.options,
         info.software_version,
-        info.labels.get("levels"),
+        info.marks.levels,
     ]
     return json.dumps(what, sort_keys=True)

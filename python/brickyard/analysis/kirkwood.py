@@ -12,6 +12,8 @@ from functools import cache
 from importlib import resources
 from statistics import fmean
 
+import msgspec
+
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.figures import FIGURES, measured
 from brickyard.store import Record
@@ -25,11 +27,26 @@ Row = Mapping[str, float]
 Told = tuple[str, tuple[str, ...], list[list[str]]]
 
 
+class Published(msgspec.Struct, frozen=True, rename={"mb_per_s": "MBps"}):
+    """A row of a table of his: `pgbench` by clients, `iowork` by operation."""
+
+    system: str
+    layout: str
+    write_cache: str
+    clients: str = ""
+    tps: float = 0.0
+    operation: str = ""
+    mb_per_s: float = 0.0
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.system, self.layout, self.write_cache
+
+
 @cache
-def published(name: str) -> tuple[dict[str, str], ...]:
-    """The rows of a table of his: `pgbench` or `iowork`."""
+def published(name: str) -> list[Published]:
     text = (resources.files("brickyard.studies") / f"kirkwood_2003_{name}.csv").read_text("utf-8")
-    return tuple(csv.DictReader(text.splitlines()))
+    return msgspec.convert(list(csv.DictReader(text.splitlines())), list[Published], strict=False)
 
 
 def tables(study: str, records: Sequence[Record]) -> list[Told]:
@@ -43,7 +60,7 @@ def tables(study: str, records: Sequence[Record]) -> list[Told]:
 def _published_rows() -> dict[tuple[str, str, str], dict[str, float]]:
     found: dict[tuple[str, str, str], dict[str, float]] = defaultdict(dict)
     for row in published("pgbench"):
-        found[row["system"], row["layout"], row["write_cache"]][row["clients"]] = float(row["tps"])
+        found[row.key][row.clients] = row.tps
     return dict(found)
 
 
@@ -51,7 +68,7 @@ def _measured(records: Sequence[Record]) -> dict[tuple[tuple[str, str], ...], di
     """Mean tps over repetitions by clients, for each combination of the other factors."""
     values: dict[tuple[tuple[str, str], ...], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
-        levels = dict(record.info.labels["levels"])
+        levels = dict(record.info.marks.levels or {})
         clients = levels.pop("clients")
         for item in measured(record, FIGURES["tps"]):
             if item.value is not None:
@@ -144,7 +161,7 @@ def _iowork() -> Told:
     """The disks alone, by which his rates of transactions are to be understood."""
     found: dict[tuple[str, str, str], dict[str, float]] = defaultdict(dict)
     for row in published("iowork"):
-        found[row["system"], row["layout"], row["write_cache"]][row["operation"]] = float(row["MBps"])
+        found[row.key][row.operation] = row.mb_per_s
     operations = ("sequential write", "sequential read", "random write", "random read")
     rows = [[_his_name(key), *(three_digits(row[name]) for name in operations)] for key, row in found.items()]
     return "Kirkwood's disks without a database, MiB/s (iowork; brickyard study kirkwood-2003)", ("", *operations), rows

@@ -84,6 +84,14 @@ class Latency:
     few_events: frozenset[str] = frozenset()
     peaks: tuple[Peak, ...] = field(default=(), repr=False)
 
+    @property
+    def p50(self) -> int | None:
+        return self.percentiles["p50"]
+
+    @property
+    def p99(self) -> int | None:
+        return self.percentiles["p99"]
+
 
 def is_supported(count: int, percentile: float) -> bool:
     """Whether at least ten samples lie beyond a percentile of `count` samples."""

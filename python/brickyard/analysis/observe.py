@@ -48,20 +48,16 @@ def observations(records: Sequence[Record], spec: TableSpec) -> Found:
     limit_ns = _core.parse_duration_ns(spec.limit) if spec.limit else None
     values, troubles = [], []
     for record in records:
-        labels = record.info.labels
-        levels: dict[str, str] = labels.get("levels", {})
+        marks = record.info.marks
+        levels = marks.levels or {}
         if not is_counted(record) or any(levels.get(name) not in wanted for name, wanted in of_levels.items()):
             continue
         fixed = {name: wanted[0] for name, wanted in of_parts.items() if len(wanted) == 1}
-        found = measured(
-            record, FIGURES[spec.figure], split=split, where=of_parts, limit_ns=limit_ns, usd=labels.get("usd")
-        )
+        found = measured(record, FIGURES[spec.figure], split=split, where=of_parts, limit_ns=limit_ns, usd=marks.usd)
         for item in found:
             if item.trouble:
                 troubles.append(item.trouble)
             if item.value is not None:
                 named = {**levels, **item.part.named(split), **fixed}
-                values.append(
-                    Observation(named, int(labels.get("repetition", 1)), record.info.id, item.value, item.times)
-                )
+                values.append(Observation(named, marks.repetition, record.info.id, item.value, item.times))
     return Found(values, list(dict.fromkeys(troubles)))

@@ -6,8 +6,10 @@ Refusal: no drawing, and no figure of the server that its own counters do not gi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
+
+import msgspec
 
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.replay_disks import disk_cells, disk_total
@@ -15,7 +17,7 @@ from brickyard.analysis.totals import Totals, totals
 from brickyard.errors import BadInputError
 from brickyard.schema import PgbenchEnd, PhaseEnd, RunWarning, ServerSample
 from brickyard.schema.plan import OtherKind, OtherPlan, PgbenchAsked
-from brickyard.store import Json, Record
+from brickyard.store import Record
 from brickyard.units import (
     format_count,
     format_iops,
@@ -101,8 +103,7 @@ def own_summary(record: Record) -> PgbenchEnd | None:
 
 
 def settings_of(record: Record) -> dict[str, str]:
-    targets = record.info.engine.get("targets") or [{}]
-    return dict(targets[0].get("settings") or [])
+    return dict(opened[0].settings or []) if (opened := record.info.opened) else {}
 
 
 def call_totals(record: Record) -> Totals | None:
@@ -137,7 +138,7 @@ def tables(record: Record) -> list[Told]:
 
 
 def _tps_cells(record: Record, row: Totals) -> list[str]:
-    response = row.measures.get("response")
+    response = row.response
     points = [format_ns(response.percentiles.get(name)) if response else DASH for name in POINTS]
     clients = str(asked_of(record).clients)
     most = format_ns(response.max_ns) if response else DASH
@@ -149,7 +150,7 @@ def _rate(row: Totals) -> str:
 
 
 def _own_rows(row: Totals, own: PgbenchEnd) -> list[list[str]]:
-    response = row.measures.get("response")
+    response = row.response
     mean_ns = response.mean_ns if response else None
     ours = ["of every transaction's line in its log", _rate(row), format_ns(mean_ns), format_count(row.requests)]
     theirs = format_iops(own.transactions_per_s), format_ns(own.latency_mean_ns), format_count(own.transactions)
@@ -185,11 +186,11 @@ def _per_s(value: float | None) -> str:
 def words(record: Record) -> list[str]:
     """What the figures come to, in sentences."""
     row = call_totals(record)
-    response = row.measures.get("response") if row else None
+    response = row.response if row else None
     if row is None or response is None or not row.is_rated:
         return []
     text = f"{format_iops(row.iops)} transactions a second"
-    half, most = response.percentiles["p50"], response.percentiles["p99"]
+    half, most = response.p50, response.p99
     if half and most:
         text += f", half of them within {format_ns(half)} and 99 % within {format_ns(most)}"
     said = [f"{text}, the slowest after {format_ns(response.max_ns)}."]
@@ -201,16 +202,17 @@ def words(record: Record) -> list[str]:
     return said
 
 
-def document(record: Record) -> Json | None:
+class PgbenchDocument(msgspec.Struct, frozen=True, kw_only=True):
+    own_summary: PgbenchEnd | None
+    server: list[ServerSpan]
+    settings: dict[str, str]
+
+
+def document(record: Record) -> PgbenchDocument | None:
     """For `--json`: the course of the server and pgbench's own figures."""
     if not is_pgbench(record):
         return None
-    own = own_summary(record)
-    return {
-        "own_summary": None if own is None else {name: getattr(own, name) for name in own.__struct_fields__},
-        "server": [asdict(span) for span in server_course(record)],
-        "settings": settings_of(record),
-    }
+    return PgbenchDocument(own_summary=own_summary(record), server=server_course(record), settings=settings_of(record))
 
 
 def disagreement(record: Record) -> float | None:
@@ -244,10 +246,10 @@ def _undurable(record: Record) -> Iterator[RunWarning]:
 
 
 def _fitting(record: Record) -> Iterator[RunWarning]:
-    target = (record.info.engine.get("targets") or [{}])[0]
-    size = int(target.get("size_bytes") or 0)
+    target = next(iter(record.info.opened), None)
+    size = target.size_bytes if target and target.is_local else 0
     memory = (record.info.facts.host.memory_bytes if record.info.facts.host else None) or 0
-    if not size or not memory or size >= memory or not target.get("is_local"):
+    if not size or not memory or size >= memory:
         return
     try:
         buffers = postgresql_bytes(settings_of(record).get("shared_buffers", ""))

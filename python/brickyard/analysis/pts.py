@@ -46,7 +46,7 @@ def measured_phases(record: Record) -> list[Measured | None]:
 
 
 def _measured(rows: list[Totals]) -> Measured | None:
-    whole = as_one(row.measures["response"] for row in rows if "response" in row.measures)
+    whole = as_one(row.response for row in rows if row.response)
     if whole is None:
         return None
     return Measured(

@@ -9,7 +9,7 @@ from brickyard.analysis import cells
 from brickyard.analysis.latency import Latency, latency_of
 from brickyard.analysis.load_curve import CurvePoint, Limit
 from brickyard.analysis.totals import phase_name, profile_phase, whole_intervals
-from brickyard.schema import Knob, RampEnd, RampStep
+from brickyard.schema import Knob, KnobEvent, RampEnd, RampStep
 from brickyard.schema.plan import Limit as RampLimit
 from brickyard.schema.plan import TimeKind
 from brickyard.store import CHAINS, IntervalCost, Json, Record
@@ -50,10 +50,10 @@ def steps(record: Record) -> list[Step]:
     ]
 
 
-def _knob(told: Json | None) -> tuple[str, float] | None:
+def _knob(told: KnobEvent | None) -> tuple[str, float] | None:
     """The one knob that is turned."""
-    turned = [(name, told[key]) for key, name in KNOBS.items() if told.get(key) is not None] if told else []
-    return (turned[0][0], float(turned[0][1])) if turned else None
+    turned = ((name, getattr(told, key, None)) for key, name in KNOBS.items())
+    return next(((name, float(value)) for name, value in turned if value is not None), None)
 
 
 def _step(record: Record, phase: int, knob: str, value: float, costs: list[IntervalCost]) -> Step:

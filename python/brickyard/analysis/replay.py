@@ -2,35 +2,63 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+
 from brickyard.analysis.load_curve import Limit
-from brickyard.analysis.replay_disks import disk_total
-from brickyard.analysis.replay_head_room import head_room, spoilt, within
-from brickyard.analysis.replay_pages import bricks, error_rows, late_document, page_document, pages
-from brickyard.analysis.replay_runs import by_pace, calls_per_s, driver_rates, log_counts
-from brickyard.analysis.replay_served import served
-from brickyard.store import Json, Record
+from brickyard.analysis.replay_disks import DiskUse, disk_total
+from brickyard.analysis.replay_head_room import HeadRoomDocument, Within, head_room, spoilt, within
+from brickyard.analysis.replay_pages import bricks, errors_by_state, late_document, page_document, pages
+from brickyard.analysis.replay_runs import LogTotals, by_pace, calls_per_s, driver_rates, log_counts
+from brickyard.analysis.replay_served import ServedDocument, served
+from brickyard.store import Record
 
 
-def replay_document(records: list[Record], limit: Limit | None = None) -> Json:
+class PaceDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """All runs of one pace."""
+
+    runs: list[int]
+    calls_per_s: float | None
+    driver_calls_per_s: list[float]
+    pages: list[dict[str, Any]]
+    bricks: list[dict[str, Any]]
+    errors_by_sqlstate: dict[str, int]
+    late: dict[str, dict[str, float | None]]
+    disk: DiskUse | None
+    served: ServedDocument
+    logs: LogTotals
+
+
+class ReplayDocument(msgspec.Struct, frozen=True, kw_only=True):
+    paces: dict[str, PaceDocument]
+    head_room: HeadRoomDocument | None
+    no_head_room: str | None
+    """Why there is none."""
+    limit: Within | None
+
+
+def replay_document(records: list[Record], limit: Limit | None = None) -> ReplayDocument:
     """What belongs to all runs of one command."""
     room = head_room(records)
-    return {
-        "paces": {
-            name: {
-                "runs": [record.info.id for record in group],
-                "calls_per_s": calls_per_s(group),
-                "driver_calls_per_s": [rate for _, rate in sorted(driver_rates(group).items())],
-                "pages": [page_document(item) for item in pages(group)],
-                "bricks": [page_document(item) for item in bricks(group)],
-                "errors_by_sqlstate": {state: int(count.replace(",", "")) for state, _, count in error_rows(group)},
-                "late": late_document(group),
-                "disk": disk_total(group[0]),
-                "served": served(group).document(),
-                "logs": log_counts(group[0]),
-            }
-            for name, group in by_pace(records).items()
-        },
-        "head_room": None if room is None else room.document(),
-        "no_head_room": spoilt(records) or None,
-        "limit": within(records, limit),
-    }
+    return ReplayDocument(
+        paces={name: _pace_document(group) for name, group in by_pace(records).items()},
+        head_room=None if room is None else room.document(),
+        no_head_room=spoilt(records) or None,
+        limit=within(records, limit),
+    )
+
+
+def _pace_document(group: list[Record]) -> PaceDocument:
+    return PaceDocument(
+        runs=[record.info.id for record in group],
+        calls_per_s=calls_per_s(group),
+        driver_calls_per_s=[rate for _, rate in sorted(driver_rates(group).items())],
+        pages=[page_document(item) for item in pages(group)],
+        bricks=[page_document(item) for item in bricks(group)],
+        errors_by_sqlstate=dict(errors_by_state(group)),
+        late=late_document(group),
+        disk=disk_total(group[0]),
+        served=served(group).document(),
+        logs=log_counts(group[0]),
+    )

@@ -21,7 +21,7 @@ def replay_answer(records: list[Record], limit: Limit | None = None) -> Answer:
         rate = replay_runs.calls_per_s(group)
         if rate is None or whole.response is None:
             continue
-        half, most = whole.response.percentiles["p50"], whole.response.percentiles["p99"]
+        half, most = whole.response.p50, whole.response.p99
         text = f"{name[0].upper()}{name[1:]}: {format_iops(rate)} calls/s"
         if half and most:
             text += f", half of them answered within {format_ns(half)} and 99 % within {format_ns(most)}"

@@ -12,10 +12,32 @@ from statistics import median
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.totals import rated_intervals
 from brickyard.schema.watch_sheet import WatchedDevice, WatchSheet
-from brickyard.store import Interval, IntervalCost, Json, Record
+from brickyard.store import Interval, IntervalCost, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, three_digits
 
 COLD_S = 10  # seconds that a cold start is looked at; the study saw maxima of several seconds in its first ones
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiskUse:
+    """What the devices below the servers did in a span of time, whoever asked."""
+
+    reads_per_s: float
+    writes_per_s: float
+    read_bytes_per_s: float
+    write_bytes_per_s: float
+    queue: float
+    service_ns: float | None
+    busy_share: float
+
+
+@dataclass(frozen=True)
+class DiskSpan:
+    """The same between two samples."""
+
+    start_s: float
+    end_s: float
+    use: DiskUse
 
 
 @dataclass(frozen=True)
@@ -28,7 +50,7 @@ class Second:
     errors: int
     mean_ns: float | None
     max_ns: int | None
-    disk: Json | None
+    disk: DiskUse | None
 
 
 def course(record: Record) -> list[Second]:
@@ -66,11 +88,11 @@ def _without_stub(spans: list[IntervalCost]) -> list[IntervalCost]:
     return spans[:-1] if (spans[-1].end_ns - spans[-1].start_ns) * 2 < usual_ns else spans
 
 
-def _nearest(disks: list[Json], at_s: float) -> Json | None:
-    return next((d for d in disks if d["start_s"] < at_s <= d["end_s"]), None)
+def _nearest(disks: list[DiskSpan], at_s: float) -> DiskUse | None:
+    return next((span.use for span in disks if span.start_s < at_s <= span.end_s), None)
 
 
-def disk_course(record: Record) -> list[Json]:
+def disk_course(record: Record) -> list[DiskSpan]:
     """What the devices below the servers did between two samples: requests, bytes, queue, service and busy share."""
     devices = target_devices(watched_targets(record))
     if not devices:
@@ -82,11 +104,11 @@ def disk_course(record: Record) -> list[Json]:
         start_ns, end_ns = stamps[i - 1], stamps[i]
         if end_ns > start_ns:
             deltas = [{k: c[k][i] - c[k][i - 1] for k in c if k not in ("at_ns", "in_flight")} for c in series]
-            found.append({"start_s": start_ns / 1e9, "end_s": end_ns / 1e9, **_disk(deltas, end_ns - start_ns)})
+            found.append(DiskSpan(start_ns / 1e9, end_ns / 1e9, _disk(deltas, end_ns - start_ns)))
     return found
 
 
-def disk_total(record: Record) -> Json | None:
+def disk_total(record: Record) -> DiskUse | None:
     """The same over the whole run."""
     watched = watched_targets(record)
     deltas = [device.delta for device in target_devices(watched) if device.delta]
@@ -109,38 +131,38 @@ def target_devices(watched: list[WatchSheet]) -> list[WatchedDevice]:
     return list(found.values())
 
 
-def _disk(deltas: list[dict[str, int]], span_ns: int) -> Json:
+def _disk(deltas: list[dict[str, int]], span_ns: int) -> DiskUse:
     total: Counter[str] = Counter()
     for delta in deltas:
         total.update({key: value for key, value in delta.items() if isinstance(value, int)})
     requests = total["read_requests"] + total["write_requests"]
     waited_ms = total["read_ms"] + total["write_ms"]
     seconds = max(span_ns, 1) / 1e9
-    return {
-        "reads_per_s": total["read_requests"] / seconds,
-        "writes_per_s": total["write_requests"] / seconds,
-        "read_bytes_per_s": total["read_bytes"] / seconds,
-        "write_bytes_per_s": total["write_bytes"] / seconds,
-        "queue": total["weighted_ms"] / 1e3 / seconds,
-        "service_ns": waited_ms * 1e6 / requests if requests else None,
-        "busy_share": min(total["busy_ms"] / 1e3 / seconds / max(len(deltas), 1), 1.0),
-    }
+    return DiskUse(
+        reads_per_s=total["read_requests"] / seconds,
+        writes_per_s=total["write_requests"] / seconds,
+        read_bytes_per_s=total["read_bytes"] / seconds,
+        write_bytes_per_s=total["write_bytes"] / seconds,
+        queue=total["weighted_ms"] / 1e3 / seconds,
+        service_ns=waited_ms * 1e6 / requests if requests else None,
+        busy_share=min(total["busy_ms"] / 1e3 / seconds / max(len(deltas), 1), 1.0),
+    )
 
 
 DISK_COLUMNS = ["reads/s", "writes/s", "MiB/s read", "MiB/s written", "queue", "service", "busy"]
 
 
-def disk_cells(disk: Json | None) -> list[str]:
+def disk_cells(disk: DiskUse | None) -> list[str]:
     if disk is None:
         return [DASH] * len(DISK_COLUMNS)
     return [
-        format_iops(disk["reads_per_s"]),
-        format_iops(disk["writes_per_s"]),
-        format_mib_per_s(disk["read_bytes_per_s"]),
-        format_mib_per_s(disk["write_bytes_per_s"]),
-        three_digits(disk["queue"]),
-        format_ns(disk["service_ns"]),
-        format_percent(disk["busy_share"]),
+        format_iops(disk.reads_per_s),
+        format_iops(disk.writes_per_s),
+        format_mib_per_s(disk.read_bytes_per_s),
+        format_mib_per_s(disk.write_bytes_per_s),
+        three_digits(disk.queue),
+        format_ns(disk.service_ns),
+        format_percent(disk.busy_share),
     ]
 
 
@@ -176,5 +198,5 @@ def _second_row(name: str, seconds: list[Second]) -> list[str]:
 def _reads(seconds: list[Second]) -> str:
     known = [s for s in seconds if s.disk is not None]
     length_s = sum(s.length_s for s in known)
-    reads = sum(s.disk["reads_per_s"] * s.length_s for s in known if s.disk is not None)
+    reads = sum(s.disk.reads_per_s * s.length_s for s in known if s.disk is not None)
     return format_iops(reads / length_s) if length_s else DASH

@@ -5,15 +5,17 @@ Refusal: what is too short is not judged, and a piece of a log is never called t
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+
+import msgspec
 
 from brickyard.analysis.load_curve import CurvePoint, Limit, curve_point, usable
-from brickyard.analysis.replay_runs import away_s, calls_per_s, ends, pace_kind, replay_asked, service_cells
-from brickyard.analysis.replay_served import Served, served, served_words
+from brickyard.analysis.replay_runs import away_s, calls_per_s, ends, logs_read, pace_kind, replay_asked, service_cells
+from brickyard.analysis.replay_served import Served, ServedDocument, served, served_words
 from brickyard.analysis.replay_warnings import BLINK_S
 from brickyard.analysis.totals import rated_intervals
 from brickyard.schema import PhaseEnd, PhaseReason
-from brickyard.store import Json, Record
+from brickyard.store import Record
 from brickyard.units import format_count, format_iops, format_ns, format_percent, format_seconds
 
 # A start, a stop and a second of anything else weigh little in so much.
@@ -40,8 +42,24 @@ class HeadRoom:
     def is_judged(self) -> bool:
         return self.fire_hose_s >= JUDGED_S and self.fire_hose_calls >= JUDGED_CALLS
 
-    def document(self) -> Json:
-        return {**asdict(self), "served": self.served.document(), "is_judged": self.is_judged}
+    def document(self) -> HeadRoomDocument:
+        own = {name: getattr(self, name) for name in HeadRoomDocument.__struct_fields__}
+        return HeadRoomDocument(**{**own, "served": self.served.document()})
+
+
+class HeadRoomDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """The same for `--json`."""
+
+    fire_hose_per_s: float
+    normal_per_s: float
+    factor: float
+    of: str
+    span_s: float | None
+    busiest_second_calls: int | None
+    fire_hose_s: float
+    fire_hose_calls: int
+    served: ServedDocument
+    is_judged: bool
 
 
 @dataclass(frozen=True)
@@ -73,19 +91,20 @@ def average_per_s(calls: int, span_s: float, busiest_second_calls: int | None) -
 
 def log_load(record: Record) -> LogLoad | None:
     """Of a run that read its logs to their end once; None of any other."""
-    told = [end.logs for end in ends(record)]
+    told = logs_read(record)
     reasons = {end.reason for end in record.of(PhaseEnd)}
-    if reasons != {PhaseReason.END_OF_LOG} or not told or not all(told):
+    if reasons != {PhaseReason.END_OF_LOG} or not told or len(told) < len(ends(record)):
         return None
-    known = [item for item in told if item and item.get("last_ns") is not None]
-    calls = sum(int(item["calls"]) for item in known)
+    known = [item for item in told if item.last_ns is not None]
+    calls = sum(item.calls for item in known)
     if not calls:
         return None
-    span_s = log_span_s(min(i["first_ns"] for i in known), max(i["last_ns"] for i in known))
+    first_ns = min((item.first_ns for item in known if item.first_ns is not None), default=None)
+    span_s = log_span_s(first_ns, max((item.last_ns for item in known if item.last_ns is not None), default=None))
     # Drivers count their own seconds: the busiest of all is known where they agree on which it is.
-    peaks = [item for item in known if item["calls"]]
-    is_one = len({item["peak_second_unix_s"] for item in peaks}) == 1
-    return LogLoad(calls, span_s, sum(item["peak_second_calls"] for item in peaks) if is_one else None)
+    peaks = [item for item in known if item.calls]
+    is_one = len({item.peak_second_unix_s for item in peaks}) == 1
+    return LogLoad(calls, span_s, sum(item.peak_second_calls for item in peaks) if is_one else None)
 
 
 def head_room(records: list[Record]) -> HeadRoom | None:
@@ -185,20 +204,30 @@ def curve_row(point: CurvePoint) -> list[str]:
     ]
 
 
-def within(records: list[Record], limit: Limit | None) -> Json | None:
-    """The highest offered rate up to which all kept the limit."""
+@dataclass(frozen=True)
+class Within:
+    """The highest offered rate up to which all kept a limit; the first that broke it, or of which that is not known."""
+
+    figure: str
+    above_ns: int
+    rate_per_s: float | None
+    broken_at_per_s: float | None
+    unmeasured_at_per_s: float | None
+
+
+def within(records: list[Record], limit: Limit | None) -> Within | None:
     points = offered_points(records)
     if limit is None or not points:
         return None
     best, worst = usable(points, limit)
     unmeasured = worst is not None and not worst.overloaded and not worst.errors and _lacks(worst, limit)
-    return {
-        "figure": limit.figure,
-        "above_ns": limit.above_ns,
-        "rate_per_s": best.offered_per_s if best else None,
-        "broken_at_per_s": worst.offered_per_s if worst and not unmeasured else None,
-        "unmeasured_at_per_s": worst.offered_per_s if worst and unmeasured else None,
-    }
+    return Within(
+        figure=limit.figure,
+        above_ns=limit.above_ns,
+        rate_per_s=best.offered_per_s if best else None,
+        broken_at_per_s=worst.offered_per_s if worst and not unmeasured else None,
+        unmeasured_at_per_s=worst.offered_per_s if worst and unmeasured else None,
+    )
 
 
 def _lacks(point: CurvePoint, limit: Limit) -> bool:
@@ -221,7 +250,7 @@ def verdict_lines(records: list[Record], limit: Limit | None = None) -> list[str
     found = within(records, limit)
     if found and limit:
         said = f"{limit.figure} response within {format_ns(limit.above_ns)}"
-        best, broken, unmeasured = (found[f"{key}_per_s"] for key in ("rate", "broken_at", "unmeasured_at"))
+        best, broken, unmeasured = found.rate_per_s, found.broken_at_per_s, found.unmeasured_at_per_s
         if unmeasured:
             few = f"not measured: too few calls for {limit.figure} at {format_iops(unmeasured)} calls/s"
             lines.append(f"{said}: up to {format_iops(best)} calls/s; beyond {few}." if best else f"{said}: {few}.")

@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-import msgspec
-
 from brickyard import _core
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.latency import Latency, is_supported, latency_of
@@ -26,8 +24,8 @@ from brickyard.analysis.replay_runs import (
     streams_of,
 )
 from brickyard.analysis.totals import stream_name
-from brickyard.schema import PhaseEnd
-from brickyard.store import Json, Record
+from brickyard.schema import PhaseEnd, SlowCall
+from brickyard.store import Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_seconds
 
 SQLSTATES = {
@@ -195,13 +193,17 @@ def _per_s(value: float | None) -> str:
     return DASH if value is None else format_iops(value)
 
 
-def error_rows(records: list[Record]) -> list[list[str]]:
+def errors_by_state(records: list[Record]) -> list[tuple[str, int]]:
     """Errors by SQLSTATE, the most frequent first."""
     counts: Counter[str] = Counter()
     for record in records:
         for end in record.of(PhaseEnd):
             counts.update(end.errors_by_errno)
-    return [[state, sqlstate_words(state), format_count(count)] for state, count in counts.most_common()]
+    return counts.most_common()
+
+
+def error_rows(records: list[Record]) -> list[list[str]]:
+    return [[state, sqlstate_words(state), format_count(count)] for state, count in errors_by_state(records)]
 
 
 def sqlstate_words(state: str) -> str:
@@ -211,9 +213,9 @@ def sqlstate_words(state: str) -> str:
     return ""
 
 
-def slowest(record: Record, count: int = 10) -> list[Json]:
-    found = [{**msgspec.to_builtins(call), "driver": end.driver} for end in ends(record) for call in end.slowest_calls]
-    return sorted(found, key=lambda call: -int(call["response_ns"]))[:count]
+def slowest(record: Record, count: int = 10) -> list[SlowCall]:
+    found = [call for end in ends(record) for call in end.slowest_calls]
+    return sorted(found, key=lambda call: -call.response_ns)[:count]
 
 
 SLOW_COLUMNS = ["at", "page", "parameters", "service", "response"]
@@ -222,11 +224,11 @@ SLOW_COLUMNS = ["at", "page", "parameters", "service", "response"]
 def slow_rows(record: Record) -> list[list[str]]:
     return [
         [
-            f"{call['at_ns'] / 1e9:.3f} s",
-            stream_name(record, 0, call["stream"]),
-            str(call["values"]),
-            format_ns(call["service_ns"]),
-            format_ns(call["response_ns"]),
+            f"{call.at_ns / 1e9:.3f} s",
+            stream_name(record, 0, call.stream),
+            call.values,
+            format_ns(call.service_ns),
+            format_ns(call.response_ns),
         ]
         for call in slowest(record)
     ]
@@ -251,8 +253,8 @@ def _late_row(name: str, found: Latency) -> list[str]:
     return [name, format_count(found.count), *shown, format_ns(found.max_ns)]
 
 
-def late_document(records: list[Record]) -> Json:
-    found = {}
+def late_document(records: list[Record]) -> dict[str, dict[str, float | None]]:
+    found: dict[str, dict[str, float | None]] = {}
     for measure in ("lateness", "driver_lag"):
         late = _measured(records, measure)
         if late is not None:

@@ -6,26 +6,43 @@ Refusal: no table and no word for people; pages, headroom, disks and warnings ha
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
+
+import msgspec
 
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.totals import rated_intervals
 from brickyard.errors import BadInputError
 from brickyard.schema import Drivers, PhaseEnd, ReplayDriver, StreamCounts
+from brickyard.schema.logs import LogCounts, UnmatchedPath, log_counts_of
 from brickyard.schema.plan import OtherKind, OtherPlan, OtherStream, PaceKind, ReplayAsked
-from brickyard.store import Interval, Json, Record
+from brickyard.store import Interval, Record
 from brickyard.units import three_digits
 
-COUNTED = (
-    "lines",
-    "requests",
-    "calls",
-    "bad_lines",
-    "unmatched",
-    "late",
-    "outliers",
-    "read_on",
-    "missed",
-)  # of what was in the logs
+PATHS_TOLD = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogTotals:
+    """What the logs held, over all drivers; fields as in `LogCounts`."""
+
+    lines: int
+    requests: int
+    calls: int
+    bad_lines: int
+    unmatched: int
+    late: int
+    outliers: int
+    read_on: int
+    missed: int
+    unusable: int
+    """Requests without a usable parameter."""
+    at_end: bool
+    late_burst_calls: int
+    covered_share: float | None
+    """Requests that became calls."""
+    unmatched_paths: list[tuple[str, int]]
+    """The most frequent, with the number of their requests."""
 
 
 def is_replay(record: Record) -> bool:
@@ -136,10 +153,17 @@ def error_share(records: list[Record]) -> float | None:
     return errors / made if made else None
 
 
+def logs_read(record: Record) -> list[LogCounts]:
+    """What each driver read; none of one that did not come to tell it."""
+    try:
+        return [log_counts_of(end.logs) for end in ends(record) if end.logs]
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"run {record.info.id}: what was in its logs is damaged: {error}") from error
+
+
 def torn_logs(record: Record) -> dict[str, str]:
     """Logs that could not be read to their end, and why."""
-    told = [log for end in ends(record) for log in (end.logs or {}).get("logs", [])]
-    return {log["path"]: log["torn"] for log in told if log.get("torn")}
+    return {log.path: log.torn for told in logs_read(record) for log in told.logs if log.torn}
 
 
 def issued_calls(record: Record) -> int:
@@ -148,36 +172,35 @@ def issued_calls(record: Record) -> int:
     return unsent + sum(end.calls + end.errors for end in ends(record))
 
 
-def log_counts(record: Record) -> Json:
-    """What the logs held, over all drivers."""
-    total: Counter[str] = Counter()
+def log_counts(record: Record) -> LogTotals:
+    told = logs_read(record)
     paths: Counter[str] = Counter()
-    burst = 0
-    for end in ends(record):
-        told = end.logs or {}
-        total.update({k: told.get(k, 0) for k in COUNTED})
-        burst = max(burst, int(told.get("late_burst_calls", 0)))
-        total["unusable"] += sum(item["requests"] for item in told.get("unusable", []))
-        for item in told.get("unmatched_paths", []):
-            paths[unmapped_words(item)] += item["requests"]
-    share = total["calls"] / total["requests"] if total["requests"] else None
-    every = [logs for end in ends(record) if (logs := end.logs)]
-    return {
-        **{key: total[key] for key in (*COUNTED, "unusable")},
-        "at_end": bool(every) and all(logs.get("at_end", False) for logs in every),
-        "late_burst_calls": burst,
-        "covered_share": share,
-        "unmatched_paths": paths.most_common(5),
-    }
+    for item in (item for logs in told for item in logs.unmatched_paths):
+        paths[unmapped_words(item)] += item.requests
+    requests, calls = sum(logs.requests for logs in told), sum(logs.calls for logs in told)
+    return LogTotals(
+        lines=sum(logs.lines for logs in told),
+        requests=requests,
+        calls=calls,
+        bad_lines=sum(logs.bad_lines for logs in told),
+        unmatched=sum(logs.unmatched for logs in told),
+        late=sum(logs.late for logs in told),
+        outliers=sum(logs.outliers for logs in told),
+        read_on=sum(logs.read_on for logs in told),
+        missed=sum(logs.missed for logs in told),
+        unusable=sum(item.requests for logs in told for item in logs.unusable),
+        at_end=bool(told) and all(logs.at_end for logs in told),
+        late_burst_calls=max((logs.late_burst_calls for logs in told), default=0),
+        covered_share=calls / requests if requests else None,
+        unmatched_paths=paths.most_common(PATHS_TOLD),
+    )
 
 
-def unmapped_words(item: Json) -> str:
+def unmapped_words(item: UnmatchedPath) -> str:
     """`/logo.gif`, or `POST / (GET is mapped)` where only the method is another."""
-    mapped = item.get("mapped_methods") or []
-    if mapped:
-        return f"{item['method']} {item['path']} ({' and '.join(mapped)} {'is' if len(mapped) == 1 else 'are'} mapped)"
-    method = item.get("method", "GET")
-    return str(item["path"]) if method in ("GET", "-", "") else f"{method} {item['path']}"
+    if mapped := item.mapped_methods:
+        return f"{item.method} {item.path} ({' and '.join(mapped)} {'is' if len(mapped) == 1 else 'are'} mapped)"
+    return item.path if item.method in ("GET", "-", "") else f"{item.method} {item.path}"
 
 
 def share_words(share: float | None) -> str:

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from brickyard.analysis.replay_disks import COLD_S, WHOLE_DEVICE, Second, course, target_devices, watched_targets
 from brickyard.analysis.replay_runs import service_cells
 from brickyard.schema import WatchSheet
-from brickyard.store import Json, Record
+from brickyard.store import Record
 from brickyard.units import format_iops, format_size, three_digits
 
 READS_JUDGED = 0.10
@@ -38,17 +40,28 @@ class Served:
     def is_from_memory(self) -> bool | None:
         return None if self.reads_per_call is None else self.reads_per_call < READS_JUDGED
 
-    def document(self) -> Json:
-        words = {True: "memory", False: "disks", None: "unknown"}
-        return {
-            "from": words[self.is_from_memory],
-            "disk_reads_per_call": self.reads_per_call,
-            "disk_reads_per_call_by_run": list(self.by_run),
-            "disk_writes_per_call": self.writes_per_call,
-            "database_bytes": self.database_bytes,
-            "memory_bytes": self.memory_bytes,
-            "memory_set_by": self.memory_set_by or None,
-        }
+    def document(self) -> ServedDocument:
+        return ServedDocument(
+            where={True: "memory", False: "disks", None: "unknown"}[self.is_from_memory],
+            disk_reads_per_call=self.reads_per_call,
+            disk_reads_per_call_by_run=self.by_run,
+            disk_writes_per_call=self.writes_per_call,
+            database_bytes=self.database_bytes,
+            memory_bytes=self.memory_bytes,
+            memory_set_by=self.memory_set_by or None,
+        )
+
+
+class ServedDocument(msgspec.Struct, frozen=True, kw_only=True, rename={"where": "from"}):
+    """The same for `--json`."""
+
+    where: str
+    disk_reads_per_call: float | None
+    disk_reads_per_call_by_run: tuple[float, ...]
+    disk_writes_per_call: float | None
+    database_bytes: int | None
+    memory_bytes: int | None
+    memory_set_by: str | None
 
 
 def served(records: list[Record], watch: list[WatchSheet] | None = None) -> Served:
@@ -59,9 +72,9 @@ def served(records: list[Record], watch: list[WatchSheet] | None = None) -> Serv
         told = watched_targets(record) if watch is None else watch
         deltas = [device.delta for device in target_devices(told) if device.delta]
         # A replay over several databases of which one is elsewhere has reads that nobody counted.
-        is_seen = is_seen and bool(deltas) and len(told) == len(record.info.engine.get("targets", []))
-        reads += sum(int(delta["read_requests"]) for delta in deltas) * _servers_share(told, "read")
-        writes += sum(int(delta["write_requests"]) for delta in deltas) * _servers_share(told, "write")
+        is_seen = is_seen and bool(deltas) and len(told) == len(record.info.opened)
+        reads += sum(delta["read_requests"] for delta in deltas) * _servers_share(told, "read")
+        writes += sum(delta["write_requests"] for delta in deltas) * _servers_share(told, "write")
         calls += sum(item.requests for item in service_cells(record))
     targets = records[0].info.engine.get("targets", []) if records else []
     memory = [target["memory"] for target in targets if target.get("memory")]
@@ -148,5 +161,5 @@ def reads_per_call(seconds: list[Second]) -> float | None:
     """Of the devices, whoever read; None where they were not seen or nothing was called."""
     known = [s for s in seconds if s.disk is not None]
     calls = sum(s.calls for s in known)
-    reads = sum(s.disk["reads_per_s"] * s.length_s for s in known if s.disk is not None)
+    reads = sum(s.disk.reads_per_s * s.length_s for s in known if s.disk is not None)
     return reads / calls if calls else None

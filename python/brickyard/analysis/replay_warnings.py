@@ -20,15 +20,15 @@ LINK_SHARE_MAX = 0.8  # of a link's speed: from here on protocol overhead may fi
 
 def coverage_words(record: Record) -> str:
     found = log_counts(record)
-    if not found.get("requests"):
+    if not found.requests:
         return ""
-    text = f"{share_words(found['covered_share'])} of {format_count(found['requests'])} requests became calls"
-    if found["bad_lines"]:
-        text += f", {format_count(found['bad_lines'])} lines could not be read"
-    if found["unusable"]:
-        text += f", {format_count(found['unusable'])} lacked a usable parameter"
-    if found["unmatched_paths"]:
-        most = ", ".join(f"{path} ({format_count(count)})" for path, count in found["unmatched_paths"][:3])
+    text = f"{share_words(found.covered_share)} of {format_count(found.requests)} requests became calls"
+    if found.bad_lines:
+        text += f", {format_count(found.bad_lines)} lines could not be read"
+    if found.unusable:
+        text += f", {format_count(found.unusable)} lacked a usable parameter"
+    if found.unmatched_paths:
+        most = ", ".join(f"{path} ({format_count(count)})" for path, count in found.unmatched_paths[:3])
         text += f"; not mapped: {most}"
     return text
 
@@ -75,14 +75,14 @@ def replay_warnings(record: Record, watched: list[WatchSheet]) -> list[RunWarnin
 def distorted(record: Record) -> str:
     """How the calls were sent otherwise than the log has them; nothing where they were not."""
     counts = log_counts(record)
-    if counts["late"]:
+    if counts.late:
         return (
-            f"{format_count(counts['late'])} calls were sent later than their stamps, up to"
-            f" {format_count(counts['late_burst_calls'])} of them within one second: bursts that the log does not have"
+            f"{format_count(counts.late)} calls were sent later than their stamps, up to"
+            f" {format_count(counts.late_burst_calls)} of them within one second: bursts that the log does not have"
         )
-    if counts["missed"]:
+    if counts.missed:
         return (
-            f"{format_count(counts['missed'])} requests that belong into the run stood in standard input behind its"
+            f"{format_count(counts.missed)} requests that belong into the run stood in standard input behind its"
             " end, further out of order than --window: the replay lacked their calls"
         )
     if count := _order(record).beyond_window:
@@ -94,7 +94,7 @@ def distorted(record: Record) -> str:
 def unverified(record: Record) -> str:
     """Why nobody knows whether the calls were sent in the log's order; empty where it is known."""
     counts = log_counts(record)
-    if _order(record).is_verified or counts["at_end"]:
+    if _order(record).is_verified or counts.at_end:
         return ""
     return "the order of standard input was verified only in part: it had not ended when reading behind the run stopped"
 
@@ -110,7 +110,7 @@ def _order_warnings(record: Record) -> list[RunWarning]:
     elif said := unverified(record):
         text = f"{said[0].upper()}{said[1:]}."
         found.append(RunWarning(id="log_unverified", severity="note", text=text, remedy=SORT_REMEDY))
-    if count := log_counts(record)["outliers"]:
+    if count := log_counts(record).outliers:
         named = "; ".join(outlier_words(replay_asked(record).outliers[:OUTLIERS_NAMED]))
         text = f"{format_count(count)} requests were left out, whose stamps are far from all others: {named}."
         remedy = "Set the clock of that server; --keep-outliers replays them, with the time between."
@@ -157,7 +157,7 @@ def _site_warnings(record: Record) -> list[RunWarning]:
             text = f"The drivers' network was full: {rate:,.0f} Mbit/s of results over {link.device} of {speed:,}."
             remedy = "Drive from other hosts, or over a faster network: the databases may carry more."
             found.append(RunWarning(id="driver_network", severity="warning", text=text, remedy=remedy))
-    covered = log_counts(record)["covered_share"]
+    covered = log_counts(record).covered_share
     if covered is not None and covered < 0.9:
         text = f"Only {share_words(covered)} of the requests became calls."
         remedy = "See the most frequent others with --explain, and add them to the mapping."

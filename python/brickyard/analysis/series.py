@@ -101,13 +101,15 @@ def latency_edges(low_ns: int, high_ns: int) -> list[int]:
     return sorted({round(10 ** (step / BINS_PER_DECADE)) for step in range(first, max(last, first + 1) + 1)})
 
 
-def heat_map(records: list[Record], *, columns: int, measure: str = "service") -> list[HeatCell]:
-    """Latencies over time. Neighbouring intervals of a run share a column where there would be more than `columns`."""
+def heat_map(records: list[Record], *, columns: int) -> list[HeatCell]:
+    """Response times over time, with the lateness in them. Neighbouring intervals of a run share a column where there
+    would be more than `columns`."""
     groups: dict[tuple[int, int], list[tuple[float, float, Interval]]] = defaultdict(list)
     spans = []
     shifts = lay_out(records)
     for record in records:
         shift = shifts[record.info.id]
+        measure = "response" if any(i.measure == "response" for i in record.intervals) else "service"
         spans += [
             (record.info.id, shift + i.start_ns / 1e9, shift + i.end_ns / 1e9, i)
             for i in record.intervals

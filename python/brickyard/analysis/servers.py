@@ -163,7 +163,7 @@ def _jetstress(record: Record, phase: int, plan: Phase, program: MailboxUser) ->
 
 
 def _mean_s(rows: list[Totals]) -> float | None:
-    parts = [(row.requests, row.measures["service"].mean_ns) for row in rows if "service" in row.measures]
+    parts = [(row.requests, row.service.mean_ns) for row in rows if row.service]
     count = sum(requests for requests, _ in parts)
     return sum(requests * mean for requests, mean in parts) / count / 1e9 if count else None
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from statistics import median
 
+from brickyard.analysis import cached
 from brickyard.analysis.answers import SENTENCES_MAX, Answer, belief
 from brickyard.analysis.conclusions import base_of, by_figure, cheapest, duel_of, is_seen, judged, rivals_of
 from brickyard.analysis.pivot import Axis, Entry, Pivot
@@ -37,7 +38,8 @@ def study_answer(
     chosen = [axes[name] for name in factors if name in axes] or [a for a in axes.values() if not a.changes_load]
     said = [words for axis in chosen if (words := _sentence(pivots, axis))]
     said += cheapest(pivots)
-    return Answer(question, tuple(said[:SENTENCES_MAX]), belief(records, *_limits(pivots, invalid)))
+    caches = cached.words(cached.doubted(records), sum(map(cached.wrote, records)), "")
+    return Answer(question, tuple(said[:SENTENCES_MAX]), belief(records, caches, *_limits(pivots, invalid)))
 
 
 def _limits(pivots: Sequence[Pivot], invalid: Sequence[Record]) -> list[str]:
@@ -62,7 +64,11 @@ def _sentence(pivots: Sequence[Pivot], axis: Axis) -> str:
         rounds = [(pivot, rivals) for pivot, rivals in rivals_of(group, axis.name) if len(rivals) > 1]
         if not rounds:
             continue
-        words = _against_base(axis, figure, rounds) if has_base else _best_and_worst(axis, figure, rounds)
+        words = (
+            _against_base(axis, figure, rounds, _base(group, axis))
+            if has_base
+            else _best_and_worst(axis, figure, rounds)
+        )
         said += [words] if words else []
     return f"{'; '.join(said[:FIGURES_MAX])}." if said else ""
 
@@ -70,9 +76,14 @@ def _sentence(pivots: Sequence[Pivot], axis: Axis) -> str:
 Rounds = list[tuple[Pivot, dict[str, Entry]]]
 
 
-def _against_base(axis: Axis, figure: str, rounds: Rounds) -> str:
+def _base(group: Sequence[Pivot], axis: Axis) -> str:
+    """Of all tables of a figure, as not each that shows it has a baseline."""
+    bases = [base_of(pivot, axis) for pivot in group]
+    return next((level for level in bases if level in axis.labels), bases[0])
+
+
+def _against_base(axis: Axis, figure: str, rounds: Rounds, base: str) -> str:
     """`IOPS against Normal: Volume Rebuild -49 % (median of 16 cells, -62 % to +2 %)`."""
-    base = base_of(rounds[0][0], axis)
     duels = [
         duel_of(pivot, rivals, level, base)
         for pivot, rivals in rounds

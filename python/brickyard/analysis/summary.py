@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 import msgspec
 
 from brickyard import bricks, schema
+from brickyard.analysis import slow
 from brickyard.analysis.condition import condition_check, condition_words
 from brickyard.analysis.conditions import condition_spans
 from brickyard.analysis.further import further_document
@@ -22,7 +23,19 @@ from brickyard.analysis.tools import tool_document
 from brickyard.analysis.totals import Totals, totals, whole_intervals
 from brickyard.analysis.workload import workload_words
 from brickyard.bricks import caches
-from brickyard.schema import DeviceSheet, HangEvent, HostSheet, PhaseEnd, RunWarning, TargetSheet, VerifiedEvent
+from brickyard.schema import (
+    Bound,
+    Cpu,
+    DeviceSheet,
+    HangEvent,
+    HostSheet,
+    PhaseEnd,
+    PhaseReason,
+    RunWarning,
+    TargetFacts,
+    TargetSheet,
+    VerifiedEvent,
+)
 from brickyard.schema import Steady as SteadyEvent
 from brickyard.schema.host_sheet import VirtualizationSheet
 from brickyard.schema.target_sheet import MdSheet, MountSheet, QueueSheet
@@ -36,8 +49,8 @@ DIRECTORY = "directory"
 
 def run_document(record: Record) -> Json:
     """Everything about a run but its intervals."""
-    info = record.info
-    return {
+    info, told = record.info, slow.slow_causes(record)
+    found = {
         "run": info.id,
         "study": info.study,
         "labels": info.labels,
@@ -64,15 +77,18 @@ def run_document(record: Record) -> Json:
         "totals_with_transient": [totals_document(row) for row in with_transient(record)],
         **tool_document(record),
         **further_document(record),
-        "verified": msgspec.to_builtins(verified(record)),
+        "verified": verified(record),
         "generator": [generator_document(end) for end in record.of(PhaseEnd)],
         "errors": record.errors,
         "errors_by_errno": errors_by(record, "errors_by_errno"),
         "errors_by_kind": errors_by(record, "errors_by_kind"),
         "hangs": record.documents_of(HangEvent),
         "steady": record.documents_of(SteadyEvent),
-        "slowest": slowest(record),
+        "slowest": [asdict(one) for one in told],
+        "slow_causes": [asdict(one) for one in slow.cause_shares(told)],
     }
+    plain: Json = msgspec.to_builtins(found)
+    return plain
 
 
 def totals_document(row: Totals) -> Json:
@@ -122,11 +138,21 @@ def latency_document(figures: Latency) -> Json:
     }
 
 
-def generator_document(end: PhaseEnd) -> Json:
-    """What the generator cost in one phase, and whether it was the limit."""
-    keys = ("phase", "reason", "unsent", "outstanding", "cpu", "loop_busy_share")
-    told = msgspec.to_builtins(end)
-    return {key: told[key] for key in (*keys, "generator_bound", "generator_bound_reason")}
+class GeneratorDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What the generator cost in one phase, and whether it was the limit; fields as in `PhaseEnd`."""
+
+    phase: int
+    reason: PhaseReason
+    unsent: int
+    outstanding: int
+    cpu: Cpu
+    loop_busy_share: float
+    generator_bound: bool
+    generator_bound_reason: Bound
+
+
+def generator_document(end: PhaseEnd) -> GeneratorDocument:
+    return msgspec.convert(end, GeneratorDocument, from_attributes=True)
 
 
 def verified(record: Record) -> VerifiedEvent | None:
@@ -148,17 +174,11 @@ def verified_words(record: Record) -> str:
     )
 
 
-def errors_by(record: Record, key: str) -> Json:
+def errors_by(record: Record, key: str) -> dict[str, int]:
     found: Counter[str] = Counter()
     for end in record.of(PhaseEnd):
         found.update(getattr(end, key))
     return dict(found.most_common())
-
-
-def slowest(record: Record) -> list[Json]:
-    """The slowest requests of all phases, the slowest first."""
-    found = [item for end in record.of(PhaseEnd) for item in end.slowest]
-    return [msgspec.to_builtins(item) for item in sorted(found, key=lambda item: -item.response_ns)]
 
 
 def cpu_per_request_ns(record: Record) -> tuple[float, float] | None:
@@ -191,7 +211,7 @@ def circumstance_lines(record: Record) -> list[tuple[str, str]]:
         ("Condition", condition_words(record)),
         ("Workload", workload_words([record])),
         ("Started", when(info)),
-        ("Profile", f"{info.plan_document.get('title', info.profile)} ({info.profile}, {info.profile_hash[:12]})"),
+        ("Profile", f"{info.plan.title or info.profile} ({info.profile}, {info.profile_hash[:12]})"),
         ("Seed", str(info.seed)),
         ("Verified", verified_words(record)),
         *_engine_lines(record),
@@ -213,51 +233,51 @@ def _target_lines(record: Record) -> list[tuple[str, str]]:
     overrides = record.info.options.get("overrides")
     lines = [(MODEL_SET, ", ".join(overrides))] if overrides else []
     modelled = bricks.resolved_of(record.info.targets, record.info.options)
-    for number, opened in enumerate(record.info.engine.get("targets", [])):
+    for number, opened in enumerate(record.info.opened):
         told = record.info.facts.targets
         facts = told[number] if number < len(told) else None
-        if opened["kind"] == "postgresql":
+        if opened.kind == "postgresql":
             lines += [("Database", _database_words(opened)), *_device_lines(facts)]
             continue
-        kind = KINDS.get(opened["kind"], opened["kind"])
+        kind = KINDS.get(opened.kind, opened.kind)
         if kind == DIRECTORY:
-            lines.append(("Test area", f"a directory made for the run, {format_size(opened['data_bytes'])} free"))
+            lines.append(("Test area", f"a directory made for the run, {format_size(opened.data_bytes)} free"))
             lines += _device_lines(facts)
             continue
         lines.append(
             (
                 "Test area",
                 _joined(
-                    f"{format_size(opened.get('data_bytes', opened['size_bytes']))} of a {kind}",
-                    f"alignment {format_size(opened['align_bytes'])}" if opened.get("align_bytes") else "",
+                    f"{format_size(opened.data_bytes or opened.size_bytes)} of a {kind}",
+                    f"alignment {format_size(opened.align_bytes)}" if opened.align_bytes else "",
                     unwritten_words(opened),
                 ),
             )
         )
-        if opened["kind"] == "sim":
+        if opened.kind == "sim":
             lines += [("Cache", caches.words(modelled[number]))] if number < len(modelled) else []
         else:
             lines += _device_lines(facts)
     return lines
 
 
-def _database_words(opened: Json) -> str:
+def _database_words(opened: TargetFacts) -> str:
     """What a server says of itself."""
-    if opened.get("unreachable"):
-        return f"{opened['path']}: not reachable, {opened['unreachable']}"
-    settings = ", ".join(f"{name} {value}" for name, value in opened.get("settings") or [])
-    where = f"data in {opened['data_directory']}" if opened.get("data_directory") else ""
+    if opened.unreachable:
+        return f"{opened.path}: not reachable, {opened.unreachable}"
+    settings = ", ".join(f"{name} {value}" for name, value in opened.settings or [])
+    where = f"data in {opened.data_directory}" if opened.data_directory else ""
     return _joined(
-        f"PostgreSQL {opened.get('version')}",
-        format_size(opened["size_bytes"]) if opened.get("size_bytes") else "",
-        where if opened.get("is_local") else "on another host, or its disks are not to be seen",
+        f"PostgreSQL {opened.version}",
+        format_size(opened.size_bytes) if opened.size_bytes else "",
+        where if opened.is_local else "on another host, or its disks are not to be seen",
         settings,
     )
 
 
-def unwritten_words(opened: Json) -> str:
+def unwritten_words(opened: TargetFacts) -> str:
     """The start of a run tells a word, or how many bytes were never written."""
-    told, whole = str(opened.get("unwritten", "unknown")), opened.get("data_bytes") or opened.get("size_bytes")
+    told, whole = opened.unwritten, opened.data_bytes or opened.size_bytes
     if told == "none":
         return "all of it written before"
     if not told.isdecimal():
@@ -291,28 +311,28 @@ def _device_words(node: DeviceSheet) -> str:
 
 
 def _engine_lines(record: Record) -> list[tuple[str, str]]:
-    engine = record.info.engine
-    if not engine:
+    start = record.info.start
+    if start is None:
         return []
-    clock = engine.get("clock") or {}
+    clock = start.clock
     ends = record.of(PhaseEnd)
     bound = any(end.generator_bound for end in ends)
     busy = max((end.loop_busy_share for end in ends), default=None)
     cost = cpu_per_request_ns(record)
-    cost_ns = clock.get("read_cost_ns") if clock else None  # 0 where it was not measured
+    cost_ns = clock.read_cost_ns  # 0 where it was not measured
     return [
         (
             "Engine",
             _joined(
-                _with_reason(str(engine.get("engine")), engine.get("engine_reason")),
-                _with_reason(f"{engine['io']} I/O", engine.get("io_reason")) if engine.get("io") else "",
-                _reap(engine.get("reap")),
+                _with_reason(start.engine, start.engine_reason),
+                _with_reason(f"{start.io} I/O", start.io_reason) if start.io else "",
+                _reap(start.reap),
                 _submitted(record),
             ),
         ),
         (
             "Clock",
-            _joined(clock["source"], f"a reading costs {format_ns(cost_ns)}" if cost_ns else "") if clock else "",
+            _joined(clock.source, f"a reading costs {format_ns(cost_ns)}" if cost_ns else ""),
         ),
         (
             "Generator",
@@ -333,9 +353,10 @@ def _reap(count: int | None) -> str:
 
 def _submitted(record: Record) -> str:
     """How many requests one call submits, and why; nothing where no ring submits."""
-    count, reason = (record.info.engine.get(key) for key in ("submit", "submit_reason"))
-    if not reason:
+    start = record.info.start
+    if start is None or not start.submit_reason:
         return ""
+    count, reason = start.submit, start.submit_reason
     most = "all waiting requests are" if count is None else f"at most {count} requests are"
     return _with_reason(f"{'at most 1 request is' if count == 1 else most} submitted in one call", reason)
 

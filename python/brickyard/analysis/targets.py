@@ -12,7 +12,7 @@ from brickyard.analysis.latency import as_one
 from brickyard.analysis.replay_runs import is_replay
 from brickyard.analysis.totals import Totals, asked_phase, rated_intervals, totals
 from brickyard.schema.plan import OtherStream, Stream
-from brickyard.store import CHAINS, Json, Record
+from brickyard.store import CHAINS, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, three_digits
 
 COLUMNS = ("target", "queue", "bytes", "ops", "elapsed", "MiB/s", "IOPS", "latency", "% CPU", "errors")
@@ -33,9 +33,6 @@ class TargetRow:
     iops: float
     mean_ns: float | None
     cpu_share: float | None
-
-    def document(self) -> Json:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
 def target_rows(record: Record) -> list[TargetRow]:
@@ -63,7 +60,7 @@ def target_rows(record: Record) -> list[TargetRow]:
 
 
 def _row(record: Record, phase: int, name: str, queue: int, rows: list[Totals], cpu: float | None) -> TargetRow:
-    figures = as_one(row.measures["service"] for row in rows if "service" in row.measures)
+    figures = as_one(row.service for row in rows if row.service)
     return TargetRow(
         phase=rows[0].phase_name,
         target=name,

@@ -7,7 +7,7 @@ Refusal: nothing is measured anew; every figure is a sum of a record's rows over
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from brickyard.analysis.totals import Totals, phase_name, profile_phase, rated_intervals, totals
 from brickyard.schema import tag_of
@@ -46,7 +46,7 @@ def tool_document(record: Record) -> Json:
     tool = tool_of(record)
     if tool is None:
         return {}
-    return {"table": {"tool": tool, "figures": [asdict(figure) for figure in tool_figures(record)]}}
+    return {"table": {"tool": tool, "figures": tool_figures(record)}}
 
 
 class _Phases:

@@ -52,6 +52,14 @@ class Totals:
     """What became of the steady state that the phase was to reach; None where it was to reach none."""
 
     @property
+    def service(self) -> Latency | None:
+        return self.measures.get("service")
+
+    @property
+    def response(self) -> Latency | None:
+        return self.measures.get("response")
+
+    @property
     def is_rated(self) -> bool:
         """Whether there was any time over which to take a rate."""
         return self.rated_ns > 0
@@ -200,7 +208,8 @@ def _totals(
     starts = {span.start_ns for span in spans}
     rated = [item for item in once if item.start_ns in starts]
     found = {measure: latency_of(item for item in items if item.measure == measure) for measure in MEASURES}
-    printed = imported_figures(record, phase, stream, operation) if record.info.engine.get("engine") == "fio" else None
+    start = record.info.start
+    printed = imported_figures(record, phase, stream, operation) if start and start.engine == "fio" else None
     if printed is not None and (service := found["service"]) is not None:
         found["service"] = as_imported(service, printed)
     return Totals(

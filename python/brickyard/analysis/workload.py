@@ -27,6 +27,11 @@ def workload_words(records: Sequence[Record], each: str = "run") -> str:
     return ", ".join(part for part in parts if part)
 
 
+def time_words(records: Sequence[Record]) -> str:
+    """`4 s to 15 s a run, direct I/O, modelled`: what is left where the demand is said otherwise."""
+    return ", ".join(part for part in (_time(list(records), "run"), _io(list(records))) if part)
+
+
 def _streams(record: Record) -> list[Stream | OtherStream]:
     found: list[Stream | OtherStream] = []
     for phase in record.info.plan.phase:
@@ -100,9 +105,11 @@ def _time(records: Sequence[Record], each: str) -> str:
 
 
 def _io(records: Sequence[Record]) -> str:
-    names = dict.fromkeys(str(record.info.engine.get("io") or _asked_io(record)) for record in records)
+    starts = [record.info.start for record in records]
+    told = zip(records, starts, strict=True)
+    names = dict.fromkeys((start.io if start else "") or _asked_io(record) for record, start in told)
     said = " and ".join(IO_WORDS.get(name, name) for name in names if name)
-    clocks = {(record.info.engine.get("clock") or {}).get("source") for record in records}
+    clocks = {start.clock.source if start else "" for start in starts}
     return f"{said}, modelled" if clocks == {VIRTUAL} and said else said
 
 

@@ -27,6 +27,7 @@ LOCK_MARK = re.compile(rb"\Abrickyard alarms\n")
 SEVERITIES = ("error", "warning", "note")
 CLEARED_KEPT = 200
 """Alarms that are over and still shown, the newest."""
+EVENTS_KEPT = 500
 LOOK_OLD_S = 900.0
 """A watch that has not looked for so long does not run any more; its drives are asked every ten minutes."""
 
@@ -68,10 +69,39 @@ class Alarm(msgspec.Struct):
         return (not self.is_open, SEVERITIES.index(self.severity), place, -self.changed_s)
 
 
+class ArrayEvent(msgspec.Struct, frozen=True):
+    """What the watch has told once, also where it was no alarm: a rebuild that began, an all-clear."""
+
+    at_s: float
+    key: str
+    kind: str
+    severity: str
+    text: str
+
+
+class ChannelTest(msgspec.Struct):
+    """A test message that a person asked for, and what became of it: a line for each way that the watch sends by."""
+
+    asked_s: float
+    by: str
+    done_s: float = 0.0
+    lines: list[str] = []
+
+    @property
+    def is_waiting(self) -> bool:
+        return not self.done_s
+
+
 class _Book(msgspec.Struct):
     book: str = "alarms"
     looked_s: float = 0.0
     alarms: list[Alarm] = []
+    manages: bool = False
+    """Whether the watch may scrub by schedule."""
+    ways: list[str] = []
+    """By what the watch sends: `mail`, `apprise`."""
+    test: ChannelTest | None = None
+    events: list[ArrayEvent] = []
 
 
 class AlarmBook:
@@ -88,12 +118,57 @@ class AlarmBook:
         """When a watch looked last, 0 where none has."""
         return self._read().looked_s
 
+    @property
+    def events(self) -> list[ArrayEvent]:
+        """What happened, the newest first."""
+        return self._read().events[::-1]
+
+    @property
+    def ways(self) -> list[str]:
+        """By what the watch sends."""
+        return self._read().ways
+
+    @property
+    def manages(self) -> bool:
+        """Whether the watch may scrub by schedule."""
+        return self._read().manages
+
+    @property
+    def test(self) -> ChannelTest | None:
+        return self._read().test
+
+    def ask_test(self, by: str, now_s: float | None = None) -> ChannelTest:
+        """The watch sends it at its next look by all its ways, since it alone knows their addresses."""
+        with self._changed() as book:
+            now = time.time() if now_s is None else now_s
+            if not 0 <= now - book.looked_s < LOOK_OLD_S:
+                raise BadInputError("no watch is running that could send it; start `brickyard array watch`")
+            if not book.ways:
+                raise BadInputError("the watch sends nothing; start it with --apprise-file, --mail-to or --webhook")
+            if book.test is not None and book.test.is_waiting and 0 <= now - book.test.asked_s < LOOK_OLD_S:
+                raise BadInputError("a test is under way; wait for the next look of the watch")
+            book.test = ChannelTest(now, by)
+            return book.test
+
+    def begin(self, ways: list[str], *, manages: bool) -> ChannelTest | None:
+        """What the watch can do; gives back a test that waits for it."""
+        with self._changed() as book:
+            book.ways, book.manages = list(ways), manages
+            return book.test if book.test is not None and book.test.is_waiting else None
+
+    def tested(self, lines: list[str], now_s: float) -> None:
+        with self._changed() as book:
+            if book.test is not None:
+                book.test.done_s, book.test.lines = max(now_s, 1e-3), lines
+
     def take(self, notices: Iterable[Notice], silent: Mapping[str, str], now_s: float) -> list[Notice]:
         """What a look has told; gives back what is to be sent. `silent` says by the name of an array why its warnings
         are our own doing; they are sent when that is over and they still hold."""
         told = list(notices)
         with self._changed() as book:
             book.looked_s = now_s
+            fresh = [ArrayEvent(now_s, one.key, one.kind, one.severity, one.text) for one in told]
+            book.events = [*book.events, *fresh][-EVENTS_KEPT:]
             known = {alarm.key: alarm for alarm in book.alarms}
             sent = [notice for notice in told if _step(known, notice, silent, now_s)]
             for alarm in known.values():
@@ -185,5 +260,5 @@ def _step(known: dict[str, Alarm], notice: Notice, silent: Mapping[str, str], no
 def _silence(key: str, severity: str, silent: Mapping[str, str]) -> str:
     """Why an alarm is our own doing; empty where it is not, and always for errors."""
     words = key.split(" ")
-    named = words[1] if len(words) > 1 and words[0] in ("array", "errors") else ""
+    named = words[1] if len(words) > 1 and words[0] in ("array", "errors", "slow") else ""
     return silent.get(named, "") if severity != "error" else ""

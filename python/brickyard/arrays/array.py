@@ -6,7 +6,7 @@ States are words that every kind shares: `normal`, `degraded`, `rebuilding`, `de
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from brickyard.arrays.steps import MountStep
 from brickyard.errors import BadInputError
@@ -26,15 +26,6 @@ class State:
     """Members that it lacks; those being rebuilt count as missing."""
     rate_bytes_per_s: int | None = None
 
-    def document(self) -> Json:
-        return {
-            "state": self.name,
-            "progress_share": self.progress_share,
-            "detail": self.detail,
-            "missing": self.missing,
-            "rate_bytes_per_s": self.rate_bytes_per_s,
-        }
-
 
 @dataclass(frozen=True)
 class Member:
@@ -43,9 +34,6 @@ class Member:
     """`active`, `spare`, `rebuilding`, `faulty`, `missing`, or the word of a controller that is none of these."""
     slot: int | None = None
     errors: int | None = None
-
-    def document(self) -> Json:
-        return {"name": self.name, "state": self.state, "slot": self.slot, "errors": self.errors}
 
 
 @dataclass(frozen=True)
@@ -56,9 +44,6 @@ class Scrub:
     """Sectors of 512 bytes (md, LVM) or errors (btrfs, ZFS) that it found and left; None where nothing is reported."""
     complete: bool | None = None
     """Whether it read all; None where the array does not report it, or has had no scrub since it was started."""
-
-    def document(self) -> Json:
-        return {"mismatches": self.mismatches, "complete": self.complete}
 
 
 @dataclass(frozen=True)
@@ -74,6 +59,7 @@ class Sheet:
     wanted: int | None = None
     """How many members it has when none is missing."""
     extra: Json = field(default_factory=dict)
+    """What its kind alone reports, for those who look at the array as a document."""
     scrub: Scrub = Scrub()
     identity: str = ""
     """What `Array.identity` says; the name where it is empty."""
@@ -101,10 +87,14 @@ class Sheet:
             "identity": self.key,
             "level": self.level,
             "size_bytes": self.size_bytes,
-            **self.state.document(),
+            "state": self.state.name,
+            "progress_share": self.state.progress_share,
+            "detail": self.state.detail,
+            "missing": self.state.missing,
+            "rate_bytes_per_s": self.state.rate_bytes_per_s,
             "members_wanted": self.wanted,
-            "members": [member.document() for member in self.members],
-            "scrub": self.scrub.document(),
+            "members": [asdict(member) for member in self.members],
+            "scrub": asdict(self.scrub),
             "frozen": self.frozen,
             **self.extra,
         }

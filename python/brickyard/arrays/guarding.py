@@ -16,16 +16,20 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from brickyard import outputs
 from brickyard.arrays.alarms import AlarmBook
 from brickyard.arrays.health import Notice
 from brickyard.arrays.host import Host
-from brickyard.arrays.looking import Seen, look
+from brickyard.arrays.inventory import disks
+from brickyard.arrays.looking import Seen, look, look_at_store
 from brickyard.arrays.metrics import exposition
 from brickyard.arrays.notify import Channel
-from brickyard.arrays.watching import Watcher
+from brickyard.arrays.scrubs import ScrubBook, ScrubPlan
+from brickyard.arrays.trends import TrendBook
+from brickyard.arrays.watching import Watcher, WatchMemory
 from brickyard.errors import BadInputError, BrickyardError
-from brickyard.store import Json
 
 DRIVES_EVERY_S = 600.0  # smartd asks every 30 minutes; a question costs the drive a moment
 RETRY_S = 3600.0  # whoever stopped a scrub, or a load that held it up, has an hour before it is begun anew
@@ -45,18 +49,32 @@ class Scrubbing(Protocol):
 class Schedule:
     """Arrays are scrubbed in turn, one at a time, each again after a span; one that was interrupted is not done."""
 
-    every_s: float
-    start: Callable[[str], AbstractContextManager[Scrubbing]]
+    every_s: float | None
+    """Of each array that has no plan of its own; None scrubs only those that have one."""
+    start: Callable[[str, int | None], AbstractContextManager[Scrubbing]]
+    """By the name of an array and the most bytes a second, None for as fast as the array goes."""
     running: tuple[str, AbstractContextManager[Scrubbing]] | None = None
     tried_s: dict[str, float] = field(default_factory=dict)
     """When each array's turn came last, whatever became of it."""
 
-    def look(self, seen: Seen, last: Json, now_s: float, say: Say) -> None:
+    book: ScrubBook | None = None
+    """Plans of single arrays, which count before `every_s`; read at each look, since people change them."""
+
+    def look(self, seen: Seen, last: dict[str, float], now_s: float, say: Say) -> None:
         """`last` says when each array was last scrubbed to the end; an array that is new is due at once."""
+        plans = {} if self.book is None else self.book.all()
+        of_all = None if self.every_s is None else ScrubPlan(self.every_s)
+        planned = {sheet.name: plans.get(sheet.key, of_all) for sheet in seen.arrays}
         if self.running is not None:
             name = self.running[0]
             sheet = next((sheet for sheet in seen.arrays if sheet.name == name), None)
+            plan = planned.get(name)
             if sheet is not None and sheet.state.name == "scrubbing":
+                if plan is not None and plan.is_open(now_s):
+                    return
+                why = "its window of the day is over" if plan is not None else "it is scheduled no more"
+                self.stop()
+                say(f"{name}: the scheduled scrub was stopped before its end: {why}")
                 return
             self.stop()
             done = sheet is not None and sheet.state.name == "normal" and sheet.scrub.complete is not False
@@ -66,13 +84,12 @@ class Schedule:
         due = [
             sheet.name
             for sheet in seen.arrays
-            if sheet.state.name == "normal"
-            and now_s - float(last.get(sheet.name, 0)) >= self.every_s
-            and now_s - self.tried_s.get(sheet.name, 0.0) >= min(RETRY_S, self.every_s)
+            if sheet.state.name == "normal" and self._is_due(sheet.name, planned[sheet.name], last, now_s)
         ]
-        for name in sorted(due, key=lambda name: float(last.get(name, 0))):
+        for name in sorted(due, key=lambda name: last.get(name, 0.0)):
             self.tried_s[name] = now_s
-            entered = self.start(name)
+            plan = planned[name]
+            entered = self.start(name, None if plan is None else plan.rate_bytes_per_s)
             try:
                 entered.__enter__().begin()
             except BrickyardError as error:
@@ -82,11 +99,28 @@ class Schedule:
             say(f"{name}: the scheduled scrub has begun")
             return
 
+    def _is_due(self, name: str, plan: ScrubPlan | None, last: dict[str, float], now_s: float) -> bool:
+        """A clock that was set back makes nothing due for ever: what was last done in the future counts as never."""
+        if plan is None or not plan.is_open(now_s):
+            return False
+        done_s, tried_s = last.get(name, 0.0), self.tried_s.get(name, 0.0)
+        done_ago_s = now_s - done_s if done_s <= now_s else plan.every_s
+        tried_ago_s = now_s - tried_s if tried_s <= now_s else RETRY_S
+        return done_ago_s >= plan.every_s and tried_ago_s >= min(RETRY_S, plan.every_s)
+
     def stop(self) -> None:
         if self.running is not None:
             entered = self.running[1]
             self.running = None
             entered.__exit__(None, None, None)
+
+
+class Kept(msgspec.Struct, kw_only=True):
+    """What outlives the watch, as its file has it."""
+
+    memory: WatchMemory
+    scrubbed: dict[str, float] = msgspec.field(default_factory=dict)
+    unsent: dict[str, list[Notice]] = msgspec.field(default_factory=dict)
 
 
 @dataclass
@@ -100,9 +134,12 @@ class Guard:
     book: AlarmBook | None = None
     """Where alarms are kept, with what people have said to them; without it each notice is sent as it comes."""
     remind_s: float | None = None
+    trends: TrendBook | None = None
+    store: Path | None = None
+    """The store of runs, which is looked at with the drives."""
     left: Callable[[], dict[str, str]] = dict
     """What killed runs have left, by the arrays' identities."""
-    scrubbed: Json = field(default_factory=dict)
+    scrubbed: dict[str, float] = field(default_factory=dict)
     unsent: dict[str, list[Notice]] = field(default_factory=dict)
     seen: Seen = field(default_factory=Seen)
     told: list[Notice] = field(default_factory=list)
@@ -114,24 +151,20 @@ class Guard:
         if self.place is None or not self.place.exists():
             return
         try:
-            kept = json.loads(self.place.read_text(encoding="utf-8"))
-            self.watcher.memory = {**self.watcher.memory, **kept["memory"]}
-            self.scrubbed = dict(kept.get("scrubbed") or {})
-            for name, notices in (kept.get("unsent") or {}).items():
-                self.unsent[name] = [Notice(**notice) for notice in notices]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            kept = msgspec.json.decode(self.place.read_bytes(), type=Kept)
+        except (OSError, ValueError, msgspec.MsgspecError) as error:
             raise BadInputError(
                 f"{self.place}: is not what a watch keeps ({error}); move it away, or name another with --state"
             ) from error
+        self.watcher.memory, self.scrubbed, self.unsent = kept.memory, kept.scrubbed, kept.unsent
 
     def save(self) -> None:
         if self.place is None:
             return
-        unsent = {name: [notice.document() for notice in notices] for name, notices in self.unsent.items()}
-        kept = {"memory": self.watcher.memory, "scrubbed": self.scrubbed, "unsent": unsent}
+        kept = Kept(memory=self.watcher.memory, scrubbed=self.scrubbed, unsent=self.unsent)
         try:
             outputs.folder(self.place.parent)
-            outputs.write_whole(self.place, json.dumps(kept), MARK)
+            outputs.write_whole(self.place, json.dumps(msgspec.to_builtins(kept)), MARK)
         except OSError as error:
             raise BrickyardError(
                 f"{self.place}: cannot be written: {error.strerror}; name another with --state"
@@ -143,10 +176,15 @@ class Guard:
         seen = look(self.host, drives=with_drives)
         if with_drives:
             self._drives_at_s = time.monotonic()
+            store = None if self.store is None else look_at_store(self.store)
+            seen = replace(seen, store=store)
+            self._keep_trends(seen)
         else:
-            seen = replace(seen, drives=self.seen.drives)
+            seen = replace(seen, drives=self.seen.drives, store=self.seen.store)
         self.seen = seen = replace(seen, left=self.left())
         fresh = seen if with_drives else replace(seen, drives=())
+        if self.book is not None:
+            self._test(self.book)
         notices = self.watcher.look(fresh, with_drives=with_drives)
         for problem in seen.problems:
             self._complain(problem)
@@ -158,6 +196,29 @@ class Guard:
             self.schedule.look(seen, self.scrubbed, time.time(), self.say)
         self.save()
         return notices
+
+    def _keep_trends(self, seen: Seen) -> None:
+        if self.trends is None or not seen.drives:
+            return
+        known = {disk.name: disk.identity for disk in disks(self.host)}
+        try:
+            self.trends.take({known.get(drive.name, drive.name): drive.told for drive in seen.drives}, time.time())
+        except OSError as error:
+            self._complain(f"{self.trends.place}: the trends cannot be kept: {error.strerror}")
+
+    def _test(self, book: AlarmBook) -> None:
+        """A test message that somebody asked for on the page, by every way."""
+        asked = book.begin([channel.name for channel in self.channels], manages=self.schedule is not None)
+        if asked is None:
+            return
+        lines = []
+        for channel in self.channels:
+            try:
+                channel.send(Notice("test", "test", "note", f"a test message for {asked.by}; nothing is wrong"))
+                lines.append(f"{channel.name}: sent")
+            except BrickyardError as error:
+                lines.append(f"{channel.name}: {error}")
+        book.tested(lines, time.time())
 
     def _alarmed(self, book: AlarmBook, notices: list[Notice], seen: Seen) -> list[Notice]:
         """What is to be sent: neither what is our own doing, nor what somebody has acknowledged."""

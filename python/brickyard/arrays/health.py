@@ -11,7 +11,6 @@ from enum import StrEnum
 
 from brickyard.arrays.array import Sheet
 from brickyard.arrays.lock import Holder
-from brickyard.store import Json
 from brickyard.units import format_percent
 
 # What is seen of an array is its own word and is believed at once; what is not seen may come back at the next look, and
@@ -62,9 +61,6 @@ class Notice:
     severity: str
     text: str
 
-    def document(self) -> Json:
-        return {"key": self.key, "kind": self.kind, "severity": self.severity, "text": self.text}
-
 
 @dataclass(frozen=True)
 class Sighting:
@@ -99,17 +95,6 @@ class ArrayMemory:
     """Those that were told to be faulty."""
     active_looks: dict[str, int] = field(default_factory=dict)
     name: str = ""
-
-    def document(self) -> Json:
-        return dict(vars(self))
-
-    @classmethod
-    def of(cls, told: Json) -> ArrayMemory:
-        kept = cls(**{key: value for key, value in told.items() if key in cls.__dataclass_fields__})
-        kept.told = None if kept.told is None else Health(kept.told)
-        kept.pending = None if kept.pending is None else Health(kept.pending)
-        kept.members = {name: MemberHealth(state) for name, state in kept.members.items()}
-        return kept
 
 
 WORK = {

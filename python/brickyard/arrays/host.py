@@ -10,7 +10,9 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, TypeVar
+
+import msgspec
 
 from brickyard import outputs
 from brickyard.errors import BrickyardError, one_line
@@ -22,6 +24,7 @@ SETTLE_S = (
     10.0  # the kernel takes a failed member out of an array within milliseconds; udev may hold it open for longer
 )
 LOOK_S = 0.05
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,14 @@ class Host:
             words = one_line(done.error or done.out) or f"exit code {done.code}"
             raise BrickyardError(f"{program} {' '.join(arguments)}: {words}")
         return done.out
+
+
+def told_as(content: str, kind: type[T]) -> T | None:
+    """What a tool printed as JSON; None where it is something else."""
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
 
 
 def _read(file: IO[bytes]) -> str:

@@ -6,17 +6,22 @@ Refusal: a drive that sleeps is not woken, and no drive is asked more often than
 from __future__ import annotations
 
 import os
+import sqlite3
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from brickyard.arrays.array import Sheet
 from brickyard.arrays.find import every_array
 from brickyard.arrays.host import Host
 from brickyard.arrays.lock import Holder, current
-from brickyard.errors import BrickyardError
+from brickyard.arrays.peers import MemberCounters
+from brickyard.errors import BrickyardError, one_line
 from brickyard.facts import mounts
+from brickyard.facts.counters import parse_stat
 from brickyard.facts.health import parse_smartctl, tells_anything
-from brickyard.facts.roots import entries, text
+from brickyard.facts.roots import binary, entries, text
 from brickyard.schema.target_sheet import HealthSheet
+from brickyard.store import Store
 
 # Kinds that lie on drives; others are full or read-only by nature.
 DISK_FILE_SYSTEMS = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "jfs", "reiserfs", "ntfs", "ntfs3", "vfat")
@@ -38,6 +43,16 @@ class FileSystem:
 
 
 @dataclass(frozen=True)
+class StoreSeen:
+    """The store of runs."""
+
+    place: str
+    problem: str
+    """Why it cannot be opened; empty where it can."""
+    free_bytes: int | None
+
+
+@dataclass(frozen=True)
 class Seen:
     arrays: tuple[Sheet, ...] = ()
     drives: tuple[Drive, ...] = ()
@@ -50,6 +65,9 @@ class Seen:
     """By the arrays' keys: the process of ours that has each in its hands."""
     left: dict[str, str] = field(default_factory=dict)
     """By the arrays' keys: what a killed run has left of each; whoever knows the journal fills it in."""
+    counted: dict[str, dict[str, MemberCounters]] = field(default_factory=dict)
+    """By the arrays' keys: what the kernel has counted of each member, where it knows all of them as devices."""
+    store: StoreSeen | None = None
 
     def problem_of(self, key: str, name: str) -> str:
         """Why an array could not be read."""
@@ -68,7 +86,45 @@ def look(host: Host, *, drives: bool = True) -> Seen:
     holders = {sheet.key: holder for sheet in sheets if (holder := current(sheet.key)) is not None}
     found = tuple(look_at_drives(host)) if drives else ()
     problems = tuple(dict.fromkeys(unread.values()))
-    return Seen(tuple(sheets), found, tuple(look_at_file_systems(host)), problems, unread, holders)
+    counted = {sheet.key: told for sheet in sheets if (told := look_at_members(host, sheet))}
+    return Seen(tuple(sheets), found, tuple(look_at_file_systems(host)), problems, unread, holders, counted=counted)
+
+
+def look_at_members(host: Host, sheet: Sheet) -> dict[str, MemberCounters]:
+    """Of the active members; nothing where one is unknown to the kernel, or where some rotate and others do not."""
+    found: dict[str, MemberCounters] = {}
+    kinds = set()
+    for member in sheet.members:
+        if member.state != "active":
+            continue
+        base = host.roots.at_sys("class", "block", os.path.basename(os.path.realpath(member.name)))
+        told = parse_stat(binary(os.path.join(base, "stat")))
+        if told is None:
+            return {}
+        whole = os.path.dirname(os.path.realpath(base)) if os.path.exists(os.path.join(base, "partition")) else base
+        kinds.add(text(whole, "queue", "rotational"))
+        found[member.name] = MemberCounters(
+            told["read_requests"] + told["write_requests"], told["read_ms"] + told["write_ms"]
+        )
+    return found if len(kinds) == 1 else {}
+
+
+def look_at_store(place: Path) -> StoreSeen | None:
+    """None where there is no store yet."""
+    if not place.exists():
+        return None
+    problem = ""
+    try:
+        with Store(place) as store:
+            store.baselines()
+    except (BrickyardError, sqlite3.Error, OSError) as error:
+        problem = one_line(error)
+    try:
+        told = os.statvfs(place)
+        free = told.f_bavail * told.f_frsize
+    except OSError:
+        free = None
+    return StoreSeen(str(place), problem, free)
 
 
 def look_at_drives(host: Host) -> list[Drive]:

@@ -5,16 +5,12 @@ from __future__ import annotations
 import os
 import re
 
-from brickyard.arrays.array import Array, Member, Scrub, Sheet, State
-from brickyard.arrays.host import Host
-from brickyard.errors import BadInputError, BrickyardError
-from brickyard.facts.health import dig, parse_json
-from brickyard.store import Json
+import msgspec
 
-FIELDS = (
-    "vg_name,lv_name,lv_uuid,segtype,lv_size,raid_sync_action,raid_mismatch_count,sync_percent,lv_health_status,stripes,"
-    "devices"
-)
+from brickyard.arrays.array import Array, Member, Scrub, Sheet, State
+from brickyard.arrays.host import Host, told_as
+from brickyard.errors import BadInputError, BrickyardError
+
 ACTIONS = {
     "resync": "initializing",
     "recover": "rebuilding",
@@ -24,6 +20,36 @@ ACTIONS = {
 }
 # lvmraid(7).
 LOSABLE = {"raid1": 1, "raid4": 1, "raid5": 1, "raid6": 2, "raid10": 1}
+
+
+class LvRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of `lvs`, which writes every value as text and leaves empty what does not apply."""
+
+    vg_name: str = ""
+    lv_name: str = ""
+    lv_uuid: str = ""
+    segtype: str = ""
+    lv_size: str = ""
+    raid_sync_action: str = ""
+    raid_mismatch_count: str = ""
+    sync_percent: str = ""
+    lv_health_status: str = ""
+    devices: str = ""
+
+    @property
+    def volume(self) -> str:
+        return f"{self.vg_name}/{self.lv_name}"
+
+
+class LvRows(msgspec.Struct, frozen=True, kw_only=True):
+    lv: list[LvRow] = msgspec.field(default_factory=list)
+
+
+class LvReport(msgspec.Struct, frozen=True, kw_only=True):
+    report: list[LvRows]
+
+
+FIELDS = ",".join(LvRow.__struct_fields__)
 
 
 class LvmRaid(Array):
@@ -40,21 +66,21 @@ class LvmRaid(Array):
     def of_mapping(cls, mapping: str, host: Host) -> LvmRaid:
         return cls("/".join(split_mapping(mapping)), host)
 
-    def _row(self) -> Json:
+    def _row(self) -> LvRow:
         rows = report(self.host, self.volume)
-        row = next((row for row in rows if f"{row.get('vg_name')}/{row.get('lv_name')}" == self.volume), None)
-        if row is None or not str(row.get("segtype", "")).startswith("raid"):
+        row = next((row for row in rows if row.volume == self.volume), None)
+        if row is None or not row.segtype.startswith("raid"):
             raise BadInputError(f"{self.name}: is no RAID volume of LVM; write lvm:VG/LV")
         return row
 
     def identity(self) -> str:
-        return f"lvm {self._row().get('lv_uuid')}"
+        return f"lvm {self._row().lv_uuid}"
 
     def state(self) -> State:
         return state_of(self._row())
 
     def redundancy(self) -> int:
-        segment = str(self._row().get("segtype"))
+        segment = self._row().segtype
         if segment == "raid1":
             return max(0, len(self.sheet().members) - 1)
         return next((count for name, count in LOSABLE.items() if segment.startswith(name)), 0)
@@ -62,7 +88,6 @@ class LvmRaid(Array):
     def sheet(self) -> Sheet:
         row = self._row()
         state = state_of(row)
-        size = str(row.get("lv_size") or "")
         members = tuple(
             Member(device, "missing" if "unknown" in device else "active", slot)
             for slot, device in enumerate(self._devices())
@@ -70,13 +95,13 @@ class LvmRaid(Array):
         return Sheet(
             kind=self.kind,
             name=self.name,
-            level=str(row.get("segtype")),
-            size_bytes=int(size) if size.isdigit() else None,
+            level=row.segtype,
+            size_bytes=int(row.lv_size) if row.lv_size.isdigit() else None,
             state=state,
             members=members,
             wanted=len(members),
-            extra={"uuid": row.get("lv_uuid")},
-            identity=f"lvm {row.get('lv_uuid')}",
+            extra={"uuid": row.lv_uuid},
+            identity=f"lvm {row.lv_uuid}",
             scrub=scrub_of(row),
         )
 
@@ -86,8 +111,8 @@ class LvmRaid(Array):
         name = re.escape(self.volume.split("/")[-1])
         found = []
         for row in rows:
-            if re.fullmatch(rf"\[?{name}_rimage_\d+\]?", str(row.get("lv_name"))):
-                found.append(re.sub(r"\(\d+\)$", "", str(row.get("devices") or "unknown").split(",")[0]))
+            if re.fullmatch(rf"\[?{name}_rimage_\d+\]?", row.lv_name):
+                found.append(re.sub(r"\(\d+\)$", "", (row.devices or "unknown").split(",")[0]))
         return found
 
     def rebuild(self, member: str) -> None:
@@ -111,36 +136,30 @@ def mapping_of(volume: str) -> str:
     return "-".join(part.replace("-", "--") for part in volume.split("/"))
 
 
-def report(host: Host, what: str, *, hidden: bool = False) -> list[Json]:
+def report(host: Host, what: str, *, hidden: bool = False) -> list[LvRow]:
     options = ["--all"] if hidden else []
     done = host.run("lvs", "--reportformat", "json", "--units", "b", "--nosuffix", "-o", FIELDS, *options, what)
     rows = parse_lvs(done.out)
-    if done.code != 0 and not rows:
-        raise BrickyardError(f"lvs {what}: {' '.join(done.error.split()) or f'exit code {done.code}'}")
+    if rows is None or (done.code != 0 and not rows):
+        raise BrickyardError(f"lvs {what}: {' '.join(done.error.split()) or f'no answer, exit code {done.code}'}")
     return rows
 
 
-def parse_lvs(content: str) -> list[Json]:
-    """The rows of `lvs --reportformat json`."""
-    rows: list[Json] = []
-    reports = dig(parse_json(content), "report")
-    for part in reports if isinstance(reports, list) else []:
-        found = part.get("lv") if isinstance(part, dict) else None
-        rows += [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
-    return rows
+def parse_lvs(content: str) -> list[LvRow] | None:
+    """The rows of `lvs --reportformat json`; None where it is none."""
+    told = told_as(content, LvReport)
+    return None if told is None else [row for part in told.report for row in part.lv]
 
 
-def scrub_of(row: Json) -> Scrub:
+def scrub_of(row: LvRow) -> Scrub:
     """lvmraid(7): the count is that of the last scrub. Whether one was whole, and of which kind, is not reported."""
-    count = str(row.get("raid_mismatch_count") or "")
-    idle = str(row.get("raid_sync_action") or "idle") == "idle"
+    count, idle = row.raid_mismatch_count, row.raid_sync_action in ("", "idle")
     return Scrub(int(count) if idle and count.isdigit() and int(count) else None)
 
 
-def state_of(row: Json) -> State:
-    health = str(row.get("lv_health_status") or "")
-    action = str(row.get("raid_sync_action") or "idle")
-    share = _share(row.get("sync_percent"))
+def state_of(row: LvRow) -> State:
+    health, action = row.lv_health_status, row.raid_sync_action or "idle"
+    share = _share(row.sync_percent)
     missing = 1 if health in ("partial", "refresh needed") else 0
     if action in ACTIONS:
         return State(ACTIONS[action], share, action, missing or int(action == "recover"))
@@ -149,8 +168,8 @@ def state_of(row: Json) -> State:
     return State("normal", detail=health)
 
 
-def _share(words: object) -> float | None:
-    match = re.fullmatch(r"(\d{1,3})(?:\.(\d{1,6}))?", str(words or ""))
+def _share(words: str) -> float | None:
+    match = re.fullmatch(r"(\d{1,3})(?:\.(\d{1,6}))?", words)
     return min(float(match.group(0)) / 100, 1.0) if match else None
 
 
@@ -162,7 +181,7 @@ def lvm_names(host: Host) -> list[str]:
     if not any(name.startswith("dm-") for name in os.listdir(base)):
         return []
     done = host.run("lvs", "--reportformat", "json", "--units", "b", "--nosuffix", "-o", FIELDS)
-    if '"report"' not in done.out:
-        raise BrickyardError(f"lvs: {' '.join(done.error.split()) or f'no answer, exit code {done.code}'}")
     rows = parse_lvs(done.out)
-    return [f"{row['vg_name']}/{row['lv_name']}" for row in rows if str(row.get("segtype", "")).startswith("raid")]
+    if rows is None:
+        raise BrickyardError(f"lvs: {' '.join(done.error.split()) or f'no answer, exit code {done.code}'}")
+    return [row.volume for row in rows if row.segtype.startswith("raid")]

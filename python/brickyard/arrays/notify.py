@@ -16,7 +16,7 @@ import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Protocol
@@ -39,7 +39,7 @@ class Channel(Protocol):
 
 
 def document(notice: Notice) -> str:
-    return json.dumps({"host": socket.gethostname(), **notice.document()}, ensure_ascii=False)
+    return json.dumps({"host": socket.gethostname(), **asdict(notice)}, ensure_ascii=False)
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Command:
 
     def send(self, notice: Notice) -> None:
         """The notice is on its standard input as JSON, and its parts are in the environment."""
-        parts = {f"BRICKYARD_{key.upper()}": value for key, value in notice.document().items()}
+        parts = {f"BRICKYARD_{key.upper()}": value for key, value in asdict(notice).items()}
         environment = {key: value for key, value in os.environ.items() if key != PASSWORD_VARIABLE}
         try:
             done = subprocess.run(

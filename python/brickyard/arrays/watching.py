@@ -5,17 +5,20 @@ Refusal: it looks at nothing and sends nothing; `looking` and `notify` do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from brickyard.arrays.health import LOOKS_TO_END, ArrayMemory, Health, Notice, Sighting, step
 from brickyard.arrays.looking import Seen
-from brickyard.store import Json
-from brickyard.units import format_percent
+from brickyard.arrays.peers import SLOW_SHARE, WELL_SHARE, PeersMemory, pause, take
+from brickyard.arrays.peers import paces as paces_of
+from brickyard.units import format_percent, format_size, three_digits
 
 # Figures of drives and file systems may be off once.
 LOOKS_TO_BEGIN = 2
 CLEAR_BELOW = 0.02  # a file system counts as full until it is this much below the limit
+STORE_ROOM_BYTES = 1 << 30  # our choice; a run ends where its store finds no room
 WORN_PERCENT = 100  # NVM Express Base Specification: 100 says that the rated life is used up
 
 
@@ -28,13 +31,35 @@ class Finding:
 
 
 @dataclass
+class Open:
+    """A finding that was told and has not ended."""
+
+    end_text: str
+    absent: int = 0
+    """Looks in turn that did not show it."""
+
+
+@dataclass
+class WatchMemory:
+    """What was told, by the findings' keys, and what must be known of earlier looks."""
+
+    open: dict[str, Open] = field(default_factory=dict)
+    pending: dict[str, int] = field(default_factory=dict)
+    """Looks in turn that have shown what is not told yet."""
+    counts: dict[str, int] = field(default_factory=dict)
+    writable: list[str] = field(default_factory=list)
+    """File systems that were seen to be so."""
+    arrays: dict[str, ArrayMemory] = field(default_factory=dict)
+    peers: dict[str, PeersMemory] = field(default_factory=dict)
+
+
+@dataclass
 class Watcher:
-    """`memory` is plain data; whoever keeps it keeps the watch from telling twice."""
+    """Whoever keeps `memory` keeps the watch from telling twice."""
 
     full_share: float = 0.95
-    memory: Json = field(
-        default_factory=lambda: {"open": {}, "pending": {}, "counts": {}, "writable": [], "arrays": {}}
-    )
+    memory: WatchMemory = field(default_factory=WatchMemory)
+    clock: Callable[[], float] = time.time
 
     def look(self, seen: Seen, *, with_drives: bool = True) -> list[Notice]:
         """The notices of one look. Without drives, what is open about them stays as it is."""
@@ -42,69 +67,94 @@ class Watcher:
         told = [*self._arrays(seen), *self._begins(findings)]
         told += [*self._ends(findings, seen, with_drives=with_drives), *self._counts(seen)]
         writable = {system.place for system in seen.file_systems if not system.read_only}
-        self.memory["writable"] = sorted(writable | set(self.memory["writable"]))
+        self.memory.writable = sorted(writable | set(self.memory.writable))
         return told
 
     def healths(self) -> dict[str, Health]:
         """What was told last of each array, by its name; also of those that are gone."""
-        kept = [ArrayMemory.of(told) for told in self.memory["arrays"].values()]
+        kept = self.memory.arrays.values()
         return {memory.name: memory.told for memory in kept if memory.told is not None}
 
     def _arrays(self, seen: Seen) -> Iterator[Notice]:
-        kept: Json = self.memory["arrays"]
+        kept = self.memory.arrays
         sheets = {sheet.key: sheet for sheet in seen.arrays}
         for key in [*sheets, *(key for key in kept if key not in sheets)]:
-            memory = ArrayMemory.of(kept.get(key) or {})
+            memory = kept.setdefault(key, ArrayMemory())
             sheet = sheets.get(key)
             name = memory.name if sheet is None else sheet.name
             problem = seen.problem_of(key, name)
             yield from step(memory, Sighting(name, sheet, problem, seen.holders.get(key), seen.left.get(key, "")))
-            kept[key] = memory.document()
 
     def _findings(self, seen: Seen) -> Iterator[Finding]:
         yield from drive_findings(seen)
+        yield from store_findings(seen)
+        yield from self._slow_members(seen)
         for system in seen.file_systems:
             key = f"file system {system.place} full"
-            limit = self.full_share - (CLEAR_BELOW if key in self.memory["open"] else 0.0)
+            limit = self.full_share - (CLEAR_BELOW if key in self.memory.open else 0.0)
             if system.used_share is not None and system.used_share >= limit:
                 words = f"the file system at {system.place} is {format_percent(system.used_share)} full"
                 yield Finding(key, "warning", words, f"the file system at {system.place} has room again")
-            if system.read_only and system.place in self.memory["writable"]:
+            if system.read_only and system.place in self.memory.writable:
                 words = f"the file system at {system.place} has become read-only"
                 end = f"the file system at {system.place} can be written again"
                 yield Finding(f"file system {system.place} read-only", "error", words, end)
 
+    def _slow_members(self, seen: Seen) -> Iterator[Finding]:
+        """Members beside their peers; see `peers` for what is compared."""
+        now_s = self.clock()
+        for sheet in seen.arrays:
+            memory = self.memory.peers.setdefault(sheet.key, PeersMemory())
+            counted = seen.counted.get(sheet.key, {})
+            if sheet.state.name == "normal" and sheet.is_whole and len(counted) == sheet.active:
+                take(memory, counted, now_s)
+            else:
+                pause(memory)
+            for pace in paces_of(memory):
+                key = f"slow {sheet.name} {pace.member}"
+                if pace.slow_share >= (WELL_SHARE if key in self.memory.open else SLOW_SHARE):
+                    words = (
+                        f"{pace.member} is slow beside the other members of {sheet.name}: its requests take"
+                        f" {three_digits(pace.times)} times as long as theirs do at the same rate"
+                    )
+                    end = f"{pace.member} is as fast as the other members of {sheet.name} again, or is none of them"
+                    yield Finding(key, "warning", words, end)
+
     def _begins(self, findings: dict[str, Finding]) -> Iterator[Notice]:
-        pending = self.memory["pending"]
+        pending = self.memory.pending
         for key in [key for key in pending if key not in findings]:
             del pending[key]
         for key, finding in findings.items():
-            if key in self.memory["open"]:
-                self.memory["open"][key]["absent"] = 0
+            if key in self.memory.open:
+                self.memory.open[key].absent = 0
                 continue
             pending[key] = pending.get(key, 0) + 1
             if pending[key] >= LOOKS_TO_BEGIN:
                 del pending[key]
-                self.memory["open"][key] = {"absent": 0, "end_text": finding.end_text}
+                self.memory.open[key] = Open(finding.end_text)
                 yield Notice(key, "begins", finding.severity, finding.text)
 
     def _ends(self, findings: dict[str, Finding], seen: Seen, *, with_drives: bool) -> Iterator[Notice]:
-        for key, kept in list(self.memory["open"].items()):
+        for key, kept in list(self.memory.open.items()):
             if key.startswith(("array ", "member ")):  # kept by an earlier version, which took silence for recovery
-                del self.memory["open"][key]
+                del self.memory.open[key]
                 continue
             if key in findings or (key.startswith("drive ") and not with_drives) or not _shows_end(key, seen):
                 continue
-            kept["absent"] += 1
-            if kept["absent"] >= LOOKS_TO_END:
-                del self.memory["open"][key]
-                yield Notice(key, "ends", "note", kept["end_text"])
+            kept.absent += 1
+            if kept.absent >= LOOKS_TO_END:
+                del self.memory.open[key]
+                yield Notice(key, "ends", "note", kept.end_text)
 
     def _counts(self, seen: Seen) -> Iterator[Notice]:
-        """Errors are told when there are more of them than were told; the first look only takes note of old ones."""
+        """Errors are told when there are more of them than were told. Old ones of a drive are told once, as a warning:
+        drives with reallocations fail 14 times as often within 60 days (Pinheiro et al., FAST '07); those of members
+        are only taken note of, as md keeps them over many years."""
         for key, words, count in error_counts(seen):
-            before = self.memory["counts"].get(key)
-            self.memory["counts"][key] = count
+            before = self.memory.counts.get(key)
+            self.memory.counts[key] = count
+            if before is None and count and key.startswith("drive "):
+                yield Notice(key, "counts", "warning", f"{words}: {count:,} when the watch looked for the first time")
             if before is not None and count > before:
                 yield Notice(key, "counts", "error", f"{words}: {count - before:,} more, {count:,} in all")
 
@@ -119,6 +169,10 @@ def _shows_end(key: str, seen: Seen) -> bool:
             return told.critical_warning == 0
         if key == f"drive {drive.name} worn":
             return told.percentage_used is not None
+    if key.startswith("slow "):
+        return any(key.startswith(f"slow {sheet.name} ") for sheet in seen.arrays)
+    if key.startswith("store "):
+        return seen.store is not None
     return any(key.startswith(f"file system {system.place} ") for system in seen.file_systems)
 
 
@@ -134,6 +188,20 @@ def drive_findings(seen: Seen) -> Iterator[Finding]:
         if (told.percentage_used or 0) >= WORN_PERCENT:
             words = f"the drive {name} has used up {told.percentage_used} % of its rated life"
             yield Finding(f"drive {name} worn", "warning", words, f"the drive {name} is not worn")
+
+
+def store_findings(seen: Seen) -> Iterator[Finding]:
+    store = seen.store
+    if store is None:
+        return
+    if store.problem:
+        words = f"the store of runs cannot be used: {store.problem}"
+        yield Finding(f"store {store.place} unusable", "error", words, f"the store {store.place} can be used again")
+    if store.free_bytes is not None and store.free_bytes < STORE_ROOM_BYTES:
+        words = (
+            f"the store {store.place} has room for {format_size(store.free_bytes)} more; a run ends where it is full"
+        )
+        yield Finding(f"store {store.place} room", "warning", words, f"the store {store.place} has room again")
 
 
 def error_counts(seen: Seen) -> Iterator[tuple[str, str, int]]:

@@ -6,11 +6,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+import msgspec
+
 from brickyard.arrays.array import Array, Member, Scrub, Sheet, State
-from brickyard.arrays.host import Host
+from brickyard.arrays.host import Host, told_as
 from brickyard.errors import BadInputError
-from brickyard.facts.health import dig, parse_json, whole
-from brickyard.store import Json
+from brickyard.facts.health import whole
 
 LEAVES = ("disk", "file")
 # zpool-status(8): what a leaf may say.
@@ -34,6 +35,41 @@ LOSABLE = {
 }
 
 
+class Scan(msgspec.Struct, frozen=True, kw_only=True):
+    """The last scrub or resilver. Counts are numbers or text, by release; `whole` reads them."""
+
+    function: str = ""
+    state: str = ""
+    to_examine: object = None
+    issued: object = None
+    errors: object = None
+
+
+class Vdev(msgspec.Struct, frozen=True, kw_only=True):
+    """A device of a pool, with those that it is made of."""
+
+    vdev_type: str = ""
+    name: str = ""
+    path: str = ""
+    state: str = ""
+    read_errors: object = None
+    write_errors: object = None
+    checksum_errors: object = None
+    vdevs: dict[str, Vdev] = msgspec.field(default_factory=dict)
+
+
+class Pool(msgspec.Struct, frozen=True, kw_only=True):
+    state: str = ""
+    pool_guid: str | int | None = None
+    error_count: object = None
+    scan_stats: Scan | None = None
+    vdevs: dict[str, Vdev] = msgspec.field(default_factory=dict)
+
+
+class ZpoolStatus(msgspec.Struct, frozen=True, kw_only=True):
+    pools: dict[str, Pool] = msgspec.field(default_factory=dict)
+
+
 class Zfs(Array):
     kind = "zfs"
 
@@ -42,16 +78,16 @@ class Zfs(Array):
         self.pool = pool
         self.name = f"zfs:{pool}"
 
-    def _status(self) -> Json:
+    def _status(self) -> Pool:
         done = self.host.run("zpool", "status", "-j", "--json-int", "-P", self.pool)
-        found = dig(parse_json(done.out), "pools", self.pool)
-        if not isinstance(found, dict):
-            words = " ".join(done.error.split()) or "it tells no JSON; OpenZFS 2.3 or later is needed"
+        found = parse_status(done.out).get(self.pool)
+        if found is None:
+            words = " ".join(done.error.split()) or "its answer is not the JSON of OpenZFS 2.3 or later"
             raise BadInputError(f"{self.name}: zpool status: {words}")
         return found
 
     def identity(self) -> str:
-        return f"zfs {self._status().get('pool_guid') or self.pool}"
+        return f"zfs {self._status().pool_guid or self.pool}"
 
     def state(self) -> State:
         return pool_state(self._status())
@@ -59,7 +95,7 @@ class Zfs(Array):
     def sheet(self) -> Sheet:
         told = self._status()
         members = tuple(pool_members(told))
-        kinds = sorted({str(group.get("vdev_type")) for group in groups(told)})
+        kinds = sorted({group.vdev_type for group in groups(told)})
         names = sorted({group_level(group) for group in groups(told)})
         return Sheet(
             kind=self.kind,
@@ -69,8 +105,8 @@ class Zfs(Array):
             state=pool_state(told),
             members=members,
             wanted=len(members),
-            extra={"guid": told.get("pool_guid"), "errors": whole(told.get("error_count"))},
-            identity=f"zfs {told.get('pool_guid') or self.pool}",
+            extra={"guid": told.pool_guid, "errors": whole(told.error_count)},
+            identity=f"zfs {told.pool_guid or self.pool}",
             scrub=scrub_of(told),
         )
 
@@ -97,59 +133,57 @@ class Zfs(Array):
             self.host.run("zpool", "scrub", "-s", self.pool)
 
 
-def children(node: Json) -> list[Json]:
-    found = node.get("vdevs")
-    return [child for child in found.values() if isinstance(child, dict)] if isinstance(found, dict) else []
+def parse_status(content: str) -> dict[str, Pool]:
+    """The pools of `zpool status -j` by name; none where it tells no JSON."""
+    told = told_as(content, ZpoolStatus)
+    return told.pools if told else {}
 
 
-def leaves(node: Json, depth: int = 0) -> Iterator[Json]:
-    if node.get("vdev_type") in LEAVES:
+def leaves(node: Vdev, depth: int = 0) -> Iterator[Vdev]:
+    if node.vdev_type in LEAVES:
         yield node
     elif depth < 8:  # root, group, replacing, spare, disk: five at the most
-        for child in children(node):
+        for child in node.vdevs.values():
             yield from leaves(child, depth + 1)
 
 
-def groups(told: Json) -> list[Json]:
+def groups(told: Pool) -> list[Vdev]:
     """The top-level devices that carry data: mirrors, raidz groups, single disks."""
-    return [group for root in children(told) for group in children(root)]
+    return [group for root in told.vdevs.values() for group in root.vdevs.values()]
 
 
-def group_level(group: Json) -> str:
-    kind = str(group.get("vdev_type") or "")
-    if kind in ("raidz", "draid"):
-        return str(group.get("name") or kind).split("-")[0].split(":")[0]
-    return kind
+def group_level(group: Vdev) -> str:
+    if group.vdev_type in ("raidz", "draid"):
+        return (group.name or group.vdev_type).split("-")[0].split(":")[0]
+    return group.vdev_type
 
 
-def pool_members(told: Json) -> Iterator[Member]:
+def pool_members(told: Pool) -> Iterator[Member]:
     for slot, leaf in enumerate(leaf for group in groups(told) for leaf in leaves(group)):
-        errors = [whole(leaf.get(f"{kind}_errors")) for kind in ("read", "write", "checksum")]
+        errors = [whole(count) for count in (leaf.read_errors, leaf.write_errors, leaf.checksum_errors)]
         known = [count for count in errors if count is not None]
-        name = str(leaf.get("path") or leaf.get("name") or "–")
-        state = MEMBER_STATES.get(str(leaf.get("state")), str(leaf.get("state") or "unknown").lower())
-        yield Member(name, state, slot, sum(known) if known else None)
+        state = MEMBER_STATES.get(leaf.state, leaf.state.lower() or "unknown")
+        yield Member(leaf.path or leaf.name or "–", state, slot, sum(known) if known else None)
 
 
-def scrub_of(told: Json) -> Scrub:
+def scrub_of(told: Pool) -> Scrub:
     """What the last scrub could not mend; a resilver that came after it hides it."""
-    scan = told.get("scan_stats")
-    if not isinstance(scan, dict) or scan.get("function") != "SCRUB" or scan.get("state") == "SCANNING":
+    scan = told.scan_stats
+    if scan is None or scan.function != "SCRUB" or scan.state == "SCANNING":
         return Scrub()
-    return Scrub(whole(scan.get("errors")), scan.get("state") == "FINISHED")
+    return Scrub(whole(scan.errors), scan.state == "FINISHED")
 
 
-def pool_state(told: Json) -> State:
+def pool_state(told: Pool) -> State:
     missing = sum(member.state in ("missing", "faulty") for member in pool_members(told))
-    scan = told.get("scan_stats")
-    if isinstance(scan, dict) and scan.get("state") == "SCANNING":
-        total = whole(scan.get("to_examine"))
-        done = whole(scan.get("issued"))
+    scan = told.scan_stats
+    if scan is not None and scan.state == "SCANNING":
+        total, done = whole(scan.to_examine), whole(scan.issued)
         share = min(done / total, 1.0) if total and done is not None else None
-        if scan.get("function") in ("RESILVER", "ERASERESILVER"):
+        if scan.function in ("RESILVER", "ERASERESILVER"):
             return State("rebuilding", share, "resilver", max(missing, 1))
         return State("scrubbing", share, "scrub", missing)
-    health = str(told.get("state") or "")
+    health = told.state
     if health in ("FAULTED", "UNAVAIL", "SUSPENDED"):
         return State("failed", detail=health, missing=missing)
     if health == "DEGRADED" or missing:

@@ -5,6 +5,7 @@ Refusal: what the words mean is for `brickyard.formats` to say.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated
@@ -22,6 +23,7 @@ from brickyard.outputs import write_whole
 
 NAME = "ad-hoc"
 RUNTIME = "30s"
+DECIMAL = re.compile(r"\d([kmgtp])b\b", re.IGNORECASE)
 
 
 GROUP = Group("A workload in fio's words", sort_key=5)
@@ -82,6 +84,7 @@ def made_profile(words: AdHoc) -> tuple[profiles.ProfileText, list[str]]:
     if words.rw is None:
         raise BadInputError("a load in fio's words needs --rw, such as --rw randread; or name a profile")
     given = {item.name: value for item in fields(words) if (value := getattr(words, item.name)) is not None}
+    _check(words)
     options = {key: str(value) for key, value in given.items() if key not in ("save", "rate")}
     # Brickyard's defaults: direct I/O, the best engine of this host, limited by time.
     options = {"direct": "1", "ioengine": "libaio", "runtime": RUNTIME, **options, "time_based": "1", "filename": NAME}
@@ -95,6 +98,20 @@ def made_profile(words: AdHoc) -> tuple[profiles.ProfileText, list[str]]:
             raise BadInputError(f"{words.save}: cannot be written: {one_line(error.strerror)}") from error
     place = str(words.save or "")
     return profiles.ProfileText(words.save.stem if words.save else NAME, imported.text, place), imported.notes
+
+
+def _check(words: AdHoc) -> None:
+    """fio's decimal units are powers of 1024, Brickyard's are powers of 1000; so here neither is taken."""
+    for name in ("bs", "bssplit", "rate"):
+        if text := getattr(words, name):
+            found = DECIMAL.search(text)
+            if found:
+                unit = found[1].upper()
+                raise BadInputError(
+                    f"--{name} {text}: {unit}B is a power of 1024 to fio and of 1000 to Brickyard; write {unit}iB"
+                )
+    if words.rwmixread is not None and DIRECTIONS.get(str(words.rw), ("mixed",))[0] != "mixed":
+        raise BadInputError(f"--rwmixread {words.rwmixread}: --rw {words.rw} does not mix; --rw randrw and rw do")
 
 
 def _title(words: AdHoc, options: dict[str, str]) -> str:

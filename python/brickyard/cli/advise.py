@@ -5,22 +5,26 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from brickyard import bricks, profiles, rulers
+from brickyard import bricks, rulers
 from brickyard.advise import buy as buying
 from brickyard.advise import parts as parts_of
 from brickyard.advise.answer import advice
-from brickyard.advise.lifetime import DEFAULT_MTTF_HOURS
-from brickyard.advise.simulate import unverified, writes
+from brickyard.advise.assumptions import assumptions
+from brickyard.advise.candidates import MEMBERS, Candidate, candidates
+from brickyard.advise.costs import Terms
+from brickyard.advise.simulate import here, unverified, writes
 from brickyard.analysis.idle import idle_switch_lines
 from brickyard.analysis.verdict import Finding
 from brickyard.analysis.verdict_words import figure_text, threshold_text
 from brickyard.cli import conditioning, options
 from brickyard.cli.judging import sold_capacity
+from brickyard.cli.on_hosts import ComputedOn, sweeping
 from brickyard.cli.output import emit, print_line, stderr, stdout, table
 from brickyard.cli.tables import print_answer
 from brickyard.errors import BadInputError
@@ -29,6 +33,7 @@ from brickyard.report.pictures import Picture, room_for
 from brickyard.store import Json
 from brickyard.units import format_iops, format_mib_per_s, three_digits
 
+MOST_YEARS = 30
 PartWords = Annotated[
     tuple[str, ...],
     Parameter(
@@ -36,7 +41,7 @@ PartWords = Annotated[
         negative="",
         show_default=False,
         consume_multiple=True,
-        help="Drives and controllers by name, or a TOML file of them with prices; else all that ship with a price.",
+        help="Drives, controllers and volumes by name, or a TOML file with prices; else `advise parts --template`.",
     ),
 ]
 
@@ -58,7 +63,15 @@ def buy(
     capacity: Annotated[
         str | None, Parameter(help="Usable capacity that is needed, such as 1TB (10^12 bytes) or 1TiB.")
     ] = None,
-    budget: Annotated[float | None, Parameter(help="USD that may be spent.")] = None,
+    budget: Annotated[float | None, Parameter(help="USD that may be spent over --years.")] = None,
+    years: Annotated[float, Parameter(help="Costs are summed over so many years.")] = Terms.years,
+    kwh: Annotated[float, Parameter(help="USD of a kilowatt hour, with its cooling.")] = Terms.usd_a_kwh,
+    sure: Annotated[
+        bool,
+        Parameter(
+            negative="", show_default=False, help="Meet requirements at the worse end of the models' interval too."
+        ),
+    ] = False,
     fastest: Annotated[
         bool, Parameter(negative="", show_default=False, help="The fastest instead of the cheapest.")
     ] = False,
@@ -83,8 +96,12 @@ def buy(
             help=f"Else normal, degraded and rebuilding; there are {options.CONDITION_WORDS}.",
         ),
     ] = (),
-    mttf: Annotated[float, Parameter(help="Mean time to failure of a drive in hours.")] = DEFAULT_MTTF_HOURS,
-    duration: Annotated[str, Parameter(help="Virtual time of each simulation.")] = "10s",
+    mttf: Annotated[
+        float | None, Parameter(help="Mean time to failure of every drive in hours; else by class, as published.")
+    ] = None,
+    duration: Annotated[
+        str | None, Parameter(help="Virtual time of each simulation; else 10s, and a ramp to its end.")
+    ] = None,
     runners_up: Annotated[int, Parameter(help="How many more are looked for.")] = 3,
     most: Annotated[int, Parameter(help="Bricks that are simulated at the most.")] = 120,
     overrides: Annotated[
@@ -96,6 +113,7 @@ def buy(
             help="Change a key of the profile, such as --set depth=8. May be repeated.",
         ),
     ] = (),
+    hosts: ComputedOn = None,
     output: options.Pictures = None,
     json: options.Json = False,
 ) -> int:
@@ -106,7 +124,11 @@ def buy(
     profile
         The load: the name of a profile that ships with Brickyard, or the path of a TOML file.
     """
-    wanted = _wanted(profile, require, condition, capacity, budget, mttf, [f"duration={duration}", *overrides])
+    if not 0 < years <= MOST_YEARS or not 0 <= kwh < float("inf"):
+        raise BadInputError(f"--years must be above 0 and at most {MOST_YEARS}, and --kwh 0 USD or more")
+    terms = Terms(years, kwh)
+    wanted = _wanted(profile, require, condition, capacity, budget, mttf, duration, list(overrides))
+    wanted = replace(wanted, terms=terms, sure=sure)
     if runners_up < 0 or most < 1 or any(count < 1 for count in members):
         raise BadInputError("--runners-up must be 0 or more, --most and --members 1 or more")
     if wrong := sorted(set(level) - set(parts_of.LEVELS)):
@@ -119,7 +141,15 @@ def buy(
         room_for(output, PICTURE)
     unpriced = [] if fastest and budget is None else chosen.unpriced()
     levels = level or buying.default_levels(wanted.conditions)
-    among = buying.candidates(chosen, levels, members or buying.MEMBERS, wanted.conditions)
+    among = candidates(
+        chosen,
+        levels,
+        members or MEMBERS,
+        wanted.conditions,
+        terms=terms,
+        capacity_bytes=wanted.capacity_bytes,
+        plan=wanted.plan,
+    )
     fitting = [c for c in among if (c.usd is not None or not unpriced) and buying.is_worth_it(c, wanted)]
     if not fitting:
         raise BadInputError(
@@ -129,28 +159,33 @@ def buy(
     notes = [*_idle(fitting, wanted), *_summed(wanted)]
     for line in notes:
         print_line(console, line)
-    with console.status("modelled bricks") as status:
+    with console.status("modelled bricks") as status, sweeping(hosts) as sweep:
+        carry = sweep.events if sweep else here
         found = buying.search(
             fitting,
-            lambda candidate: buying.evaluate(candidate, wanted),
+            lambda candidate: buying.evaluate(candidate, wanted, carry),
             fastest=fastest,
             throughput=wanted.throughput,
             enough=1 + runners_up,
             most=most,
-            cores=os.cpu_count() or 1,
+            cores=sweep.cores if sweep else os.cpu_count() or 1,
             progress=_Progress(status.update),
         )
     from brickyard.report.advice import cost_against_rate
 
     written = _write(cost_against_rate(found, throughput=wanted.throughput, required=wanted.required_rate), output)
+    assumed = assumptions(found, wanted)
     if json:
         emit(
             {
-                **advice(found, fastest=fastest).document(),
+                **advice(found, wanted, fastest=fastest).document(),
+                "assumptions": assumed,
+                "years": years,
+                "usd_a_kwh": kwh,
                 "profile": profile,
                 "rulers": [ruler.name for ruler in wanted.rulers],
                 "conditions": list(wanted.conditions),
-                "by": "rate" if fastest else "price",
+                "by": "rate" if fastest else "cost",
                 "found": [trial.document() for trial in found.ranked],
                 "simulated": [trial.document() for trial in found.trials],
                 "not_simulated": found.left_out,
@@ -161,8 +196,12 @@ def buy(
             }
         )
     else:
-        print_answer(stdout(), advice(found, fastest=fastest))
-        _print_found(found, wanted, unpriced, written, mttf)
+        print_answer(stdout(), advice(found, wanted, fastest=fastest))
+        _print_found(found, wanted, unpriced, written)
+        stdout().print()
+        stdout().print("Assumptions", style="bold", markup=False)
+        for line in assumed:
+            print_line(stdout(), f"- {line}")
     return 0 if found.ranked else 1
 
 
@@ -172,18 +211,18 @@ def _wanted(
     conditions: tuple[str, ...],
     capacity: str | None,
     budget: float | None,
-    mttf: float,
-    changes: list[str],
+    mttf: float | None,
+    duration: str | None,
+    overrides: list[str],
 ) -> buying.Wanted:
     if not require:
         raise BadInputError("--require: at least one ruler, such as --require 'p99<=50ms'")
-    if not 0 < mttf < float("inf") or (budget is not None and not 0 <= budget < float("inf")):
+    if (mttf is not None and not 0 < mttf < float("inf")) or (budget is not None and not 0 <= budget < float("inf")):
         raise BadInputError("--mttf must be above 0 hours, and --budget 0 USD or more")
     if capacity is not None and capacity.strip().isdigit() and int(capacity) > 0:
         raise BadInputError(f"--capacity {capacity}: of what? write {capacity}GB or {capacity}TB")
     conditions = conditioning.modelled_words(conditions)
-    changes = [*unverified(profile), *changes]
-    plan = profiles.validate(profiles.read(profile), changes)
+    plan = buying.plan_of(profile, [*unverified(profile), *overrides], duration)
     writing = any(writes(stream) for phase in plan.phase for stream in phase.stream)
     return buying.Wanted(
         plan=plan,
@@ -191,7 +230,7 @@ def _wanted(
         conditions=conditions or buying.CONDITIONS,
         capacity_bytes=sold_capacity(capacity) or 0,
         budget_usd=budget,
-        mttf_hours=mttf,
+        mttf_hours=mttf or 0.0,
         writes=writing,
     )
 
@@ -207,7 +246,7 @@ def _write(picture: Picture | None, output: Path | None) -> list[str]:
     return [str(output / f"{picture.name}.{ending}") for ending in ("png", "svg")]
 
 
-def _idle(candidates: Sequence[buying.Candidate], wanted: buying.Wanted) -> list[str]:
+def _idle(candidates: Sequence[Candidate], wanted: buying.Wanted) -> list[str]:
     """One line for each brick that a requested condition leaves as it is, named by its drive."""
     if "write_cache_off" not in wanted.conditions:
         return []
@@ -237,9 +276,7 @@ class _Progress:
         self.show(f"{done} of at most {total} bricks simulated, {left:.0f} s left at the most")
 
 
-def _print_found(
-    found: buying.Found, wanted: buying.Wanted, unpriced: list[str], written: list[str], mttf: float
-) -> None:
+def _print_found(found: buying.Found, wanted: buying.Wanted, unpriced: list[str], written: list[str]) -> None:
     out = stdout()
     count = f"{len(found.trials)} bricks simulated, {found.left_out} not"
     shown = found.ranked or sorted(found.trials, key=_nearness, reverse=True)[:4]
@@ -249,7 +286,17 @@ def _print_found(
         print_line(out, f"{number}  {trial.candidate.name}")
         for line in [] if trial.met else _failures(trial):
             print_line(out, f"   {line}")
-    names = ("", "USD", "usable", "rebuild", "data loss", *(c.replace("_", " ") for c in wanted.conditions))
+    over = f"USD, {wanted.terms.years:g} y"
+    names = (
+        "",
+        over,
+        "once",
+        "a month",
+        "usable",
+        "rebuild",
+        "data loss",
+        *(c.replace("_", " ") for c in wanted.conditions),
+    )
     columns = [(name, "right") for name in names]
     if found.ranked:
         columns.append(("least headroom", "left"))
@@ -257,14 +304,12 @@ def _print_found(
     out.print(table("", columns, [_row(n, t, wanted) for n, t in enumerate(shown, 1)], keys=1))
     print_line(
         out,
-        f"rates in {'MiB/s' if wanted.throughput else 'requests/s'}; rebuild: with this workload running all the"
-        f" time; data loss: mean time, drives failing after {mttf:,.0f} h, independent of each other, unreadable"
-        " sectors by the data sheet",
+        f"rates in {'MiB/s' if wanted.throughput else 'requests/s'}; in brackets: the models' interval",
     )
-    if any(len(trial.states) < len(wanted.conditions) for trial in shown):
+    if any(len(t.states) < len(buying.conditions_of(t.candidate, wanted)) for t in shown):
         print_line(out, "–: not simulated, since an earlier condition failed")
-    if any(trial.candidate.software for trial in shown):
-        print_line(out, "software RAID uses the host's ports, which are not priced")
+    if any(trial.candidate.setting for trial in shown):
+        print_line(out, "a cloud volume has no degraded or rebuilding state that its user sees")
     if unpriced:
         print_line(out, f"left out, no price: {', '.join(unpriced)}; --price NAME=USD gives one")
     for path in written[:1]:
@@ -293,13 +338,19 @@ def _too(finding: Finding) -> str:
 
 
 def _row(number: int, trial: buying.Trial, wanted: buying.Wanted) -> list[str]:
-    rate: Callable[[buying.State], str] = lambda s: (  # noqa: E731
-        format_mib_per_s(s.bytes_per_s) if wanted.throughput else format_iops(s.iops)
-    )
-    usd, years, hours = trial.candidate.usd, trial.data_loss_years, trial.rebuild_hours
+    def rate(state: buying.State) -> str:
+        form = format_mib_per_s if wanted.throughput else format_iops
+        value = state.bytes_per_s if wanted.throughput else state.iops
+        ends = trial.spread.ends(value) if trial.spread else None
+        return f"{form(value)} ({form(ends[0])} to {form(ends[1])})" if ends else form(value)
+
+    made = trial.candidate
+    usd, years, hours = made.cost_usd, trial.data_loss_years, trial.rebuild_hours
     row = [
         str(number),
         "–" if usd is None else f"{usd:,.0f}",
+        "–" if made.usd is None else f"{made.usd:,.0f}",
+        f"{made.usd_a_month:,.2f}" if made.usd_a_month else "–",
         _capacity(trial.capacity_bytes),
         "–" if hours is None else _span(hours),
         "–" if years is None else f"{three_digits(years)} y",
@@ -319,31 +370,59 @@ def _span(hours: float) -> str:
     return f"{three_digits(hours)} h" if hours < 48 else f"{three_digits(hours / 24)} d"
 
 
-def parts(*, json: options.Json = False) -> int:
-    """The drives and controllers a search may use, what fits what, and the published prices."""
+def parts(
+    *,
+    template: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Print the file of prices to fill in, for --parts.")
+    ] = False,
+    json: options.Json = False,
+) -> int:
+    """The drives, controllers and volumes a search may use, what fits what, and prices with their dates."""
+    if template:
+        stdout().out(parts_of.template(), end="", highlight=False)
+        return 0
     places = [place for place in bricks.texts() if place.startswith(("drives/", "controllers/"))]
     known = parts_of.read([place.split("/", 1)[1] for place in places])
+    offered = parts_of.read(())
     if json:
         documents: dict[str, list[Json]] = {
             kind: [
                 {
                     "name": p.name,
                     "usd": p.usd,
+                    "dated": p.dated or None,
                     "source": p.source or None,
                     "fits": list(p.fits),
                     "levels": list(p.levels),
                 }
                 for p in group
             ]
-            for kind, group in (("drives", known.drives), ("controllers", known.controllers))
+            for kind, group in (
+                ("drives", known.drives),
+                ("controllers", known.controllers),
+                ("volumes", offered.volumes),
+            )
         }
         emit({**documents})
         return 0
     rows = [
-        [p.name, kind, ", ".join(p.fits) or "any", "–" if p.usd is None else f"{p.usd:,.0f}", p.source]
-        for kind, group in (("drive", known.drives), ("controller", known.controllers))
+        [p.name, kind, ", ".join(p.fits) or "any", _usd(p), p.dated, p.source]
+        for kind, group in (("drive", known.drives), ("controller", known.controllers), ("volume", offered.volumes))
         for p in group
     ]
-    columns = [("part", "left"), ("kind", "left"), ("interface", "left"), ("USD", "right"), ("price from", "left")]
+    columns = [
+        ("part", "left"),
+        ("kind", "left"),
+        ("interface", "left"),
+        ("USD", "right"),
+        ("of", "left"),
+        ("price from", "left"),
+    ]
     stdout().print(table("", columns, rows, wrapped=("interface", "price from")))
     return 0
+
+
+def _usd(part: parts_of.Part) -> str:
+    if part.volume is not None:
+        return f"{part.volume.usd_a_gib_month:g} a GiB a month"
+    return "–" if part.usd is None else f"{part.usd:,.0f}"

@@ -18,7 +18,7 @@ from rich.console import Console
 from brickyard.cli.options import FILE, Count
 from brickyard.cli.output import print_line
 from brickyard.errors import BadInputError
-from brickyard.outputs import temporary_folder, whole_file
+from brickyard.outputs import nameless_file, whole_file
 from brickyard.store import Record
 from brickyard.study.aim import Aim
 from brickyard.units import format_count, format_ns, format_percent, plural
@@ -112,11 +112,9 @@ def taking(aimed: Aim, words: Again, replay: Replay | None) -> Iterator[tuple[Ai
     if replay is None or replay.contents.summary.requests > COMPARED_MOST:
         yield aimed, None
         return
-    with temporary_folder("brickyard-trace-") as folder:
-        place = folder / f"run{ENDING}"
-        with whole_file(place) as file:
-            file.flush()
-        yield _with_take(aimed, str(place)), str(place)
+    with nameless_file() as file:
+        path = f"/proc/self/fd/{file.fileno()}"
+        yield _with_take(aimed, path), path
 
 
 def _with_take(aimed: Aim, path: str) -> Aim:

@@ -60,6 +60,8 @@ for _verb, _place, _help, _group in (
     ("report", "report:report", "An HTML report with pictures, of runs or a study.", LOOK),
     ("export", "export:export", "Runs as CSV, Parquet, JSON, HdrHistogram log, Prometheus text.", LOOK),
     ("store", "store:store", "Check the store of runs; recover what a damaged store still holds.", LOOK),
+    ("census", "census:run", "Which of many hosts and volumes are slow, and what these have in common.", MEASURE),
+    ("fleet", "fleet:app", "Many hosts: start Ray on them, look at them, collect what they kept.", HOST),
     ("web", "web:web", "Runs, results, modelled targets and arrays in a browser.", HOST),
     ("array", "array:app", "Arrays: states, members, rebuilds; create, fail, replace, scrub.", HOST),
     ("profiles", "profiles:app", "List the workloads that ship with Brickyard.", PLAN),

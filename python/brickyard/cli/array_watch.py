@@ -17,6 +17,8 @@ from brickyard.arrays import notify
 from brickyard.arrays.alarms import AlarmBook
 from brickyard.arrays.guarding import Guard, Schedule, serve_metrics
 from brickyard.arrays.health import Notice
+from brickyard.arrays.scrubs import ScrubBook
+from brickyard.arrays.trends import TrendBook
 from brickyard.arrays.watching import Watcher
 from brickyard.cli import options
 from brickyard.cli.conditioning import parse_rate
@@ -24,6 +26,7 @@ from brickyard.cli.output import emit, stderr
 from brickyard.conditions import journal
 from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError
 from brickyard.managing import alarm_place
+from brickyard.store import default_place
 
 SPAN_S = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
@@ -72,6 +75,7 @@ def watch(
     scrub_every: Annotated[str | None, Parameter(help="Scrub each array after such a span, as 30d; --manage.")] = None,
     scrub_rate: Annotated[str | None, Parameter(help="At most so much a second, such as 20MiB.")] = None,
     manage: options.Manage = False,
+    store: options.StorePlace = None,
     state: Annotated[
         Path | None, Parameter(validator=options.FILE, help="Where it is kept what was told already.")
     ] = None,
@@ -103,25 +107,36 @@ def watch(
     if test:
         return _test(channels, say)
     schedule = None
-    if scrub_every:
+    home = state.parent if state is not None else journal.user_home().parent
+    place = state or home / "watch.json"
+    if manage and not once:
         rate = parse_rate(scrub_rate, "--scrub-rate")
         schedule = Schedule(
-            span_s("--scrub-every", scrub_every),
-            lambda name: conditions.hold(
-                name, "scrubbing", manage=True, rate_bytes_per_s=rate, array=name, say=say, verb="array watch"
+            span_s("--scrub-every", scrub_every) if scrub_every else None,
+            lambda name, own: conditions.hold(
+                name, "scrubbing", manage=True, rate_bytes_per_s=own or rate, array=name, say=say, verb="array watch"
             ),
+            book=ScrubBook(home / "scrubs.json"),
         )
-    place = state or journal.user_home().parent / "watch.json"
     # A state of its own has alarms of its own; the page shows those of the usual place.
     book = AlarmBook(alarm_place() if state is None else state.with_suffix(".alarms.json"))
     remind_s = None if remind_every is None else span_s("--remind-every", remind_every)
     guard = Guard(
-        Watcher(full / 100), channels, say, place, schedule=schedule, book=book, remind_s=remind_s, left=_left
+        Watcher(full / 100),
+        channels,
+        say,
+        place,
+        schedule=schedule,
+        book=book,
+        remind_s=remind_s,
+        trends=TrendBook(home / "health.json"),
+        store=store or default_place(),
+        left=_left,
     )
     guard.load()
     looks = _look_until_stopped(guard, span_s("--every", every), once, listen)
     if json:
-        emit({"looks": looks, "notices": [notice.document() for notice in guard.told]})
+        emit({"looks": looks, "notices": guard.told})
     return DONE
 
 

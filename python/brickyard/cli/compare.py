@@ -383,7 +383,7 @@ def _document(
         "workload": {"before": workload_words(before), "after": workload_words(after)},
         "differing": [{"label": item.label, "values": [list(value) for value in item.values]} for item in differing],
         "lacking": [lack.document() for lack in found.lacking],
-        "repeats": [repeat.document() for repeat in found.repeats],
+        "repeats": found.repeats,
         "changes": [{**item.change.document(), "verdict": item.finding.value} for item in judged.judged],
         "power": {"lone_share": judged.lone_share, "all_share": judged.all_share, "repetitions": judged.repetitions},
         "distributions": [shift.document() for shift in found.shifts],

@@ -18,7 +18,7 @@ from brickyard.formats.recognize import FORMATS, import_profile, recognize
 from brickyard.outputs import write_whole
 from brickyard.store import Store
 
-Format = Literal["fio", "fio-command", "fio-json", "icf", "sqlio", "sqlio-param", "sqliosim", "diskspd"]
+Format = Literal["fio", "fio-command", "fio-json", "icf", "sqlio", "sqlio-param", "sqliosim", "diskspd", "vscsistats"]
 
 
 def import_(
@@ -42,7 +42,7 @@ def import_(
     ----------
     file
         A fio job file or command line, fio's JSON or JSON+ results, an Iometer .icf, a batch file or command lines of
-        SQLIO or diskspd, param.txt, or SQLIOSim's .cfg.ini.
+        SQLIO or diskspd, param.txt, SQLIOSim's .cfg.ini, or histograms of vscsiStats (-p all -c).
     """
     place = Path("." if command else file)
     text = file if command else _read(place)

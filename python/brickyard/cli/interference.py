@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,15 +12,19 @@ from cyclopts import Parameter
 
 from brickyard import _core, bricks, profiles
 from brickyard.advise.simulate import filled
+from brickyard.analysis.answers import Answer, belief
+from brickyard.analysis.workload import time_words
 from brickyard.cli import options
 from brickyard.cli.output import emit, print_line, stderr, stdout, table
 from brickyard.cli.progress import Terminal
+from brickyard.cli.tables import print_answer, print_circumstances, print_warnings
 from brickyard.cli.target import aim_at
 from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError, one_line
 from brickyard.reading import parsed_bytes
 from brickyard.store import Record, Store
 from brickyard.study.aim import Aim, aim_modelled
 from brickyard.study.interference import (
+    CONFIRMED_BY,
     InterferenceMap,
     MapAsked,
     MapPoint,
@@ -32,8 +37,9 @@ from brickyard.study.interference import (
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.load_curve import brick_of
 from brickyard.study.runner import Runner, RunSpec
-from brickyard.units import format_iops, format_ns
+from brickyard.units import format_count, format_iops, format_ns, format_size
 
+QUESTION = "How many reads are left beside writes?"
 FIGURES = ("mean", "p50", "p90", "p95", "p99", "p99.9")
 REAL_S, REAL_MOST_S = 4.0, 15.0
 MODEL_S, MODEL_MOST_S = 30.0, 600.0
@@ -76,18 +82,18 @@ def interference(
         nullcontext(aim_modelled((target,), list(overrides))) if modelled else aim_at((target,), placing)
     )
     with Store(store) as kept, aiming as aimed, Interrupt() as interrupt, Terminal() as terminal:
-        found = _mapped(
+        found, records = _mapped(
             kept, Runner(kept, terminal, interrupt), aimed, asked, limit_ns, None if not modelled else target, budget_s
         )
     if picture is not None:
         from brickyard.outputs import folder
         from brickyard.report.interference import interference_picture
 
-        interference_picture(found, target).write(folder(picture))
+        interference_picture(found, target, _load_words(asked, records)).write(folder(picture))
     if json:
         emit({"target": target, "answer": _sentence(found), **found.document()})
     else:
-        _print(found, target)
+        _print(found, asked, records)
         if picture is not None:
             print_line(stdout(), f"picture: {picture}/interference.svg")
     return DONE if found.points and not found.cut_short else FAILED
@@ -105,7 +111,7 @@ def _limit(text: str) -> tuple[str, float]:
 
 def _mapped(
     store: Store, runner: Runner, aimed: Aim, asked: MapAsked, limit_ns: float, model: str | None, budget_s: float
-) -> InterferenceMap:
+) -> tuple[InterferenceMap, list[Record]]:
     each_s, most_s = (REAL_S, REAL_MOST_S) if model is None else (MODEL_S, MODEL_MOST_S)
     brick = brick_of(aimed.targets, aimed.options, "normal")
     study: int | None = None
@@ -118,9 +124,10 @@ def _mapped(
             study = store.add_study(f"interference on {aimed.targets[0]}", about)
         return study
 
-    def record_of(reads: float | None, writes: float | None, labels: dict[str, object]) -> Record:
+    def record_of(reads: float | None, writes: float | None, labels: dict[str, object], number: int = 0) -> Record:
         seconds = seconds_for(asked, reads, each_s, most_s) if reads else each_s
-        text = profiles.ProfileText("interference", plan_of(asked, reads, writes, seconds), "")
+        drawn = replace(asked, seed=asked.seed + number)
+        text = profiles.ProfileText("interference", plan_of(drawn, reads, writes, seconds), "")
         plan = profiles.validate(text, [])
         plan = filled(plan, brick) if brick is not None else plan
         result = runner.run(RunSpec("interference", plan, aimed.targets, aimed.options, labels=labels), noted)
@@ -128,16 +135,20 @@ def _mapped(
             raise KeyboardInterrupt
         if result.outcome != "done":
             raise BrickyardError(f"{aimed.targets[0]}: {result.message or 'the run failed'}")
-        return store.record(result.run)
+        record = store.record(result.run)
+        records.append(record)
+        return record
 
+    records: list[Record] = []
     found = InterferenceMap(asked.figure, limit_ns)
     found.most_reads_per_s = rate_of(record_of(None, 0, {"alone": "reads"}), "read")
     found.most_writes_per_s = rate_of(record_of(0, None, {"alone": "writes"}), "write")
     if found.most_reads_per_s <= 0 or found.most_writes_per_s <= 0:
         raise BrickyardError(f"{aimed.targets[0]}: no read or no write ended; there is nothing to compare")
 
-    def measure(reads: float, writes: float) -> MapPoint:
-        point = point_of(record_of(reads, writes, {"reads_per_s": reads, "writes_per_s": writes}), asked, reads, writes)
+    def measure(reads: float, writes: float, number: int) -> MapPoint:
+        labels: dict[str, object] = {"reads_per_s": reads, "writes_per_s": writes}
+        point = point_of(record_of(reads, writes, labels, number), asked, reads, writes)
         said = format_ns(point.value_ns) if point.kept_up else "not all that was due was sent"
         line = f"{format_iops(reads)} reads/s beside {format_iops(writes)} writes/s: {asked.figure} {said}"
         stderr().print(line, markup=False, soft_wrap=True)
@@ -148,7 +159,7 @@ def _mapped(
 
     explore(found, measure, time_left)
     store.end_study(noted(), "done", [])
-    return found
+    return found, records
 
 
 def _sentence(found: InterferenceMap) -> str:
@@ -165,16 +176,35 @@ def _sentence(found: InterferenceMap) -> str:
     return f"{within} you can have {', or '.join(parts)}{more}."
 
 
-def _print(found: InterferenceMap, target: str) -> None:
-    rows = [
-        [format_iops(writes), "none" if reads is None else format_iops(reads)]
-        for writes, reads in found.frontier(found.limit_ns)
-    ]
-    title = f"Reads of {target} with {found.figure} within {format_ns(found.limit_ns)}"
+def _load_words(asked: MapAsked, records: list[Record]) -> str:
+    """What every figure of the map depends on."""
+    sizes = f"random reads of {format_size(asked.read_bytes)} beside random writes of {format_size(asked.write_bytes)}"
+    return f"{sizes}, open loops with arrivals at random, {time_words(records)}"
+
+
+def _row(found: InterferenceMap, writes: float, reads: float | None) -> list[str]:
+    many = found.too_many_beside(writes, found.limit_ns)
+    tried = [format_iops(writes), "none" if reads is None else format_iops(reads), format_iops(many) if many else "–"]
+    points = found.at(reads, writes) if reads is not None else []
+    values = [point.value_ns for point in points if point.value_ns is not None]
+    if not values:
+        return [*tried, "–", "–"]
+    return [*tried, f"{format_ns(min(values))} to {format_ns(max(values))}", format_count(min(p.reads for p in points))]
+
+
+def _print(found: InterferenceMap, asked: MapAsked, records: list[Record]) -> None:
     out = stdout()
-    out.print(table(title, [("beside writes/s", "right"), ("reads/s", "right")], rows))
-    print_line(out, _sentence(found))
+    print_answer(out, Answer(QUESTION, (_sentence(found),), belief(records)))
+    columns = [("beside writes/s", "right"), ("reads/s", "right"), ("no longer at", "right")]
+    columns += [(f"{found.figure} of {CONFIRMED_BY} runs", "right"), ("reads a run, at least", "right")]
+    rows = [_row(found, writes, reads) for writes, reads in found.frontier(found.limit_ns)]
+    limit = f"{found.figure} within {format_ns(found.limit_ns)}"
+    out.print(table(f"Reads with {limit}: {_load_words(asked, records)}", columns, rows))
     alone = f"{format_iops(found.most_reads_per_s)} reads/s and {format_iops(found.most_writes_per_s)} writes/s"
     print_line(out, f"Alone and without a limit: {alone}. {len(found.points)} runs, arrivals at random.")
     if found.cut_short:
         print_line(out, "The time was over before all rates were tried; give more with --budget.")
+    out.print()
+    print_circumstances(out, records)
+    out.print()
+    print_warnings(out, records)

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
+import msgspec
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
@@ -74,7 +75,7 @@ def print_labelled(console: Console, lines: Sequence[tuple[str, str]]) -> None:
 
 def emit(document: Json) -> None:
     """The one document of `--json`. NaN and infinity are not JSON and are refused."""
-    text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1)
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1, default=msgspec.to_builtins)
     sys.stdout.write(json_text(text) + "\n")
     sys.stdout.flush()
 

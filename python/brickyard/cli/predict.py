@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +16,8 @@ from msgspec.structs import replace
 from brickyard import bricks, profiles
 from brickyard.advise import predict as predicting
 from brickyard.advise.answer import Sustained, prediction
-from brickyard.advise.simulate import Brick, dearest, filled, rates, simulate, unverified
+from brickyard.advise.simulate import Brick, dearest, drive_kind, filled, rates, simulate, unverified
+from brickyard.advise.spread import Spread, spread_of
 from brickyard.analysis import search
 from brickyard.analysis.curve_words import search_words
 from brickyard.analysis.samples import Sample
@@ -113,7 +115,9 @@ def predict(
             if modelled
             else _real(profile, target, overwrite, i_know_this_destroys_data, store)
         ) as (measure, of_caches):
-            found.append(_predicted(loaded, target, state, ruler, length_s, measure, searches))
+            one = _predicted(loaded, target, state, ruler, length_s, measure, searches)
+            spread = spread_of(drive_kind(Brick(target.removeprefix(bricks.MODELLED)))) if modelled else None
+            found.append(dataclasses.replace(one, is_open=predicting.is_open(plan), spread=spread))
             cached = of_caches()
     _answer(profile, target, limit, found, per_mailbox, per_page, cached, as_json=json)
     return 0 if all(item.rates for item in found) else 1
@@ -126,6 +130,8 @@ class Predicted:
     condition: str
     unlimited_per_s: float
     searches: list[search.Carried]
+    is_open: bool = False
+    spread: Spread | None = None
 
     @property
     def rates(self) -> Sample | None:
@@ -212,7 +218,7 @@ def _answer(
 ) -> None:
     figure, _, most = limit.partition(":")
     doubts = [*_doubts(found, figure), *([cached] if cached else [])]
-    carried = [Sustained(item.condition, item.rates, item.unlimited_per_s) for item in found]
+    carried = [Sustained(i.condition, i.rates, i.unlimited_per_s, i.is_open, i.spread) for i in found]
     question = f"How many requests/s does {target} sustain of {profile} with the {figure} response time within {most}?"
     answer = prediction(question, carried, doubts, is_modelled=bricks.is_modelled(target))
     documents = [_document(item, per_mailbox, per_page) for item in found]
@@ -229,7 +235,8 @@ def _answer(
     if per_page is not None:
         pages = [_rates(item, per_page, format_iops) for item in found]
         rows.append([f"page views a second, {per_page:g} requests each", *pages])
-    rows.append(["closed loop (set by the profile)", *(format_iops(item.unlimited_per_s) for item in found)])
+    alone = "at the profile's own rate (open loop)" if found[0].is_open else "closed loop (set by the profile)"
+    rows.append([alone, *(format_iops(item.unlimited_per_s) for item in found)])
     out.print(f"What {target} sustains of {profile} with {figure} within {most}", style="bold", markup=False)
     out.print(table("", [("", "left"), *((item.condition, "right") for item in found)], rows))
     for item in found:
@@ -248,7 +255,16 @@ def _answer(
 def _notes(found: list[Predicted]) -> list[str]:
     """What the table's words mean."""
     counts = {rates.n for item in found if (rates := item.rates)}
-    notes = ["open loop with Poisson arrivals in the profile's mix; last line: its own requests in flight, no limit"]
+    last = "as the profile asks, no limit" if found[0].is_open else "its own requests in flight, no limit"
+    notes = [f"open loop with Poisson arrivals in the profile's mix; last line: {last}"]
+    notes += sorted(
+        {
+            f"models of {spread.kind}: nine of ten published figures that they were not fitted to lie within"
+            f" {spread.words} of theirs (docs/truth.md)"
+            for item in found
+            if (spread := item.spread)
+        }
+    )
     if counts - {1}:
         notes.append(f"in brackets: the 95 % interval of {max(counts)} searches, each with arrivals of its own")
     return notes
@@ -288,5 +304,7 @@ def _document(item: Predicted, per_mailbox: float | None, per_page: float | None
         "mailboxes": None if per_mailbox is None or rate is None else math.floor(rate / per_mailbox),
         "pages_per_s": None if per_page is None or rate is None else rate / per_page,
         "unlimited_per_s": item.unlimited_per_s,
+        "unlimited_is_open_loop": item.is_open,
+        "interval_factor": item.spread.factor if item.spread else None,
         "searches": [carried.document() for carried in item.searches],
     }

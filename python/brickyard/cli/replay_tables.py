@@ -19,6 +19,7 @@ from brickyard.analysis.load_curve import Limit
 from brickyard.analysis.replay_answer import replay_answer
 from brickyard.cli.output import print_line, table
 from brickyard.cli.tables import print_answer
+from brickyard.schema.logs import log_counts_of
 from brickyard.schema.plan import Outlier
 from brickyard.store import Json, Record
 from brickyard.units import format_count, format_iops, format_seconds
@@ -87,7 +88,7 @@ def _print_rest(console: Console, group: list[Record]) -> None:
         columns = [("SQLSTATE", LEFT), ("what it is", LEFT), ("calls", RIGHT)]
         console.print(table("Failed calls, in no figure above", columns, errors))
         for error in group[0].errors[:3]:
-            console.print(Text(f"  {error['at_ns'] / 1e9:.3f} s  {error['text']}"), soft_wrap=True)
+            console.print(Text(f"  {error.at_ns / 1e9:.3f} s  {error.text}"), soft_wrap=True)
     cold = replay_disks.cold_rows(group[0])
     if len(cold) > 1:
         console.print()
@@ -228,8 +229,8 @@ def _course_rows(told: Json, most: int = 24) -> list[list[str]]:
 
 
 def _print_left_out(console: Console, told: Json) -> None:
-    if told["unmatched_paths"]:
-        rows = [[replay_runs.unmapped_words(item), format_count(item["requests"])] for item in told["unmatched_paths"]]
+    if unmatched := log_counts_of(told).unmatched_paths:
+        rows = [[replay_runs.unmapped_words(item), format_count(item.requests)] for item in unmatched]
         least = ", at least" if told["unmatched_paths_are_lower_bounds"] else ""
         console.print()
         console.print(table("Not mapped, the most frequent", _columns(["request", f"requests{least}"]), rows))

@@ -19,6 +19,7 @@ from brickyard.cli import conditioning, options
 from brickyard.cli import judging as judges
 from brickyard.cli.ad_hoc import NO_WORDS, AdHoc, made_profile
 from brickyard.cli.characterize import EXIT_CODES
+from brickyard.cli.on_hosts import HERE, Hosts, run_on_hosts
 from brickyard.cli.output import emit, stderr, stdout
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_run
@@ -81,6 +82,7 @@ def run(
         Literal["auto", "io_uring", "psync", "fio"] | None,
         Parameter(help="Who sends the requests; fio is an installed one, as a cross-check."),
     ] = None,
+    on: Hosts = HERE,
     placing: options.Placing = options.AS_IT_IS,
     ruler: judges.Rulers = (),
     check: judges.Check = False,
@@ -109,15 +111,18 @@ def run(
     if profile == "pgbench" and not words.is_asked:
         from brickyard.cli.pgbench import refuse_options, run_pgbench
 
+        on.refuse("pgbench")
         refuse_options(condition=condition, engine=engine, each=each, stop_on_error=stop_on_error, size=placing.size)
         judge = _judge(ruler, check, price, capacity, ports, max_errors)
         return run_pgbench(targets, tuple(overrides), repeat, judge, store, dry_run=dry_run, as_json=json)
     replay = _trace(profile, words, again)
     text, targets = (_replayed(replay), targets) if replay is not None else _load(profile, targets, words)
     judge = _judge(ruler, check, price, capacity, ports, max_errors)
-    changes = [*overrides, "stop_on_error=true"] if stop_on_error else list(overrides)
-    changes += [f"engine={engine}"] if engine not in (None, "fio") else []
-    changes += ["each=true"] if each else []
+    changes = _changes(overrides, engine, stop_on_error=stop_on_error, each=each)
+    if on.is_asked:
+        _refuse_beside_hosts(engine, condition=condition, manage=manage, each=each)
+        plan = profiles.validate(text, changes)
+        return run_on_hosts(text.name, plan, targets, on, placing, judge, repeat, store, dry_run=dry_run, as_json=json)
     modelled = any(bricks.is_modelled(target) for target in targets)
     wish = conditioning.wish(targets, condition, manage, rebuild_rate, neighbour, array, modelled=modelled)
     if engine == "fio" and wish.is_asked:
@@ -139,8 +144,7 @@ def run(
             wish.check()
             check_place(store)
         return _run_programs(text.name, plan, aiming, asked, as_json=json)
-    if placing.size is None and not modelled and not any(os.path.lexists(path) for path in targets):
-        placing = replace(placing, size=own_size(plan))
+    placing = _with_size(placing, plan, targets, modelled=modelled)
     if engine == "fio":
         traces.refuse_taking(again, text.name, "fio sends the requests")
         _check_fio(plan, modelled=modelled)
@@ -164,6 +168,28 @@ def run(
             return _measure(
                 kept, text.name, plan, aim, repeat, judge, by, wish, replay=replay, taken=taken, as_json=json
             )
+
+
+def _with_size(placing: options.Placing, plan: Plan, targets: tuple[str, ...], *, modelled: bool) -> options.Placing:
+    """Files that are made are as large as the load wants."""
+    if placing.size is None and not modelled and not any(os.path.lexists(path) for path in targets):
+        return replace(placing, size=own_size(plan))
+    return placing
+
+
+def _changes(overrides: Sequence[str], engine: str | None, *, stop_on_error: bool, each: bool) -> list[str]:
+    """What options say as changes of the profile."""
+    changes = [*overrides, "stop_on_error=true"] if stop_on_error else list(overrides)
+    changes += [f"engine={engine}"] if engine not in (None, "fio") else []
+    return changes + (["each=true"] if each else [])
+
+
+def _refuse_beside_hosts(engine: str | None, *, condition: str | None, manage: bool, each: bool) -> None:
+    """What is held or counted on this host has no meaning on others."""
+    if condition is not None or manage:
+        raise BadInputError("--condition and --manage are for arrays of this host; with --hosts set it up there")
+    if engine == "fio" or each:
+        raise BadInputError("--hosts: with it neither --engine fio nor --each is possible; leave one of them out")
 
 
 def _check_times(times: int) -> None:

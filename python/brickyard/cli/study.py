@@ -12,6 +12,7 @@ from brickyard.analysis.conclusions import conclusions
 from brickyard.analysis.differing import differing_in_study
 from brickyard.analysis.observe import Observed
 from brickyard.cli import options
+from brickyard.cli.on_hosts import ComputedOn, sweeping
 from brickyard.cli.output import emit, print_line, print_text, stderr, stdout, table
 from brickyard.cli.progress import IOPS, TRANSACTIONS, Terminal
 from brickyard.cli.tables import print_answer, print_warnings
@@ -312,6 +313,8 @@ def reference(
     *,
     output: options.Pictures = None,
     truth: Annotated[Path | None, Parameter(validator=options.FILE)] = None,
+    hosts: ComputedOn = None,
+    errors: Annotated[Path | None, Parameter(validator=options.FILE)] = None,
     json: options.Json = False,
 ) -> int:
     """Repeat every published block-level table on modelled bricks: published, simulated and error side by side.
@@ -320,14 +323,20 @@ def reference(
     ----------
     truth
         Write the page of errors, of fitted tables and of tables that were left out, to this Markdown file.
+    errors
+        Write the left-out figures, of which `advise` makes its intervals, to this CSV file.
     """
     from brickyard.outputs import write_whole
-    from brickyard.study.reference import TRUTH_MARK, rankings, run_reference, tables
+    from brickyard.study.reference import ERRORS_MARK, TRUTH_MARK, left_out_rows, rankings, run_reference, tables
     from brickyard.study.reference import truth as truth_page
 
     console = stderr()
-    with console.status("published tables on modelled bricks") as status:
-        outcomes = run_reference(lambda done, total: status.update(f"{done} of {total} published figures"))
+    with console.status("published tables on modelled bricks") as status, sweeping(hosts) as sweep:
+        outcomes = run_reference(
+            lambda done, total: status.update(f"{done} of {total} published figures"),
+            figure=sweep.reference if sweep else None,
+            cores=sweep.cores if sweep else None,
+        )
     ranked = rankings(outcomes)
     page = None
     if output is not None:
@@ -335,11 +344,13 @@ def reference(
 
         console.print("drawing", markup=False)
         page = write_reference(tables(outcomes), ranked, output)
-    if truth is not None:
+    for place, text, mark in ((truth, truth_page, TRUTH_MARK), (errors, left_out_rows, ERRORS_MARK)):
+        if place is None:
+            continue
         try:
-            write_whole(truth, truth_page(outcomes), TRUTH_MARK)
+            write_whole(place, text(outcomes), mark)
         except OSError as error:
-            raise BadInputError(f"{truth}: cannot be written: {one_line(error.strerror)}") from error
+            raise BadInputError(f"{place}: cannot be written: {one_line(error.strerror)}") from error
     if json:
         disagreements = [{"higher": high.name, "lower": low.name} for high, low in ranked.disagreements]
         emit(

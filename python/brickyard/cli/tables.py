@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from brickyard import analysis
-from brickyard.analysis import cells, pgbench, summary
+from brickyard.analysis import cells, pgbench, slow, summary
 from brickyard.analysis.answers import Answer, answer
 from brickyard.analysis.caveats_run import DAMAGE_WORDS
 from brickyard.analysis.characterization import RankedCell
@@ -243,34 +243,52 @@ def print_characterization(
 
 
 def print_slowest(console: Console, record: Record) -> None:
-    found = summary.slowest(record)[: summary.SLOWEST_SHOWN]
-    if not found:
+    told = slow.slow_causes(record)
+    if not told:
         return
     console.print()
-    console.print(
-        table(
-            "Slowest requests",
-            [
-                ("at", RIGHT),
-                ("operation", LEFT),
-                ("offset", RIGHT),
-                ("size", RIGHT),
-                ("service", RIGHT),
-                ("response", RIGHT),
-            ],
-            [
-                [
-                    f"{item['at_ns'] / 1e9:.3f} s",
-                    str(item["operation"]),
-                    format_count(item["offset_bytes"]),
-                    format_size(item["request_bytes"]),
-                    format_ns(item["service_ns"]),
-                    format_ns(item["response_ns"]),
-                ]
-                for item in found
-            ],
+    shares = slow.cause_shares(told)
+    explains = any(one.cause != slow.MODEL for one in shares)
+    if explains:
+        _print_causes(console, shares, len(told))
+        for line in slow.slow_words(record):
+            print_line(console, line, "dim")
+        console.print()
+    names = [("at", RIGHT), ("operation", LEFT), ("offset", RIGHT), ("size", RIGHT), ("service", RIGHT)]
+    names += [("response", RIGHT), *([("cause", LEFT), ("evidence", LEFT)] if explains else [])]
+    rows = [
+        [
+            f"{one.at_ns / 1e9:.3f} s",
+            one.operation,
+            format_count(one.offset_bytes),
+            format_size(one.request_bytes),
+            format_ns(one.service_ns),
+            format_ns(one.response_ns),
+            *([one.cause, one.evidence] if explains else []),
+        ]
+        for one in told[: summary.SLOWEST_SHOWN]
+    ]
+    console.print(table("Slowest requests", names, rows))
+
+
+CAUSE_STYLES = ("blue", "red", "green", "yellow", "cyan", "magenta", "white")
+CAUSE_BAR = 50
+
+
+def _print_causes(console: Console, shares: Sequence[slow.CauseShare], requests: int) -> None:
+    """One bar of shares, and what each part of it is."""
+    print_line(console, f"Why the {format_count(requests)} slowest requests were slow (shares of their response time)")
+    bar, legend = Text(), Text()
+    for number, one in enumerate(shares):
+        style = CAUSE_STYLES[number % len(CAUSE_STYLES)]
+        begin, end = (
+            round(CAUSE_BAR * sum(item.time_share for item in shares[:upto])) for upto in (number, number + 1)
         )
-    )
+        bar.append("█" * (end - begin), style)
+        legend.append("  " if number else "").append("█ ", style)
+        legend.append(f"{one.cause} {format_percent(one.time_share)}")
+    console.print(bar)
+    console.print(legend, soft_wrap=True)
 
 
 def print_errors(console: Console, record: Record) -> None:
@@ -290,8 +308,8 @@ def print_errors(console: Console, record: Record) -> None:
     for error in record.errors[: summary.SLOWEST_SHOWN]:
         console.print(
             Text(
-                f"  {error['at_ns'] / 1e9:.3f} s  {error['operation']} of {format_size(error['request_bytes'])} at"
-                f" {error['offset_bytes']:,}: {error['text']}"
+                f"  {error.at_ns / 1e9:.3f} s  {error.operation} of {format_size(error.request_bytes)} at"
+                f" {error.offset_bytes:,}: {error.text}"
             )
         )
     for hang in hangs[: summary.SLOWEST_SHOWN]:
@@ -341,4 +359,4 @@ def _print_pgbench(console: Console, record: Record) -> None:
     for line in pgbench.words(record):
         print_line(console, line)
     for error in record.errors[: summary.SLOWEST_SHOWN]:
-        console.print(Text(f"  {error['at_ns'] / 1e9:.3f} s  {error['text']}", style="red"), soft_wrap=True)
+        console.print(Text(f"  {error.at_ns / 1e9:.3f} s  {error.text}", style="red"), soft_wrap=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 from cyclopts import Parameter
 from rich.console import Console, Group
@@ -26,7 +26,7 @@ from brickyard.watch.metrics import exposition
 from brickyard.watch.watching import AUTO, METHODS, LiveWatch
 
 RIGHT, LEFT = "right", "left"
-TRACE_SUFFIX = ".byt"
+TRACE_SUFFIX, PROFILE_SUFFIX = ".byt", ".toml"
 LIVE_OWNERS = 6
 LEAST_S = 0.1
 
@@ -39,15 +39,26 @@ def watch(
     every: Annotated[str, Parameter(help="How often the page is drawn and figures are told, such as 1s.")] = "1s",
     stripe: Annotated[str | None, Parameter(help="Width of a full stripe of the array, such as 256KiB.")] = None,
     method: Annotated[
-        str, Parameter(help="bpf: every request, as root; counters: rates for everybody; auto: the best that works.")
+        str,
+        Parameter(
+            help="bpf or tracepoints: every request, as root; counters: rates for everybody; auto: the best that works."
+        ),
     ] = AUTO,
     save: Annotated[
         Path | None,
-        Parameter(validator=options.FILE, group=options.OUTPUT, help="Keep every request in a trace, NAME.byt."),
+        Parameter(
+            validator=options.FILE,
+            group=options.OUTPUT,
+            help="Keep every request in a trace, NAME.byt, or make a profile of them, NAME.toml.",
+        ),
     ] = None,
     csv: Annotated[
         Path | None,
         Parameter(validator=options.STREAM, group=options.OUTPUT, help="Write each interval to a CSV file."),
+    ] = None,
+    parquet: Annotated[
+        Path | None,
+        Parameter(validator=options.FILE, group=options.OUTPUT, help="Write each interval to a Parquet file."),
     ] = None,
     report: Annotated[
         Path | None,
@@ -66,6 +77,10 @@ def watch(
         Disks or partitions, such as /dev/sdb; all disks unless given.
     """
     _check(method, save)
+    watched_devices = found(devices)
+    if save is not None and save.suffix == PROFILE_SUFFIX and len(watched_devices) > 1:
+        names = ", ".join(one.name for one in watched_devices[:8])
+        raise BadInputError(f"--save {save}: a profile is made of one device; name it ({names})")
     for_s = _seconds("--for", for_) if for_ else None
     every_s = _seconds("--every", every)
     stripe_bytes = _stripe(stripe)
@@ -75,25 +90,30 @@ def watch(
         print_line(console, f"note: {text}", "cyan")
 
     with ExitStack() as ending:
-        file = ending.enter_context(outputs.whole_file(save)) if save else None
-        watching = LiveWatch(found(devices), every_s, method, stripe_bytes, file.fileno() if file else None, note)
+        trace = ending.enter_context(_kept(save)) if save else None
+        watching = LiveWatch(watched_devices, every_s, method, stripe_bytes, trace.fileno() if trace else None, note)
         if listen:
             ending.enter_context(_served(watching, listen, note))
         stopped = ending.enter_context(_stopped())
         with _page(watching, console) as shown:
             watching.run(stopped, for_s, shown, lambda: _started(console, watching, for_s))
+        if save and trace and save.suffix == PROFILE_SUFFIX:
+            _make_profile(save, trace, note)
     watched = watching.watched()
     if csv:
         outputs.write_whole(csv, figures.csv_text(watched.totals), stream=True)
+    if parquet:
+        _write_parquet(watched, parquet)
     page = _reported(watched, report) if report else None
     if json:
         more = {"report": str(page)} if page else {}
-        traced = {"trace": str(save), "traced": watching.traced} if save else {}
+        traced = {_kind(save): str(save), "traced": watching.traced} if save else {}
         emit({**figures.document(watched), **more, **traced})
         return DONE
     out = stdout()
     print_watched(out, watched)
-    for line in (f"trace: {save}, {watching.traced:,} requests" if save else "", f"report: {page}" if page else ""):
+    kept = f"{_kind(save)}: {save}, of {watching.traced:,} requests" if save else ""
+    for line in (kept, f"report: {page}" if page else ""):
         if line:
             print_line(out, line)
     return DONE
@@ -102,8 +122,33 @@ def watch(
 def _check(method: str, save: Path | None) -> None:
     if method not in METHODS:
         raise BadInputError(f"--method {method}: is one of {', '.join(METHODS)}")
-    if save is not None and save.suffix != TRACE_SUFFIX:
-        raise BadInputError(f"--save {save}: a trace is named NAME{TRACE_SUFFIX}")
+    if save is not None and save.suffix not in (TRACE_SUFFIX, PROFILE_SUFFIX):
+        raise BadInputError(f"--save {save}: a trace is named NAME{TRACE_SUFFIX}, a profile NAME{PROFILE_SUFFIX}")
+
+
+def _kind(save: Path) -> str:
+    return "profile" if save.suffix == PROFILE_SUFFIX else "trace"
+
+
+@contextmanager
+def _kept(save: Path) -> Iterator[BinaryIO]:
+    """Where requests are written: the trace that was asked for, or one that lasts until a profile is made of it."""
+    if save.suffix == TRACE_SUFFIX:
+        with outputs.whole_file(save) as file:
+            yield file
+        return
+    outputs.check_file(save, stream=True)
+    with outputs.temporary_folder("brickyard-watch-") as folder, outputs.whole_file(folder / "seen.byt") as file:
+        yield file
+
+
+def _make_profile(save: Path, trace: BinaryIO, note: Callable[[str], None]) -> None:
+    from brickyard import traces
+
+    made = traces.make_profile(traces.examine(f"/proc/self/fd/{trace.fileno()}"), save.stem)
+    for text in made.notes:
+        note(text)
+    outputs.write_whole(save, made.text, stream=True)
 
 
 def _stripe(text: str | None) -> int:
@@ -114,6 +159,16 @@ def _stripe(text: str | None) -> int:
     if text and (not found_bytes or found_bytes % 512):
         raise BadInputError(f"--stripe {text}: is a multiple of 512 bytes")
     return found_bytes
+
+
+def _write_parquet(watched: Watched, place: Path) -> None:
+    from brickyard.report.watch import watch_table
+
+    table = watch_table(watched)
+    import pyarrow.parquet as pq
+
+    with outputs.whole_file(place) as file:
+        pq.write_table(table, file)
 
 
 def _reported(watched: Watched, place: Path) -> Path:

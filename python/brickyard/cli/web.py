@@ -39,6 +39,10 @@ def web(
             help="A file or device that may be measured and, if its name is typed, written over. May be repeated.",
         ),
     ] = (),
+    allow_trace: Annotated[
+        tuple[str, ...],
+        Parameter(negative="", show_default=False, help="A trace (.byt) that may be replayed. May be repeated."),
+    ] = (),
     manage: Annotated[
         bool, Parameter(negative="", show_default=False, help="Operators may change arrays from the page.")
     ] = False,
@@ -61,6 +65,11 @@ def web(
     for path in allow_target:
         if not os.path.exists(path) or os.path.isdir(path):
             raise BadInputError(f"--allow-target {path}: no such file or device")
+    if allow_trace:
+        from brickyard import traces
+    for path in allow_trace:
+        if not traces.is_trace(path):
+            raise BadInputError(f"--allow-trace {path}: is no trace; make one with `brickyard trace import`")
     place = Listening(listen, port, host, tls_certificate, tls_key)
     place.check()
     state = managing.state_home()
@@ -72,6 +81,7 @@ def web(
         sessions=Sessions(known, state / "web-sessions.json"),
         state=state,
         manage=manage,
+        traces=tuple(os.path.abspath(path) for path in allow_trace),
         allowed=tuple(os.path.abspath(path) for path in allow_target),
         secure=place.scheme == "https",
     )

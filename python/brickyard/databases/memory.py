@@ -17,13 +17,19 @@ from brickyard import outputs
 from brickyard.errors import BadInputError, one_line
 from brickyard.facts.cgroups import directories, memory_limit
 from brickyard.facts.roots import Roots
-from brickyard.store import Json
 
 EMPTY_S, POLL_S = 5.0, 0.02  # a process that has ended leaves its group within ms
 
 
-def memory_of_server(data_directory: str) -> Json | None:
-    """Bytes that a local server and its page cache can have, and what sets them: `host` or `control group`."""
+@dataclass(frozen=True)
+class ServerMemory:
+    bytes: int
+    set_by: str
+    """`host` or `control group`."""
+
+
+def memory_of_server(data_directory: str) -> ServerMemory | None:
+    """Bytes that a local server and its page cache can have, and what sets them."""
     roots = Roots()
     host = _host_bytes(roots)
     with suppress(OSError, ValueError, IndexError):
@@ -32,8 +38,8 @@ def memory_of_server(data_directory: str) -> Json | None:
         if pid.isdecimal() and os.readlink(roots.at_proc(pid, "cwd")) == os.path.realpath(data_directory):
             limit = memory_limit(roots, pid)
             if limit is not None and (host is None or limit < host):
-                return {"bytes": limit, "set_by": "control group"}
-    return {"bytes": host, "set_by": "host"} if host is not None else None
+                return ServerMemory(limit, "control group")
+    return ServerMemory(host, "host") if host is not None else None
 
 
 def _host_bytes(roots: Roots) -> int | None:

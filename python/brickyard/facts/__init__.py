@@ -13,6 +13,7 @@ from .health import endurance
 from .host import host_facts
 from .roots import NoTools, Roots, Tools
 from .server_io import NotCounted, ServerCounts, ServerIo
+from .stack import tops
 from .target import store_facts
 from .watch import Watch
 
@@ -33,4 +34,5 @@ __all__ = [
     "endurance",
     "host_facts",
     "store_facts",
+    "tops",
 ]

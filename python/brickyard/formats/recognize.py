@@ -12,13 +12,16 @@ from brickyard.formats.fio_job import Imported, import_fio, import_fio_command
 from brickyard.formats.icf import import_icf
 from brickyard.formats.sqlio import import_sqlio
 from brickyard.formats.sqliosim import import_sqliosim, is_sqliosim
+from brickyard.formats.vscsistats import import_vscsistats, is_vscsistats
 
-FORMATS = ("fio", "fio-command", "fio-json", "icf", "sqlio", "sqlio-param", "sqliosim", "diskspd")
+FORMATS = ("fio", "fio-command", "fio-json", "icf", "sqlio", "sqlio-param", "sqliosim", "diskspd", "vscsistats")
 
 
 def recognize(text: str) -> str | None:
     if '"fio version"' in text:
         return "fio-json"
+    if is_vscsistats(text):
+        return "vscsistats"
     if re.search(r"(?mi)^'(access specification|test setup)", text):
         return "icf"
     for program in ("sqlio", "diskspd"):
@@ -49,6 +52,8 @@ def import_profile(found: str, name: str, text: str, directory: Path) -> Importe
         return import_icf(name, text)
     if found == "sqliosim":
         return import_sqliosim(name, text)
+    if found == "vscsistats":
+        return import_vscsistats(name, text)
     if found == "diskspd":
         return import_diskspd(name, text)
     if found == "sqlio-param":

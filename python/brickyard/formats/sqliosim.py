@@ -86,7 +86,7 @@ def is_sqliosim(text: str) -> bool:
     return bool(re.search(r"(?mi)^\s*\[(RandomUser|AuditUser|ReadAheadUser|BulkUpdateUser|ShrinkUser)\]\s*$", text))
 
 
-class Section:
+class _Section:
     """One section with its defaults; keys are found whatever their case."""
 
     def __init__(self, name: str, given: Mapping[str, str], defaults: dict[str, str]) -> None:
@@ -137,8 +137,8 @@ def import_sqliosim(name: str, text: str) -> Imported:
     if twice := next((section for section in parser.sections() if names.count(section.lower()) > 1), None):
         raise BadInputError(f"[{twice}]: stands there twice, written differently; leave one of them")
     given = {known.get(section.lower(), section): dict(parser.items(section)) for section in parser.sections()}
-    sections = {key: Section(key, given.get(key, {}), defaults) for key, defaults in SECTIONS.items()}
-    files = [Section(key, values, FILE) for key, values in given.items() if key not in SECTIONS]
+    sections = {key: _Section(key, given.get(key, {}), defaults) for key, defaults in SECTIONS.items()}
+    files = [_Section(key, values, FILE) for key, values in given.items() if key not in SECTIONS]
     notes: list[str] = []
     database, log = _files(files, notes)
     config = sections["CONFIG"]
@@ -157,7 +157,7 @@ def import_sqliosim(name: str, text: str) -> Imported:
     return Imported(written, [], notes)
 
 
-def _refuse(config: Section) -> None:
+def _refuse(config: _Section) -> None:
     if config.number("TestCycles", 0, 1 << 31) != 1:
         raise BadInputError("[CONFIG] TestCycles: a profile is one cycle; repeat it with `brickyard run --repeat N`")
     if not config.flag("ScatterGather") or not config.flag("UseScatterGather"):
@@ -166,7 +166,7 @@ def _refuse(config: Section) -> None:
         raise BadInputError("[CONFIG] Affinity: processors are not chosen by a profile; use taskset")
 
 
-def _files(files: list[Section], notes: list[str]) -> tuple[Json, int]:
+def _files(files: list[_Section], notes: list[str]) -> tuple[Json, int]:
     """The data file as the keys of a database, and the size of the log in bytes."""
     logs = [file for file in files if file.flag("LogFile")]
     data = [file for file in files if not file.flag("LogFile")]
@@ -194,7 +194,7 @@ def _files(files: list[Section], notes: list[str]) -> tuple[Json, int]:
     return {"size": size, "most": max(size, most), "increment": increment}, logs[0].number("MaxSize", 1) * MIB
 
 
-def _phases(sections: dict[str, Section], database: Json, log_bytes: int) -> list[Json]:
+def _phases(sections: dict[str, _Section], database: Json, log_bytes: int) -> list[Json]:
     config, shrink = sections["CONFIG"], sections["ShrinkUser"]
     processors = config.number("CPUCount", 0, 64) or os.cpu_count() or 1
     file = {
@@ -251,7 +251,7 @@ def _stream(name: str, program: Json, sync: str, workers: int = 1, depth: int = 
     return {"name": name, "program": program, "workers": workers, "depth": depth, "sync": sync, "verify": True}
 
 
-def _random(section: Section) -> Json:
+def _random(section: _Section) -> Json:
     least, most = section.number("MinLogPerBuffer", 1, 64_000), section.number("MaxLogPerBuffer", 1, 64_000)
     return {
         "kind": "random_user",
@@ -265,7 +265,7 @@ def _random(section: Section) -> Json:
     }
 
 
-def _bulk(section: Section) -> Json:
+def _bulk(section: _Section) -> Json:
     return {
         "kind": "bulk_update",
         "pages_min": section.number("BuffersBUMin", 1),
@@ -275,7 +275,7 @@ def _bulk(section: Section) -> Json:
     }
 
 
-def _read_ahead(section: Section, config: Section) -> Json:
+def _read_ahead(section: _Section, config: _Section) -> Json:
     return {
         "kind": "read_ahead",
         "pages_min": section.number("BuffersRAMin", 1),
@@ -286,7 +286,7 @@ def _read_ahead(section: Section, config: Section) -> Json:
     }
 
 
-def _audit(section: Section) -> Json:
+def _audit(section: _Section) -> Json:
     return {
         "kind": "audit",
         "pages": section.number("BuffersValidated", 1),

@@ -70,8 +70,8 @@ def figures(records: Iterable[Record]) -> Figures:
     for record in records:
         rows = analysis.totals(record)
         errors += sum(row.errors for row in rows)
-        if record.info.engine.get("io") == "buffered":
-            reason = str(record.info.engine.get("io_reason") or "buffered I/O was asked for")
+        if (start := record.info.start) and start.io == "buffered":
+            reason = start.io_reason or "buffered I/O was asked for"
         if record.info.profile == OVERWRITE:
             overwrite = _overwrite(record, rows)
         elif record.info.profile == GROUP:
@@ -85,7 +85,7 @@ def figures(records: Iterable[Record]) -> Figures:
 
 
 def _mean_ns(row: Totals | None) -> float | None:
-    service = row.measures.get("service") if row else None
+    service = row.service if row else None
     return service.mean_ns if service else None
 
 

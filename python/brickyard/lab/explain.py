@@ -22,7 +22,7 @@ EARLIER_MOST = 8
 
 
 @dataclass(frozen=True)
-class Explained:
+class LossExplained:
     """A state in which something is missing."""
 
     state: State
@@ -86,7 +86,9 @@ def _span(flush: Flush) -> str:
     return f"{flush.start:,} to {flush.end:,}"
 
 
-def explain(wanted: Exploration, outcome: Outcome, tell: Callable[[int], None] = lambda _done: None) -> list[Explained]:
+def explain(
+    wanted: Exploration, outcome: Outcome, tell: Callable[[int], None] = lambda _done: None
+) -> list[LossExplained]:
     """The first state of each kind of finding."""
     seeds = [outcome.first[kind][0] for kind in (LOST, CORRUPT) if kind in outcome.first]
     if not seeds:
@@ -96,17 +98,17 @@ def explain(wanted: Exploration, outcome: Outcome, tell: Callable[[int], None] =
     states = {state.seed: state for state in outcome.drawn}
     found = []
     for seed, near in zip(seeds, around, strict=True):
-        with Trial(wanted, seed, tell) as trial:
+        with LossTrial(wanted, seed, tell) as trial:
             verdict, promise = _earliest(trial, outcome.verdicts[seed], recording.promises)
             gone = [write.record for write in near.writes if write.volatile and write.kept_bytes < write.bytes]
             # What came after the acknowledgement cannot be what it rested on.
             before = [record for record in gone if promise is None or record < promise.at]
             needed, is_least = _needed(trial, before)
-        found.append(Explained(states[seed], verdict, near, promise, needed, is_least))
+        found.append(LossExplained(states[seed], verdict, near, promise, needed, is_least))
     return found
 
 
-def _earliest(trial: Trial, verdict: Verdict, promises: Sequence[Promise]) -> tuple[Verdict, Promise | None]:
+def _earliest(trial: LossTrial, verdict: Verdict, promises: Sequence[Promise]) -> tuple[Verdict, Promise | None]:
     """The earliest acknowledgement that is missing; a check names any. From then on, only those up to it count."""
     promise = _promise(promises, verdict)
     for _ in range(EARLIER_MOST):
@@ -129,7 +131,7 @@ def _promise(promises: Sequence[Promise], verdict: Verdict) -> Promise | None:
     return min(later, key=lambda p: (p.number, p.at), default=None)
 
 
-def _needed(trial: Trial, gone: list[int]) -> tuple[tuple[int, ...] | None, bool]:
+def _needed(trial: LossTrial, gone: list[int]) -> tuple[tuple[int, ...] | None, bool]:
     """First the shortest beginning of the missing writes with which all is well, then what of it can be left out."""
     if not gone or not trial.passes(gone):
         return None, True
@@ -152,7 +154,7 @@ def _needed(trial: Trial, gone: list[int]) -> tuple[tuple[int, ...] | None, bool
     return tuple(needed), False
 
 
-class Trial:
+class LossTrial:
     """Judges one state with more of its volatile writes, a bounded number of times."""
 
     def __init__(self, wanted: Exploration, seed: str, tell: Callable[[int], None]) -> None:
@@ -162,7 +164,7 @@ class Trial:
         """Only what was acknowledged at this count of records is asked for."""
         self._worker: Worker | None = None
 
-    def __enter__(self) -> Trial:
+    def __enter__(self) -> LossTrial:
         return self
 
     def __exit__(self, *_: object) -> None:

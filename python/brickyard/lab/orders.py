@@ -91,7 +91,7 @@ class Describe(msgspec.Struct):
     before: int = 20
 
 
-class Part(msgspec.Struct):
+class WritePart(msgspec.Struct):
     """A stretch of a log: its records, and how many of them are what."""
 
     begin: int = msgspec.field(name="from")

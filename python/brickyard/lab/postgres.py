@@ -73,7 +73,7 @@ class PostgresLoad:
             with psycopg.connect(server.dsn, autocommit=True) as connection:
                 connection.execute(TABLES)
             began()
-            stop, failed = threading.Event(), Failures()
+            stop, failed = threading.Event(), ServerFailures()
             names = [(_transfers, n) for n in range(setup.clients)] + [(_checkpoints, 0)]
             threads = [threading.Thread(target=failed.guard, args=(work, server, ledger, stop, n)) for work, n in names]
             for thread in threads:
@@ -86,7 +86,7 @@ class PostgresLoad:
             return str(server.data.relative_to(stage.mount)), f"PostgreSQL {server.version}"
 
 
-class Failures:
+class ServerFailures:
     """What went wrong in threads."""
 
     def __init__(self) -> None:

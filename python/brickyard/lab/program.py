@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from brickyard.errors import BadInputError, BrickyardError, one_line
-from brickyard.lab.orders import Describe, LogFacts, Part, Plan, Ready, Refused, Serve, Show, State, Surroundings
+from brickyard.lab.orders import Describe, LogFacts, Plan, Ready, Refused, Serve, Show, State, Surroundings, WritePart
 
 NAME = "brickyard-lab"
 END_S = 10.0
@@ -101,7 +101,7 @@ def plan(orders: Plan) -> tuple[LogFacts, list[State]]:
         return facts, [lab.heard(State) for _ in range(count)]
 
 
-def describe(orders: Describe) -> tuple[list[Part], list[Surroundings]]:
+def describe(orders: Describe) -> tuple[list[WritePart], list[Surroundings]]:
     """What a log holds, and what lies around each state that was asked for."""
     with Lab("describe", orders) as lab:
-        return lab.heard(list[Part]), [lab.heard(Surroundings) for _ in orders.only]
+        return lab.heard(list[WritePart]), [lab.heard(Surroundings) for _ in orders.only]

@@ -26,13 +26,14 @@ LOG_FROM = 40.0  # times the least rate: beyond, slow bricks would lie on the ax
 def cost_against_rate(found: Found, *, throughput: bool, required: float | None = None) -> Picture | None:
     """For each simulated brick a disc at its rate in the slowest condition and a triangle in normal condition,
     joined; `required` is the rate that was asked for, in requests or bytes a second."""
-    priced = [trial for trial in found.trials if trial.candidate.usd is not None and trial.states]
+    priced = [trial for trial in found.trials if trial.candidate.cost_usd is not None and trial.states]
     if not priced:
         return None
     rows = [_row(trial, found, throughput) for trial in priced]
     _join_names(rows)
     asked = None if required is None else required / (MIB if throughput else 1)
-    x, along = _scales(rows, asked, "MiB/s" if throughput else "requests a second")
+    years = priced[0].candidate.terms.years
+    x, along = _scales(rows, asked, years, "MiB/s" if throughput else "requests a second")
     y = alt.Y("worst:Q", **along)
     colour = alt.Color("kind:N", title=None, scale=alt.Scale(domain=KINDS, range=[theme.BLUE, theme.VERMILLION]))
     base = alt.Chart(alt.InlineData(values=rows))
@@ -51,7 +52,7 @@ def cost_against_rate(found: Found, *, throughput: bool, required: float | None 
     return draw(PICTURE, f"Price against rate of {len(rows)} modelled bricks; best: {best}", chart)
 
 
-def _scales(rows: list[dict[str, Any]], asked: float | None, unit: str) -> tuple[alt.X, dict[str, Any]]:
+def _scales(rows: list[dict[str, Any]], asked: float | None, years: float, unit: str) -> tuple[alt.X, dict[str, Any]]:
     rates = [row[key] for row in rows for key in ("worst", NORMAL) if row[key] > 0] + ([asked] if asked else [])
     low, high = (min(rates), max(rates)) if rates else (0.0, 1.0)
     axis: dict[str, Any] = {"labelExpr": theme.COUNT_LABEL}
@@ -63,7 +64,7 @@ def _scales(rows: list[dict[str, Any]], asked: float | None, unit: str) -> tuple
     y = {"title": unit, "scale": scale, "axis": alt.Axis(**axis)}
     x = alt.X(
         "usd:Q",
-        title="price in USD",
+        title=f"cost in USD over {years:g} years",
         scale=alt.Scale(zero=True, nice=True),
         axis=alt.Axis(format=",~r", tickCount=7, grid=False),
     )
@@ -100,7 +101,7 @@ def _row(trial: Trial, found: Found, throughput: bool) -> dict[str, Any]:
     rates = {name: (s.bytes_per_s / MIB if throughput else s.iops) for name, s in trial.states.items()}
     place = found.ranked.index(trial) + 1 if trial in found.ranked[:NAMED] else 0
     return {
-        "usd": trial.candidate.usd,
+        "usd": trial.candidate.cost_usd,
         "worst": min(rates.values()),
         NORMAL: rates.get(NORMAL, max(rates.values())),
         "several": len(rates) > 1,

@@ -8,6 +8,7 @@ from typing import Any
 import altair as alt
 
 from brickyard.analysis import HeatCell, Point, RankedCell
+from brickyard.analysis.slow import CauseShare
 from brickyard.report import theme
 from brickyard.units import MIB
 
@@ -181,7 +182,7 @@ def time_axis(end_s: float) -> Any:
 
 
 def heat_map(cells: Iterable[HeatCell], bands: list[tuple[str, float, float]], *, width: int, height: int = 300) -> Any:
-    """Service times over time: how large a share of an interval's requests fell into each bin of a log axis."""
+    """Response times over time: how large a share of an interval's requests fell into each bin of a log axis."""
     rows = [
         {
             "time_s": round(cell.start_s, 4),
@@ -203,7 +204,7 @@ def heat_map(cells: Iterable[HeatCell], bands: list[tuple[str, float, float]], *
             x2="end_s:Q",
             y=alt.Y(
                 "low_ns:Q",
-                title="service time",
+                title="response time",
                 scale=alt.Scale(type="log", domain=[low, high], nice=False),
                 axis=alt.Axis(labelExpr=theme.TIME_LABEL, values=theme.log_ticks(low, high), grid=False),
             ),
@@ -251,3 +252,38 @@ def _bands(bands: list[tuple[str, float, float]], end_s: float) -> list[Any]:
         .encode(x=alt.X("middle_s:Q", scale=x_scale), y=alt.value(0), text="name:N")
     )
     return [lines, names]
+
+
+BAR, BAR_ROOM = 24, 34  # of one run, and with the gap to the next
+LEGEND_COLUMNS = 130  # pixels a name of a cause takes
+
+
+def causes(told: dict[int, list[CauseShare]], *, width: int) -> Any:
+    """One bar of shares for each run."""
+    rows = [
+        {"run": f"run {run}", "cause": one.cause, "share": one.time_share, "order": number}
+        for run, shares in told.items()
+        for number, one in enumerate(shares)
+    ]
+    names = list(dict.fromkeys(one.cause for shares in told.values() for one in shares))
+    colours = [CAUSE_COLOURS[number % len(CAUSE_COLOURS)] for number in range(len(names))]
+    legend = alt.Legend(orient="top", columns=max(width // LEGEND_COLUMNS, 1), symbolType="square")
+    return (
+        alt.Chart(_data(rows))
+        .mark_bar(size=BAR)
+        .encode(
+            x=alt.X(
+                "share:Q",
+                title="share of response time",
+                axis=alt.Axis(format="%", tickCount=5),
+                scale=alt.Scale(domain=[0, 1]),
+            ),
+            y=alt.Y("run:N", title=None, sort=None),
+            color=alt.Color("cause:N", title=None, scale=alt.Scale(domain=names, range=colours), legend=legend),
+            order="order:Q",
+        )
+        .properties(width=width, height=BAR_ROOM * len(told))
+    )
+
+
+CAUSE_COLOURS = [*theme.LINE_COLOURS, "#999999", "#66512c", "#c0c6cc"]

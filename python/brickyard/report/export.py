@@ -13,6 +13,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Literal
 
+import msgspec
+
 from brickyard.analysis.latency import PERCENTILES, percentile_name
 from brickyard.analysis.steady import headline_from_ns
 from brickyard.analysis.summary import run_document
@@ -171,8 +173,8 @@ def _run_rows(record: Record) -> Iterator[dict[str, Any]]:
         "message": info.message,
         "invalid": info.invalid,
         "seed": info.seed,
-        "engine": info.engine.get("engine"),
-        "io": info.engine.get("io"),
+        "engine": info.start.engine if info.start else None,
+        "io": info.start.io if info.start else None,
         "software_version": info.software_version,
         "hostname": host.name,
         "kernel": host.kernel,
@@ -197,7 +199,7 @@ def write_export(records: list[Record], form: Form, file: BinaryIO, which: Rows 
     """Writes to an open file and gives back the number of rows, lines of figures, or runs (for JSON)."""
     if form == "json":
         found = documents(records)
-        text = json.dumps({"runs": found}, ensure_ascii=False, allow_nan=False, indent=1)
+        text = json.dumps({"runs": found}, ensure_ascii=False, allow_nan=False, indent=1, default=msgspec.to_builtins)
         file.write(json_text(text).encode() + b"\n")
         return len(found)
     if form in ("csv", "parquet"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import Any
 
 import altair as alt
@@ -12,48 +13,41 @@ from brickyard.study.interference import InterferenceMap
 from brickyard.units import format_ns
 
 WIDTH, HEIGHT = 560, 360
-FACTORS = (0.25, 0.5, 1.0, 2.0, 5.0)  # of the limit, each a contour
+SUBTITLE = 90  # characters a line
+FACTORS = (0.25, 0.5, 1.0, 2.0, 5.0)  # of the limit, each a colour
 
 
-def interference_picture(found: InterferenceMap, target: str) -> Picture:
-    """Every run is a disc in the colour of its latency; contours join the highest rates that held a limit."""
+def interference_picture(found: InterferenceMap, target: str, load: str) -> Picture:
+    """Every run is a disc in the colour of its latency. The line joins the highest rates that held the limit that was
+    asked for; other limits were not searched, so they have none."""
     limits = [found.limit_ns * factor for factor in FACTORS]
     names = [format_ns(limit) for limit in limits]
     lines = [
-        {"writes": writes, "reads": reads or 0.0, "limit": name}
-        for limit, name in zip(limits, names, strict=True)
-        for writes, reads in found.frontier(limit)
-        if _is_bounded(found, writes, reads or 0.0, limit)
+        {"writes": writes, "reads": reads or 0.0, "limit": format_ns(found.limit_ns)}
+        for writes, reads in found.frontier(found.limit_ns)
     ]
+    bands = [_band(p.value_ns if p.kept_up else None, limits, names) for p in found.points]
     points = [
-        {
-            "writes": p.writes_per_s,
-            "reads": p.reads_per_s,
-            "limit": _band(p.value_ns if p.kept_up else None, limits, names),
-        }
-        for p in found.points
+        {"writes": p.writes_per_s, "reads": p.reads_per_s, "limit": band}
+        for p, band in zip(found.points, bands, strict=True)
     ]
-    domain = [*names, OVER]
-    colours = [theme.GREEN, theme.SKY, theme.BLUE, theme.ORANGE, theme.VERMILLION, theme.BLACK]
+    shown = {*bands, format_ns(found.limit_ns)}
+    colours_of = dict(zip([*names, OVER], COLOURS, strict=True))
+    domain = [name for name in colours_of if name in shown]
+    colours = [colours_of[name] for name in domain]
     colour = alt.Color("limit:N", title=f"{found.figure} of reads up to", scale=alt.Scale(domain=domain, range=colours))
     x = alt.X("writes:Q", title="writes/s", scale=alt.Scale(zero=True), axis=_axis())
     y = alt.Y("reads:Q", title="reads/s", scale=alt.Scale(zero=True), axis=_axis())
     contours = alt.Chart(alt.InlineData(values=lines)).mark_line(strokeWidth=2).encode(x=x, y=y, color=colour)
     discs = alt.Chart(alt.InlineData(values=points)).mark_point(filled=True, size=60).encode(x=x, y=y, color=colour)
-    title = f"Read latency beside writes: {target}"
+    title = alt.Title(f"Read latency beside writes: {target}", subtitle=wrap(load, SUBTITLE))
     chart = alt.layer(contours, discs).properties(width=WIDTH, height=HEIGHT, title=title)
-    said = f"{found.figure} of reads at {len(points)} pairs of rates of reads and writes on {target}"
+    said = f"{found.figure} of reads at {len(points)} pairs of rates of reads and writes on {target}: {load}"
     return draw("interference", said, chart)
 
 
 OVER = "more, or overloaded"
-
-
-def _is_bounded(found: InterferenceMap, writes: float, reads: float, limit_ns: float) -> bool:
-    """Whether a higher rate was tried and broke the limit: otherwise the contour lies somewhere above."""
-    return reads > 0 and any(
-        p.reads_per_s > reads and not p.holds(limit_ns) for p in found.points if p.writes_per_s == writes
-    )
+COLOURS = (theme.GREEN, theme.SKY, theme.BLUE, theme.ORANGE, theme.VERMILLION, theme.BLACK)
 
 
 def _band(value_ns: float | None, limits: list[float], names: list[str]) -> str:
@@ -63,4 +57,4 @@ def _band(value_ns: float | None, limits: list[float], names: list[str]) -> str:
 
 
 def _axis() -> Any:
-    return alt.Axis(labelExpr=theme.COUNT_LABEL)
+    return alt.Axis(labelExpr=theme.COUNT_LABEL, tickCount=8)

@@ -10,9 +10,9 @@ from typing import Any
 import altair as alt
 
 from brickyard import _core
-from brickyard.lab.explain import Explained, explain
+from brickyard.lab.explain import LossExplained, explain
 from brickyard.lab.explore import Exploration, Outcome, read_recording
-from brickyard.lab.orders import CORRUPT, KEPT, LOST, NOT_JUDGED, Describe, Part, Recording
+from brickyard.lab.orders import CORRUPT, KEPT, LOST, NOT_JUDGED, Describe, Recording, WritePart
 from brickyard.lab.program import describe
 from brickyard.outputs import report_place
 from brickyard.report import theme
@@ -88,14 +88,14 @@ def _section(number: int, one: Explored, tell: Callable[[str, int], None]) -> Se
     return Section(one.title, tuple(f"{n:,}" for n in numbers), [line] if line else [], findings)
 
 
-def again(wanted: Exploration, found: Explained) -> str:
+def again(wanted: Exploration, found: LossExplained) -> str:
     """The command that shows the state again."""
     words = ["brickyard lab crash look", f"--log {wanted.log}", f"--only {found.state.seed}", f"--cache {wanted.cache}"]
     words += [f"--torn {wanted.torn_bytes or 'none'}", f"--aim {wanted.aim}"]
     return " ".join(words)
 
 
-def _time_line(name: str, one: Explored, parts: list[Part], recording: Recording) -> Picture | None:
+def _time_line(name: str, one: Explored, parts: list[WritePart], recording: Recording) -> Picture | None:
     """What the log holds from its beginning to its end, and what was found at cuts there."""
     if not parts:
         return None
@@ -159,7 +159,7 @@ def _fate(write: Any, needed: frozenset[int]) -> str:
     return TORN if write.kept_bytes else GONE
 
 
-def _cut(name: str, found: Explained, recording: Recording) -> Picture:
+def _cut(name: str, found: LossExplained, recording: Recording) -> Picture:
     """The records before one cut: what each write became, what each flush did, what was acknowledged."""
     cut = found.state.cut
     begin = max(found.around.begin, cut - NEAR)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from brickyard.analysis.pivot import Entry, Pivot
+from brickyard.analysis.pivot import Entry, Key, Pivot
 from brickyard.analysis.samples import Difference
 from brickyard.store import Json
 
@@ -14,17 +14,25 @@ def pivot_document(pivot: Pivot) -> Json:
         "table": pivot.spec.name,
         "title": pivot.spec.title,
         "figure": pivot.figure.name,
-        "unit": pivot.figure.unit or ("ns" if pivot.figure.kind == "time" else pivot.figure.title),
+        "unit": unit_of(pivot),
         "rows": [axis.name for axis in pivot.row_axes],
         "columns": [axis.name for axis in pivot.column_axes],
         "cells": [cell_document(pivot, row, column) for row in pivot.rows for column in pivot.columns],
     }
 
 
-def cell_document(pivot: Pivot, row: tuple[str, ...], column: tuple[str, ...]) -> Json:
+def cell_document(pivot: Pivot, row: Key, column: Key) -> Json:
     entry = pivot.at(row, column)
-    named = dict(zip((a.name for a in (*pivot.row_axes, *pivot.column_axes)), (*row, *column), strict=True))
-    return {"levels": named, **(_entry(entry) if entry else {"value": None, "n": 0})}
+    return {"levels": named_levels(pivot, row, column), **(_entry(entry) if entry else {"value": None, "n": 0})}
+
+
+def named_levels(pivot: Pivot, row: Key, column: Key) -> dict[str, str]:
+    """The level of each factor that a cell has."""
+    return dict(zip((a.name for a in (*pivot.row_axes, *pivot.column_axes)), (*row, *column), strict=True))
+
+
+def unit_of(pivot: Pivot) -> str:
+    return pivot.figure.unit or ("ns" if pivot.figure.kind == "time" else pivot.figure.title)
 
 
 def _entry(entry: Entry) -> dict[str, Any]:

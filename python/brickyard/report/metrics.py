@@ -73,8 +73,8 @@ def _info(record: Record) -> Iterator[Sample]:
         "condition": info.condition,
         "outcome": info.outcome,
         "target": ",".join(info.targets),
-        "engine": str(info.engine.get("engine", "")),
-        "io": str(info.engine.get("io", "")),
+        "engine": info.start.engine if info.start else "",
+        "io": info.start.io if info.start else "",
         "software_version": info.software_version,
         "hostname": (info.facts.host.name if info.facts.host else None) or "",
     }

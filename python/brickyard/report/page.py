@@ -15,7 +15,7 @@ from typing import Any
 import altair as alt
 
 from brickyard import analysis
-from brickyard.analysis import pts_points, ramp
+from brickyard.analysis import pts_points, ramp, slow
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.answers import Answer, Patterns, answer, counted_words
 from brickyard.analysis.curve_words import (
@@ -51,6 +51,7 @@ Judge = Callable[[Record], list[tuple[str, tuple[str, ...], list[list[str]]]]]
 """Titles, columns and rows of the verdicts about a record."""
 
 WIDE, NARROW = 820, 330  # widths in CSS pixels: a page's column, and a phone of 360 less its margins
+MOST_BARS = 30
 WIDE_COLUMNS, NARROW_COLUMNS = 120, 60  # heat map cells across; more is finer than a reader sees
 
 
@@ -65,6 +66,8 @@ class Figure:
     narrow: list[Picture]
     whole: Picture | None = None
     """All of `pictures` in one, a file beside the page for slides and papers."""
+    evidence: str = ""
+    """The part of the page that shows what the picture follows from."""
 
     @property
     def files(self) -> list[Picture]:
@@ -151,7 +154,23 @@ def draw_figures(records: list[Record]) -> list[Figure]:
     if analysis.is_graph(patterns):
         note = workload_words(records, "cell")
         figures += [_graph(patterns, note), _latency(patterns, note)]
-    return figures + _ramps(records) + _over_time(records, patterns)
+    return figures + _ramps(records) + _over_time(records, patterns) + _slow(records)
+
+
+def _slow(records: list[Record]) -> list[Figure]:
+    """One bar of causes for each run; nothing where all of it is the model's."""
+    told = {record.info.id: slow.cause_shares(slow.slow_causes(record)) for record in records[:MOST_BARS]}
+    if not any(one.cause != slow.MODEL for shares in told.values() for one in shares):
+        return []
+    words = list(dict.fromkeys(line for record in records for line in slow.slow_words(record)))
+    caption = "Shares of the response time of the slowest requests (at most 100 of each phase). " + " ".join(words[:2])
+
+    def drawn(name: str, width: int) -> Picture:
+        return draw(name, "Shares of causes of slow requests", charts.causes(told, width=width), width=width)
+
+    wide, narrow = drawn("slow-causes", WIDE), drawn("slow-causes-narrow", NARROW)
+    title = "Why the slowest requests were slow"
+    return [Figure(title, caption, [wide], [narrow], evidence="slowest")]
 
 
 def _ramps(records: list[Record]) -> list[Figure]:
@@ -238,7 +257,7 @@ def _over_time(records: list[Record], patterns: Patterns) -> list[Figure]:
             return None
         return draw(
             name,
-            "Service times over time as a heat map",
+            "Response times over time as a heat map",
             charts.heat_map(cells, bands, width=width),
             width=width,
             note=note,
@@ -351,9 +370,9 @@ def _verdicts(records: list[Record], judge: Judge | None) -> list[Table]:
 def _title(records: list[Record], study: StudyInfo | None, *, graph: bool) -> str:
     targets = sorted({path for record in records for path in record.info.targets})
     where = targets[0] if len(targets) == 1 else f"{len(targets)} targets"
-    opened = records[0].info.engine.get("targets", [])
+    opened = records[0].info.opened
     if len(targets) == 1 and opened and Path(where).name.startswith(("scratch-", "kept-")):
-        where = f"a scratch file of {format_size(opened[0]['data_bytes'])} in {Path(where).parent}"
+        where = f"a scratch file of {format_size(opened[0].data_bytes)} in {Path(where).parent}"
     if graph:
         return f"Characterization of {where}"
     if study:

@@ -85,7 +85,7 @@ def _point(table: Table, outcome: Outcome) -> dict[str, Any]:
         "table": table.name,
         "study": _study(table.name),
         "label": outcome.label,
-        "published": float(outcome.cell["published"]),
+        "published": outcome.published,
         "simulated": outcome.simulated,
         "error": min(ERROR_ENDS, abs(outcome.error)),
         "side": SIDES[0 if outcome.error >= 0 else 1],
@@ -160,7 +160,7 @@ def _shown(number: int, table: Table) -> Shown:
     rows = [
         {
             "label": outcome.label,
-            "published": f"{outcome.cell['published']:g}",
+            "published": f"{outcome.published:g}",
             "simulated": three_digits(outcome.simulated),
             "error": f"{outcome.error:+.1%}",
             "far": abs(outcome.error) > FAR,
@@ -195,7 +195,7 @@ def _panel(outcomes: list[Outcome], unit: str) -> Any:
     spans: list[dict[str, Any]] = [
         {
             "cell": _sizes_in_words(o.label.removesuffix(f", {unit}")),
-            "published": float(o.cell["published"]),
+            "published": o.published,
             "simulated": o.simulated,
             "far": "beyond 25 %" if abs(o.error) > FAR else "within 25 %",
         }

@@ -15,8 +15,9 @@ from brickyard.analysis import (
     replay_runs,
     terraserver,
 )
-from brickyard.analysis.latency import latency_of, percentile_name
+from brickyard.analysis.latency import latency_of
 from brickyard.analysis.load_curve import knee
+from brickyard.analysis.replay_disks import DiskSpan
 from brickyard.analysis.totals import rated_intervals
 from brickyard.report import charts, theme
 from brickyard.report.load_curve import load_curve
@@ -96,14 +97,14 @@ def stacked(panels: list[Any]) -> Any:
     return alt.vconcat(*panels, spacing=14).resolve_scale(color="independent", strokeDash="independent")
 
 
-def disk_rows(disks: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+def disk_rows(disks: list[DiskSpan]) -> list[tuple[str, list[dict[str, Any]]]]:
     def rows(*columns: tuple[str, str, float]) -> list[dict[str, Any]]:
         return [
-            {"time_s": at, "value": disk[key] / unit, "what": name}
+            {"time_s": at, "value": value / unit, "what": name}
             for name, key, unit in columns
             for disk in disks
-            if disk[key] is not None
-            for at in (disk["start_s"], disk["end_s"])
+            if (value := getattr(disk.use, key)) is not None
+            for at in (disk.start_s, disk.end_s)
         ]
 
     return [
@@ -191,8 +192,8 @@ def response_rows(record: Record) -> list[dict[str, Any]]:
             segments = {name: number + 1 for name, number in segments.items()}
             continue
         figures_of = {
-            "p50": found.percentiles["p50"],
-            "p99": found.percentiles[percentile_name(99.0)],
+            "p50": found.p50,
+            "p99": found.p99,
             "max": found.max_ns,
         }
         middle_s = (piece[0].start_ns + piece[-1].end_ns) / 2e9

@@ -11,7 +11,10 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
+
+import msgspec
 
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.answers import counted_words
@@ -22,7 +25,7 @@ from brickyard.analysis.workload import workload_words
 from brickyard.outputs import report_place
 from brickyard.printable import csv_cell, json_text
 from brickyard.report.matrix_charts import matrix_picture, trade_picture
-from brickyard.report.matrix_documents import pivot_document
+from brickyard.report.matrix_documents import named_levels, pivot_document, unit_of
 from brickyard.report.matrix_tables import footnotes, matrix_table
 from brickyard.report.page import Figure
 from brickyard.report.tables import Table
@@ -38,7 +41,7 @@ def write_study_report(view: StudyView, place: Path) -> Path:
     """Writes `report.html`, `pictures/`, `cells.csv`, `study.json`; a place that ends in .html is the page itself."""
     where = report_place(place)
     figures = _figures(view)
-    text = json.dumps(study_document(view), ensure_ascii=False, allow_nan=False, indent=1)
+    text = json.dumps(study_document(view), ensure_ascii=False, allow_nan=False, indent=1, default=msgspec.to_builtins)
     beside = [
         Beside("cells.csv", cells_csv(view.observed.pivots), CELLS_MARK),
         Beside("study.json", json_text(text) + "\n", DOCUMENT_MARK),
@@ -66,25 +69,24 @@ def study_document(view: StudyView) -> Json:
 
 def cells_csv(pivots: Sequence[Pivot]) -> str:
     """One row a cell and table; every factor has a column."""
-    documents = [(pivot, pivot_document(pivot)) for pivot in pivots]
-    factors = list(
-        dict.fromkeys(name for _, document in documents for name in (*document["rows"], *document["columns"]))
-    )
+    factors = list(dict.fromkeys(axis.name for pivot in pivots for axis in (*pivot.row_axes, *pivot.column_axes)))
     keys = ("value", "low", "high", "n", "share_of_best", "rank")
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     ends = ("difference", "difference_low", "difference_high", "seen")
     writer.writerow(map(csv_cell, ("table", *factors, "figure", "unit", *keys, *ends)))
-    for pivot, document in documents:
-        for cell in document["cells"]:
-            if cell["value"] is None:
+    for pivot in pivots:
+        for row, column in product(pivot.rows, pivot.columns):
+            entry = pivot.at(row, column)
+            if entry is None:
                 continue
-            found = cell["difference"] or {}
-            levels = [cell["levels"].get(name, "") for name in factors]
-            told = [found.get(key) for key in ("share", "low", "high", "seen")]
-            name = pivot.spec.name
-            row = [name, *levels, document["figure"], document["unit"], *(cell[key] for key in keys), *told]
-            writer.writerow(map(csv_cell, row))
+            named = named_levels(pivot, row, column)
+            levels = [named.get(name, "") for name in factors]
+            of, apart = entry.sample, entry.difference
+            told = [of.centre, of.low, of.high, of.n, entry.share_of_best, entry.rank]
+            told += [apart.share, apart.low, apart.high, apart.seen] if apart else [None] * len(ends)
+            cells = [pivot.spec.name, *levels, pivot.figure.name, unit_of(pivot), *told]
+            writer.writerow(map(csv_cell, cells))
     return text.getvalue()
 
 

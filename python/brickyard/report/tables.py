@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from brickyard import analysis
-from brickyard.analysis import RankedCell, Totals, background, cells, power
+from brickyard.analysis import RankedCell, Totals, background, cells, power, slow
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.cells import LATENCY_COLUMNS, latency_cells
 from brickyard.analysis.further import further_tables
 from brickyard.analysis.tool_cells import tool_table
 from brickyard.analysis.workload import workload_words
 from brickyard.schema import HangEvent
-from brickyard.store import CHAINS, METADATA, Record
+from brickyard.store import CHAINS, METADATA, FailedRequest, Record
 from brickyard.units import (
     format_count,
     format_ns,
@@ -217,44 +217,39 @@ def more_tables(records: list[Record]) -> list[Table]:
 
 
 def failure_table(records: list[Record]) -> Table | None:
-    rows = [
-        [
-            str(record.info.id),
-            f"{error['at_ns'] / 1e9:.3f} s",
-            str(error["operation"]),
-            format_count(error["offset_bytes"]),
-            format_size(error["request_bytes"]),
-            str(error["text"]),
-        ]
-        for record in records
-        for error in [
-            *record.errors,
-            *(
-                {**h, "text": f"outstanding for {format_ns(h['outstanding_ns'])}"}
-                for h in record.documents_of(HangEvent)
-            ),
-        ]
-    ]
+    rows: list[list[str]] = []
+    for record in records:
+        rows += [_failure(record, error, error.text) for error in record.errors]
+        hangs = record.of(HangEvent)
+        rows += [_failure(record, hang, f"outstanding for {format_ns(hang.outstanding_ns)}") for hang in hangs]
     columns = ["run", "at", "operation", "offset", "size", "what happened"]
     return Table("Failed and hung requests", columns, rows[:100]) if rows else None
 
 
+def _failure(record: Record, of: FailedRequest | HangEvent, text: str) -> list[str]:
+    place = [format_count(of.offset_bytes), format_size(of.request_bytes)]
+    return [str(record.info.id), f"{of.at_ns / 1e9:.3f} s", str(of.operation), *place, text]
+
+
 def slowest_table(records: list[Record]) -> Table:
-    found = [(item, record) for record in records for item in summaries.slowest(record)]
-    found.sort(key=lambda pair: -int(pair[0]["response_ns"]))
+    found = [(item, record) for record in records for item in slow.slow_causes(record)]
+    found.sort(key=lambda pair: -pair[0].response_ns)
     return Table(
         "Slowest requests",
-        ["run", "at", "operation", "offset", "size", "service", "response"],
+        ["run", "cause", "evidence", "at", "operation", "offset", "size", "service", "response"],
         [
             [
                 str(record.info.id),
-                f"{item['at_ns'] / 1e9:.3f} s",
-                str(item["operation"]),
-                format_count(item["offset_bytes"]),
-                format_size(item["request_bytes"]),
-                format_ns(item["service_ns"]),
-                format_ns(item["response_ns"]),
+                item.cause,
+                item.evidence,
+                f"{item.at_ns / 1e9:.3f} s",
+                item.operation,
+                format_count(item.offset_bytes),
+                format_size(item.request_bytes),
+                format_ns(item.service_ns),
+                format_ns(item.response_ns),
             ]
             for item, record in found[: summaries.SLOWEST_SHOWN]
         ],
+        text_columns=3,
     )

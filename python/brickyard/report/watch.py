@@ -10,7 +10,8 @@ import altair as alt
 
 from brickyard import _core
 from brickyard.outputs import report_place
-from brickyard.report import theme
+from brickyard.report import charts, theme
+from brickyard.report.export import arrow_table
 from brickyard.report.pictures import Picture, draw
 from brickyard.report.written import templates, write_page
 from brickyard.units import MIB, format_seconds
@@ -25,7 +26,6 @@ MOST_DEVICES = 8
 """Pictures of so many devices, the busiest; tables of all."""
 MOST_COLUMNS = 200
 """Columns of a heat map; several intervals share one where there are more."""
-CAUSE_COLOURS = [*theme.LINE_COLOURS, "#999999", "#66512c", "#c0c6cc"]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,16 @@ def write_watch_report(watched: Watched, place: Path) -> Path:
     return write_page(where, html, (picture for section in [*sections, whole] for picture in section.pictures))
 
 
-METHOD_WORDS = {"bpf": "programs in the kernel, request by request", "counters": "the kernel's counters"}
+def watch_table(watched: Watched) -> Any:
+    """Intervals as a pyarrow.Table, for Parquet."""
+    return arrow_table(list(figures.interval_rows(watched.totals)), figures.INTERVAL_COLUMNS)
+
+
+METHOD_WORDS = {
+    "bpf": "programs in the kernel, request by request",
+    "tracepoints": "the kernel's tracepoints, request by request",
+    "counters": "the kernel's counters",
+}
 
 
 def _table(title: str, columns: tuple[str, ...], rows: figures.Rows) -> list[WatchTable]:
@@ -225,7 +234,7 @@ def _causes(watched: Watched) -> Picture | None:
         return None
     rows = [{"cause": cause, "share": share, "row": "slow requests"} for cause, _, share in shares]
     present = [cause for cause in CAUSES if any(cause == one for one, _, _ in shares)]
-    colours = [CAUSE_COLOURS[CAUSES.index(cause)] for cause in present]
+    colours = [charts.CAUSE_COLOURS[CAUSES.index(cause)] for cause in present]
     chart = (
         alt.Chart(alt.InlineData(values=rows))
         .mark_bar(size=34)

@@ -176,6 +176,43 @@ class Drivers(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
     start_ns: int
 
 
+class HostBegan(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="host_began"):
+    """How a host began a phase, by its own clock: `late_ns` after the common instant, which was `instant_unix_ns`
+    there. `clock_moved_ns` is by how much its clock was set during the phase."""
+
+    clock_moved_ns: int
+    host: str
+    instant_unix_ns: int
+    late_ns: int
+    phase: int
+
+
+class HostLost(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="host_lost"):
+    """A host fell silent or its load ended before it should; `streams` are missing from `at_ns` on, unless it comes
+    back."""
+
+    at_ns: int
+    host: str
+    reason: str
+    streams: list[str]
+
+
+class HostBack(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="host_back"):
+    """A host that had fallen silent is heard again. What it did meanwhile is in the record."""
+
+    at_ns: int
+    host: str
+
+
+class HostEnd(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="host_end"):
+    """How the load of one host ended. `kept` is where its own record lies on it, where that is still there."""
+
+    host: str
+    kept: str
+    message: str
+    outcome: RunOutcome
+
+
 class ConditionSample(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="condition_sample"):
     """A look at the array below a target while the run goes on."""
 
@@ -314,6 +351,39 @@ class ErrorEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
     request_bytes: int
     stream: int
     text: str
+
+
+class Fleet(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="fleet"):
+    """All hosts of a run, and how closely they begin together."""
+
+    bound_ns: int
+    """By how much the common instant may differ between two hosts, at the most."""
+    hosts: list[FleetHost]
+    share: str
+    """What each host does of the load: `copies`, `split`, `partition`."""
+    tolerance_ns: int
+    """What was allowed."""
+    within_tolerance: bool
+
+
+class FleetHost(msgspec.Struct, frozen=True, kw_only=True):
+    """One host. Its clock is compared with that of the host that starts the others, by round trips."""
+
+    bound_ns: int
+    core_free: bool
+    """Whether it has a core that no load of this run needs."""
+    facts: dict[str, str]
+    """Kernel, processor, and of each target model, firmware and settings, by name."""
+    host: str
+    max_error_ns: int | None = None
+    offset_ns: int
+    """Its clock less the other, and by how much that may be wrong."""
+    round_trip_ns: int
+    seed: int
+    synchronized: bool
+    """What its kernel says of its clock."""
+    targets: list[int]
+    """Of the run's targets, counted from 0."""
 
 
 class FramesEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -675,6 +745,11 @@ Event = (
     | PowerCut
     | Steady
     | Drivers
+    | Fleet
+    | HostBegan
+    | HostLost
+    | HostBack
+    | HostEnd
     | ConditionSample
     | Condition
     | ServerSample

@@ -729,6 +729,8 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
     """Blocks are stamped when written and checked when read."""
     frames: Frames | None = None
     """Video frames instead of single requests; they have a pace of their own."""
+    hosts: list[str] = msgspec.field(default_factory=list)
+    """Of a run on many hosts, those that have this stream, by name or by number counted from 0; all unless set."""
     program: Program | None = None
     """A program over the files of a directory or of a database server, instead of `operations` on one target."""
     trace: Trace | None = None

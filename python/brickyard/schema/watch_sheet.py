@@ -143,6 +143,36 @@ def _gap(before: int | None, after: int | None) -> int | None:
     return None if before is None or after is None else after - before
 
 
+class SlowAtDevice(msgspec.Struct, kw_only=True):
+    """A request that was slow, as the kernel saw it, and why."""
+
+    end_unix_ns: int
+    total_ns: int
+    operation: str
+    offset_bytes: int
+    bytes: int
+    cause: str
+    evidence: str
+
+
+class SlowSheet(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The slow requests of the devices below a target, by programs in the kernel beside the run."""
+
+    devices: list[str]
+    whose: str
+    """`our own` or `all processes`; the latter where the run's requests are made by other programs."""
+    requests: int
+    """Requests of these devices that ended meanwhile."""
+    slow: int
+    """How many of them were slow; `slowest` has the slowest of them."""
+    slowest: list[SlowAtDevice] = msgspec.field(default_factory=list)
+    cpu_ns: int = 0
+    """What this watch itself used."""
+    duration_ns: int = 0
+    stopped: str = ""
+    """Why it ended before the run; empty where it did not."""
+
+
 class WatchSheet(FactSheet, kw_only=True):
     duration_ns: int = 0
     samples: int = 0
@@ -159,3 +189,4 @@ class WatchSheet(FactSheet, kw_only=True):
     """By the arrays' names."""
     process: ProcessUse | None = None
     foreign: ForeignIo | None = None
+    slow: SlowSheet | None = None

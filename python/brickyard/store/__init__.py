@@ -4,6 +4,7 @@ from brickyard.schema import CHAIN, CHAINS, FRAME, METADATA, READS, WRITES
 from brickyard.store.record import (
     Annotation,
     Cursor,
+    FailedRequest,
     Interval,
     IntervalCost,
     Json,
@@ -27,6 +28,7 @@ __all__ = [
     "WRITES",
     "Annotation",
     "Cursor",
+    "FailedRequest",
     "Interval",
     "IntervalCost",
     "Json",

@@ -12,7 +12,20 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from brickyard.errors import BadInputError
-from brickyard.schema import RunFacts, RunWarning, RunWatch, Start, facts_of, plan_of, tag_of, typed, watch_of
+from brickyard.schema import (
+    Event,
+    KnobEvent,
+    RunFacts,
+    RunWarning,
+    RunWatch,
+    Start,
+    TargetFacts,
+    facts_of,
+    plan_of,
+    tag_of,
+    typed,
+    watch_of,
+)
 from brickyard.schema.plan import OtherPlan, Plan
 
 Json = dict[str, Any]
@@ -58,6 +71,21 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedRequest:
+    """As `schema.ErrorEvent` told it; the bytes of damaged data are with that event."""
+
+    at_ns: int
+    phase: int
+    stream: int
+    operation: str
+    offset_bytes: int
+    request_bytes: int
+    kind: str
+    errno: int | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class IntervalCost:
     """What the generator itself used in one interval; there is one of these also where nothing completed."""
 
@@ -68,9 +96,27 @@ class IntervalCost:
     cpu_user_ns: int
     cpu_system_ns: int
     loop_busy_share: float
-    knob: Json | None
+    knob: KnobEvent | None
     drain: bool
     """Nothing was issued any more: what completed then is in latencies and counts, in no rate."""
+
+
+class RunMarks(msgspec.Struct, frozen=True, kw_only=True):
+    """What a study, a load curve or a search has put into the labels of its run."""
+
+    study: str = ""
+    levels: dict[str, str] | None = None
+    repetition: int = 1
+    usd: float | None = None
+    redundancy_s: float | None = None
+    """How long a modelled rebuild takes."""
+    loop: str = ""
+    """`closed` of the run that a load curve takes its rates from."""
+    offered_per_s: float | None = None
+    """The level of a load curve."""
+    search: int | None = None
+    searched_per_s: float | None = None
+    """The step of a search for a limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +172,14 @@ class RunInfo(RunHead):
             raise BadInputError(f"run {self.id}: what was watched is damaged: {error}") from error
 
     @cached_property
+    def marks(self) -> RunMarks:
+        """Raises BadInputError where the labels are damaged."""
+        try:
+            return msgspec.convert(self.labels, RunMarks)
+        except msgspec.ValidationError as error:
+            raise BadInputError(f"run {self.id}: its labels are damaged: {error}") from error
+
+    @cached_property
     def plan(self) -> Plan | OtherPlan:
         """What was asked for. Raises BadInputError where the record of it is damaged."""
         try:
@@ -134,9 +188,18 @@ class RunInfo(RunHead):
             raise BadInputError(f"run {self.id}: its plan is damaged: {error}") from error
 
     @property
+    def opened(self) -> list[TargetFacts]:
+        """The targets as the run found them; none where it ended before it began."""
+        return self.start.targets if self.start else []
+
+    @cached_property
     def start(self) -> Start | None:
-        """How requests reached the targets; None where the run ended before it began."""
-        event = typed(self.engine) if self.engine else None
+        """How requests reached the targets; None where the run ended before it began. Raises BadInputError where the
+        record of it is damaged."""
+        try:
+            event = typed(self.engine) if self.engine else None
+        except msgspec.ValidationError as error:
+            raise BadInputError(f"run {self.id}: how it began is damaged: {error}") from error
         return event if isinstance(event, Start) else None
 
 
@@ -147,7 +210,7 @@ class Record:
     info: RunInfo
     intervals: list[Interval] = field(default_factory=list)
     costs: list[IntervalCost] = field(default_factory=list)
-    errors: list[Json] = field(default_factory=list)
+    errors: list[FailedRequest] = field(default_factory=list)
     events: list[Json] = field(default_factory=list)
 
     def of(self, kind: type[E]) -> list[E]:
@@ -190,7 +253,7 @@ class News:
 
     intervals: list[Interval]
     costs: list[tuple[int, IntervalCost]]
-    events: list[Json]
+    events: list[Event]
     until: Cursor
 
 

@@ -45,6 +45,7 @@ from brickyard.store.process import is_alive
 from brickyard.store.record import (
     Annotation,
     Cursor,
+    FailedRequest,
     Histograms,
     Interval,
     IntervalCost,
@@ -374,9 +375,8 @@ class Store:
         for row in intervals:
             given = (*row[:6], bool(row[6]), *row[7:16], kept if row[16] else None)
             found.append(Interval(*given))
-        return News(
-            found, [(row[0], _cost(*row[1:])) for row in costs], [json.loads(body) for _, body in events], until
-        )
+        told = [schema.typed(json.loads(body)) for _, body in events]
+        return News(found, [(row[0], _cost(*row[1:])) for row in costs], told, until)
 
     def runs(self, ids: Iterable[int] | None = None) -> list[RunInfo]:
         """Runs in the order in which they began."""
@@ -469,13 +469,12 @@ class Store:
             " FROM error WHERE run = ? ORDER BY at_ns, id",
             (run,),
         )
-        names = [column[0] for column in errors.description]
         events = self._db.execute("SELECT body FROM event WHERE run = ? ORDER BY id", (run,))
         return Record(
             info=info,
             intervals=self._intervals(intervals),
             costs=[_cost(*row) for row in costs],
-            errors=[dict(zip(names, row, strict=True)) for row in errors],
+            errors=[FailedRequest(*row) for row in errors],
             events=[json.loads(body) for (body,) in events],
         )
 
@@ -687,10 +686,13 @@ def _warnings(text: str) -> list[schema.RunWarning]:
         raise ValueError(f"warnings: {error}") from error
 
 
+_KNOB = msgspec.json.Decoder(schema.KnobEvent | None)
+
+
 def _cost(  # the columns of its table
     phase: int, start: int, end: int, warmup: int, user: int, system: int, busy: float, knob: str, drain: int
 ) -> IntervalCost:
-    return IntervalCost(phase, start, end, bool(warmup), user, system, busy, json.loads(knob), bool(drain))
+    return IntervalCost(phase, start, end, bool(warmup), user, system, busy, _KNOB.decode(knob), bool(drain))
 
 
 def _text(value: object) -> str:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from brickyard import bricks
+from brickyard.analysis.cached import CACHE_TIMES
 from brickyard.bricks import caches
 from brickyard.facts.cache import cache_bytes as known_cache
 from brickyard.store import Json, Record
 from brickyard.store.record import RunInfo
 from brickyard.units import format_size
-
-CACHE_TIMES = 4
-"""So many times the write cache must be written before a rate is one of what lies behind it: Overland's guide, 2007."""
 
 
 def cache_bytes(target: str, options: Json) -> int | None:

@@ -9,14 +9,18 @@ import time
 
 from brickyard import _core, bricks, facts
 from brickyard.analysis import caveats, pgbench, replay_runs, replay_warnings
+from brickyard.analysis.hosts import host_warnings
 from brickyard.analysis.judged import Judged, VolatileCaches
+from brickyard.analysis.moments import planned_ns
 from brickyard.analysis.steadiness import steadiness_warnings
 from brickyard.analysis.summary import interval_sums
 from brickyard.analysis.totals import asked_stream
 from brickyard.bricks import caches
 from brickyard.schema import HangEvent, HostSheet, PhaseEnd, PowerCut, RunFacts, RunWarning, WatchSheet
 from brickyard.schema.plan import OtherKind, OtherPlan, Plan
+from brickyard.schema.sheets import not_known
 from brickyard.store import READS, WRITES, Interval, Json, Record, Store
+from brickyard.watch.beside import NoWatch, WatchBeside, beside
 
 # Of plans that go to a server, not to a file or device.
 DATABASE_KINDS = (OtherKind.REPLAY, OtherKind.LOAD, OtherKind.PGBENCH)
@@ -38,8 +42,11 @@ class Watching:
     Filling comes before, so that what a device has carried can be held against what was asked of it.
     """
 
-    def __init__(self, targets: list[str], *, are_servers: bool = False) -> None:
+    def __init__(
+        self, targets: list[str], known: RunFacts, plan: Plan | OtherPlan, *, are_servers: bool = False
+    ) -> None:
         self._watches = [facts.Watch(target) for target in targets]
+        self._slow = _beside(known, plan)
         self._servers = [facts.ServerIo(target) for target in targets] if are_servers else []
         self._sampled_s: float | None = None
 
@@ -50,6 +57,8 @@ class Watching:
                 server.start()
             for watch in self._watches:
                 watch.__enter__()
+            if isinstance(self._slow, WatchBeside):
+                self._slow.begin()
             self._sampled_s = time.monotonic()
         elif self._sampled_s is not None and time.monotonic() - self._sampled_s >= SAMPLE_EVERY_S:
             self._sampled_s = time.monotonic()
@@ -58,6 +67,8 @@ class Watching:
 
     def stop(self) -> None:
         """Ends the watch; what it saw can be asked for afterwards."""
+        if isinstance(self._slow, WatchBeside):
+            self._slow.stop()
         for watch in self._watches:
             watch.stop()
         for server in self._servers:
@@ -67,8 +78,15 @@ class Watching:
         if self._sampled_s is None:
             return []
         if self._servers:
-            return [watch.result(self._of_servers(watch)) for watch in self._watches]
-        return [watch.result(ours(record, target)) for target, watch in enumerate(self._watches)]
+            sheets = [watch.result(self._of_servers(watch)) for watch in self._watches]
+        else:
+            sheets = [watch.result(ours(record, target)) for target, watch in enumerate(self._watches)]
+        for sheet in sheets:
+            if isinstance(self._slow, WatchBeside):
+                sheet.slow = self._slow.seen()
+            else:
+                sheet.unknown["slow"] = not_known(self._slow.reason)
+        return sheets
 
     def _of_servers(self, watch: facts.Watch) -> facts.OwnIo | facts.NotCounted:
         """What all servers of the run did on the devices of one of them, each server once."""
@@ -85,6 +103,13 @@ class Watching:
             dirty_bytes=max((told.dirty_bytes for told in found.values()), default=0),
             whose="the server's",
         )
+
+
+def _beside(known: RunFacts, plan: Plan | OtherPlan) -> WatchBeside | NoWatch:
+    """One watch of all devices that the targets lie on."""
+    numbers = dict.fromkeys(node.number for sheet in known.targets for node in facts.tops(sheet.stack))
+    planned = planned_ns(plan)
+    return beside([number for number in numbers if number], planned / 1e9 if planned is not None else None)
 
 
 def ours(record: Record, target: int) -> facts.OwnIo:
@@ -147,7 +172,7 @@ def warnings(store: Store, record: Record, watched: list[WatchSheet]) -> list[Ru
         found = [item for item in found if item.id not in NOT_OF_REPLAYS]
         judged = replay_warnings.replay_warnings(record, watched)
     else:
-        judged = [*steadiness_warnings(record), *pgbench.pgbench_warnings(record)]
+        judged = [*host_warnings(record), *steadiness_warnings(record), *pgbench.pgbench_warnings(record)]
         if asks_databases(info.plan):
             found = [item for item in found if item.id not in NOT_OF_DATABASES]
     return sorted([*judged, *found], key=lambda item: item.severity != "warning")

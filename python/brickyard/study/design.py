@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from brickyard.analysis.figures import FIGURES
 from brickyard.analysis.pivot import PARTS, Axis, TableSpec, Where
+from brickyard.analysis.published import Conclusion, Published
 from brickyard.conditions.verdict import STATE_OF
 from brickyard.errors import BadInputError
 from brickyard.study.keys import Keys, nearest
@@ -131,6 +132,8 @@ class Design:
     stop: Stop
     tables: tuple[TableSpec, ...]
     trades: tuple[tuple[str, str, str], ...]
+    published: tuple[Published, ...] = ()
+    conclusions: tuple[Conclusion, ...] = ()
 
     def factor(self, name: str) -> Factor:
         return next(factor for factor in self.factors if factor.name == name)
@@ -173,6 +176,8 @@ def read_design(text: StudyText) -> Design:
     stop = _stop(keys.table("stop"))
     tables = _tables(keys, factors)
     trades = tuple(_trade(table, tables) for table in keys.list_of_tables("trade"))
+    published = tuple(_published(table, tables, factors) for table in keys.list_of_tables("published"))
+    drawn = tuple(_conclusion(table, tables, factors) for table in keys.list_of_tables("conclusion"))
     keys.done()
     _check_places(text.place, base, factors, overrides)
     return Design(
@@ -196,6 +201,8 @@ def read_design(text: StudyText) -> Design:
         stop=stop,
         tables=tables or (_plain_table(factors),),
         trades=trades,
+        published=published,
+        conclusions=drawn,
     )
 
 
@@ -350,6 +357,44 @@ def _trade(keys: Keys, tables: tuple[TableSpec, ...]) -> tuple[str, str, str]:
     title = keys.text("title", f"{found[1]} against {found[0]}")
     keys.done()
     return *found, title
+
+
+def _of_table(keys: Keys, tables: tuple[TableSpec, ...]) -> str:
+    names = [table.name for table in tables]
+    found = keys.text("table", "")
+    if found not in names:
+        raise keys.wrong("table", f"{found or 'missing'}: name a table{nearest(found, names)}")
+    return found
+
+
+def _published(keys: Keys, tables: tuple[TableSpec, ...], factors: tuple[Factor, ...]) -> Published:
+    """A figure that the source printed; times in ms."""
+    table = _of_table(keys, tables)
+    value = keys.number("value", None)
+    if value is None:
+        raise keys.wrong("value", "is missing")
+    figure = FIGURES[next(spec.figure for spec in tables if spec.name == table)]
+    scale = 1e6 if figure.kind == "time" else 1.0
+    found = Published(table, _where(keys.table("at"), factors, PARTS), value * scale, keys.text("of", ""))
+    keys.done()
+    return found
+
+
+def _conclusion(keys: Keys, tables: tuple[TableSpec, ...], factors: tuple[Factor, ...]) -> Conclusion:
+    """`ahead` is better than `behind`, or by a ratio from `least` to `most`."""
+    found = Conclusion(
+        says=keys.text("says", ""),
+        table=_of_table(keys, tables),
+        ahead=_where(keys.table("ahead"), factors, PARTS),
+        behind=_where(keys.table("behind"), factors, PARTS),
+        at=_where(keys.table("at"), factors, PARTS),
+        low=keys.number("least", 1.0) or 0.0,
+        high=keys.number("most", None) or float("inf"),
+    )
+    keys.done()
+    if not found.says or not found.ahead or not found.behind:
+        raise keys.wrong("says", "a conclusion has a sentence, and the levels that are ahead and behind")
+    return found
 
 
 def _plain_table(factors: tuple[Factor, ...]) -> TableSpec:

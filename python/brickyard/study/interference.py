@@ -1,8 +1,9 @@
 """Duty: how much reads suffer from writes: the latency of reads at rates of reads and writes, each pair a run from
 rest.
 
-For some rates of writes the highest rate of reads is searched that keeps a limit; every run on the way is a point of
-the map, and tells of other limits, too. Further rates of writes are put where the reads that are left change most.
+For some rates of writes the highest rate of reads is searched that keeps a limit, and confirmed by runs with arrivals
+of their own; every run is a point of the map, and tells of other limits, too. Further rates of writes are put where the
+reads that are left change most.
 
 Refusal: no figure of a run is computed here; `analysis` does.
 """
@@ -22,6 +23,8 @@ COLUMNS = (0.0, 0.25, 0.5, 0.75, 0.9)  # of the most writes that the target take
 MORE_COLUMNS = 2
 TOLERANCE = 0.10  # between the rate of reads that holds and the one that does not
 MOST_STEPS = 7  # of a column
+CONFIRMED_BY = 3  # runs at a rate, each with arrivals of its own; most of them have to keep the limit
+MOST_LOWERED = 3  # times that a rate which was not confirmed is lowered
 LEAST_SHARE = 0.01  # of the most reads: less is none
 OVERLOADED_SHARE = 0.01
 DEPTH = 256
@@ -53,6 +56,8 @@ class MapPoint:
     write_value_ns: float | None
     kept_up: bool
     run: int = 0
+    reads: int = 0
+    """How many reads the figure rests on."""
 
     def holds(self, limit_ns: float) -> bool:
         return self.kept_up and self.value_ns is not None and self.value_ns <= limit_ns
@@ -71,10 +76,19 @@ class InterferenceMap:
     def columns(self) -> list[float]:
         return sorted({point.writes_per_s for point in self.points})
 
+    def at(self, reads_per_s: float, writes_per_s: float) -> list[MapPoint]:
+        return [p for p in self.points if (p.reads_per_s, p.writes_per_s) == (reads_per_s, writes_per_s)]
+
     def reads_beside(self, writes_per_s: float, limit_ns: float) -> float | None:
-        """The highest rate of reads that was seen to hold a limit beside so many writes."""
-        held = [p.reads_per_s for p in self.points if p.writes_per_s == writes_per_s and p.holds(limit_ns)]
-        return max(held, default=None)
+        """The highest rate of reads at which most runs held a limit beside so many writes."""
+        rates = {p.reads_per_s for p in self.points if p.writes_per_s == writes_per_s}
+        return max((rate for rate in rates if _most_hold(self.at(rate, writes_per_s), limit_ns)), default=None)
+
+    def too_many_beside(self, writes_per_s: float, limit_ns: float) -> float | None:
+        """The lowest rate of reads above that one at which most runs did not hold it; None where none was tried."""
+        held = self.reads_beside(writes_per_s, limit_ns) or 0.0
+        rates = {p.reads_per_s for p in self.points if p.writes_per_s == writes_per_s and p.reads_per_s > held}
+        return min((rate for rate in rates if not _most_hold(self.at(rate, writes_per_s), limit_ns)), default=None)
 
     def frontier(self, limit_ns: float) -> list[tuple[float, float | None]]:
         """For each rate of writes the reads that are left."""
@@ -89,10 +103,14 @@ class InterferenceMap:
                 "write_ns": p.write_value_ns,
                 "kept_up": p.kept_up,
                 "run": p.run,
+                "reads": p.reads,
             }
             for p in self.points
         ]
-        frontier = [{"writes_per_s": w, "reads_per_s": r} for w, r in self.frontier(self.limit_ns)]
+        frontier = [
+            {"writes_per_s": w, "reads_per_s": r, "too_many_per_s": self.too_many_beside(w, self.limit_ns)}
+            for w, r in self.frontier(self.limit_ns)
+        ]
         return {
             "figure": self.figure,
             "limit_ns": self.limit_ns,
@@ -102,6 +120,10 @@ class InterferenceMap:
             "points": points,
             "cut_short": self.cut_short,
         }
+
+
+def _most_hold(points: list[MapPoint], limit_ns: float) -> bool:
+    return 2 * sum(point.holds(limit_ns) for point in points) > len(points)
 
 
 def plan_of(asked: MapAsked, reads_per_s: float | None, writes_per_s: float | None, seconds: float) -> str:
@@ -144,10 +166,12 @@ def point_of(record: Record, asked: MapAsked, reads_per_s: float, writes_per_s: 
     unsent = sum(end.unsent for end in record.of(PhaseEnd))
     sent = sum(row.requests for row in rows)
     kept_up = unsent <= OVERLOADED_SHARE * max(1, sent + unsent)
-    return MapPoint(reads_per_s, writes_per_s, value("read"), value("write"), kept_up, record.info.id)
+    reads = sum(row.requests for row in rows if row.operation == "read")
+    return MapPoint(reads_per_s, writes_per_s, value("read"), value("write"), kept_up, record.info.id, reads)
 
 
-Measure = Callable[[float, float], MapPoint]
+Measure = Callable[[float, float, int], MapPoint]
+"""Reads and writes a second, and the number of the run at these rates, from 0: each has arrivals of its own."""
 
 
 def explore(found: InterferenceMap, measure: Measure, time_left: Callable[[], bool]) -> InterferenceMap:
@@ -162,6 +186,22 @@ def explore(found: InterferenceMap, measure: Measure, time_left: Callable[[], bo
 
 
 def _column(found: InterferenceMap, writes_per_s: float, measure: Measure, time_left: Callable[[], bool]) -> None:
+    _search(found, writes_per_s, measure, time_left)
+    for _ in range(MOST_LOWERED):
+        held = found.reads_beside(writes_per_s, found.limit_ns)
+        if held is None:
+            return
+        for number in range(len(found.at(held, writes_per_s)), CONFIRMED_BY):
+            if not time_left():
+                found.cut_short = True
+                return
+            found.points.append(measure(held, writes_per_s, number))
+        if found.reads_beside(writes_per_s, found.limit_ns) == held:
+            return
+        found.points.append(measure(held * (1 - TOLERANCE), writes_per_s, 0))
+
+
+def _search(found: InterferenceMap, writes_per_s: float, measure: Measure, time_left: Callable[[], bool]) -> None:
     """Between no reads and the most: from the rate that would be left if reads and writes shared evenly."""
     low, high = 0.0, found.most_reads_per_s
     share = writes_per_s / found.most_writes_per_s if found.most_writes_per_s else 0.0
@@ -170,7 +210,7 @@ def _column(found: InterferenceMap, writes_per_s: float, measure: Measure, time_
         if not time_left():
             found.cut_short = True
             return
-        point = measure(rate, writes_per_s)
+        point = measure(rate, writes_per_s, 0)
         found.points.append(point)
         if point.holds(found.limit_ns):
             low = rate

@@ -37,6 +37,7 @@ LEVELS_PERCENT = tuple(range(10, 111, 10))
 GROWTH = 1.25  # of the rates beyond the levels
 STEP_GROWTH_MAX = 10  # times --each, of a step of the search on real storage; a model's time costs little
 MODELLED_GROWTH_MAX = 1000
+SHOWN = Limit("p99", 0)  # where nobody asked for a limit, this percentile should still be known
 SAMPLES_MARGIN = 1.1  # Poisson arrivals: a thousand that are expected are seldom fewer than 900
 DEPTH_MIN, DEPTH_MAX = (
     256,
@@ -154,7 +155,8 @@ class LoadCurve:
             nonlocal last
             offered = {stream: rate * share for stream, rate in rates.items()}
             labels: Json = {"offered_per_s": sum(offered.values()), "share_of_maximum": share}
-            last, made = self._one(open_plan(plan, phase, self.each_ns, offered), labels)
+            long_ns = self._level_ns(sum(offered.values()))
+            last, made = self._one(open_plan(plan, phase, long_ns, offered), labels)
             result.runs.append(last.run)
             if last.outcome != "done":
                 return False
@@ -214,6 +216,12 @@ class LoadCurve:
         found = searched(attempt, first, searches, NEXT_FACTOR if best else FIRST_FACTOR)
         result.searches = found if last.outcome == "done" else []
         return last
+
+    def _level_ns(self, rate_per_s: float) -> int:
+        """A model's time costs little: there each level has enough requests for its percentiles."""
+        if self._brick is None:
+            return self.each_ns
+        return step_ns(self.each_ns, self._limit or SHOWN, rate_per_s, is_modelled=True)
 
     def _one(self, plan: Plan, labels: Json) -> tuple[RunResult, Record]:
         name, targets, options, condition = self._about

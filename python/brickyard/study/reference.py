@@ -5,6 +5,8 @@ Refusal: which load and which brick repeat a cell is known to the core; nothing 
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 import os
@@ -15,6 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from brickyard import bricks
+from brickyard.advise.simulate import Brick, drive_kind
+from brickyard.advise.spread import COLUMNS, KINDS
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json
 from brickyard.units import three_digits
@@ -66,8 +70,17 @@ class Outcome:
         return f"{self.cell['label']}{state}, {self.cell['unit']}"
 
     @property
+    def table(self) -> str:
+        return str(self.cell["table"])
+
+    @property
+    def target(self) -> str:
+        """The brick without what stands before its name."""
+        return str(self.cell["target"]).removeprefix(bricks.MODELLED)
+
+    @property
     def name(self) -> str:
-        return f"{self.cell['table']}: {self.label}"
+        return f"{self.table}: {self.label}"
 
     def document(self) -> Json:
         return {
@@ -119,12 +132,20 @@ class Table:
         }
 
 
-def run_reference(progress: Callable[[int, int], None], *, source: str = "") -> list[Outcome]:
-    """Simulates every published cell with each seed, on as many cores as there are.
+Figure = Callable[[int, dict[str, str], int, bool], float]
+"""Of a published cell by its number, the texts of all bricks, a seed, and whether it was left out."""
+
+
+def run_reference(
+    progress: Callable[[int, int], None], *, source: str = "", figure: Figure | None = None, cores: int | None = None
+) -> list[Outcome]:
+    """Simulates every published cell with each seed, on as many cores as there are, here or where `figure` computes.
 
     `source`: only those of tables whose name begins so.
     """
     from brickyard import _core
+
+    simulated = figure or _core.reference_simulate
 
     cells: list[Json] = json.loads(_core.reference_cells())
     texts = bricks.texts()
@@ -132,13 +153,13 @@ def run_reference(progress: Callable[[int, int], None], *, source: str = "") -> 
 
     def outcome(number: int) -> Outcome:
         def figures(*, left_out: bool) -> tuple[float, ...]:
-            return tuple(_core.reference_simulate(number, texts, seed, left_out) for seed in SEEDS)
+            return tuple(simulated(number, texts, seed, left_out) for seed in SEEDS)
 
         cell = cells[number]
         return Outcome(cell, figures(left_out=False), figures(left_out=True) if cell["left_out"] else None)
 
     outcomes = []
-    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(max_workers=cores or os.cpu_count() or 1) as pool:
         try:
             for found in pool.map(outcome, numbers):
                 outcomes.append(found)
@@ -156,7 +177,7 @@ def tables(outcomes: Iterable[Outcome]) -> list[Table]:
     found: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         state = "" if outcome.cell["condition"] == "normal" else ", under rebuilds"
-        found.setdefault(f"{outcome.cell['table']}{state}", []).append(outcome)
+        found.setdefault(f"{outcome.table}{state}", []).append(outcome)
     return [Table(name, group) for name, group in found.items()]
 
 
@@ -256,6 +277,21 @@ _PROGRAMS = (
     "Loads that are programs have no figure a request here. Demartek's tables of SQLIOSim and Jetstress stand beside",
     "our own in [servers](servers.md#beside-demarteks-tables), with what the models order otherwise.",
 )
+ERRORS_MARK = re.compile(rb"^table,kind,cell,published,simulated")
+"""What the file of left-out figures begins with."""
+
+
+def left_out_rows(outcomes: list[Outcome]) -> str:
+    """The left-out figures by table and kind of storage, as `advise` reads them for its intervals."""
+    lines = io.StringIO()
+    rows = csv.writer(lines, lineterminator="\n")
+    rows.writerow(COLUMNS)
+    for outcome in outcomes:
+        kind = KINDS[drive_kind(Brick(outcome.target))]
+        rows.writerow([outcome.table, kind, outcome.label, f"{outcome.published:g}", f"{outcome.left_out:.5g}"])
+    return lines.getvalue()
+
+
 TRUTH_MARK = re.compile(rb"Written by `brickyard study reference --truth")
 """What the page begins with: a file without it is not replaced."""
 _HEAD = """# How true the models are

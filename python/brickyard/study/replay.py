@@ -356,7 +356,7 @@ def _start_event(spec: ReplaySpec, databases: list[str], bricks: list[Json]) -> 
                 "unreachable": brick["failure"],
                 "is_local": _volume_of(brick) is not None,
                 "link": link_to(facts.get("server_address")),
-                "memory": memory_of_server(place) if (place := _volume_of(brick)) else None,
+                "memory": msgspec.to_builtins(memory_of_server(place)) if (place := _volume_of(brick)) else None,
                 **{key: facts.get(key) for key in ("version", "data_directory", "server_address", "settings")},
             }
         )

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from brickyard import bricks
 from brickyard.analysis import demartek, kirkwood
 from brickyard.analysis.answers import Answer
 from brickyard.analysis.observe import Observed, is_counted, observe
+from brickyard.analysis.published import beside, conclusion_table, disagreement, judged
 from brickyard.analysis.study_answer import study_answer
 from brickyard.store import Record, Store, StudyInfo
 from brickyard.study.design import Design, read_design
@@ -43,6 +45,11 @@ class StudyView:
 
 
 def view_of(design: Design, found: Results, notes: Sequence[str]) -> StudyView:
+    pivots, drawn = found.observed.pivots, judged(found.observed.pivots, design.conclusions)
+    modelled = bool(found.counted) and all(bricks.is_modelled(t) for r in found.counted for t in r.info.targets)
+    told = study_answer(design.question, design.answer, pivots, found.counted, found.invalid)
+    if against := disagreement(drawn, is_modelled=modelled):
+        told = Answer(told.question, (against, *told.sentences), told.belief)
     return StudyView(
         title=design.title,
         source=design.source,
@@ -50,10 +57,15 @@ def view_of(design: Design, found: Results, notes: Sequence[str]) -> StudyView:
         records=found.counted,
         invalid=found.invalid,
         observed=found.observed,
-        answer=study_answer(design.question, design.answer, found.observed.pivots, found.counted, found.invalid),
+        answer=told,
         notes=notes,
         trades=design.trades,
-        published=[*kirkwood.tables(design.name, found.counted), *demartek.tables(design.name, found.counted)],
+        published=[
+            *conclusion_table(drawn),
+            *beside(pivots, design.published),
+            *kirkwood.tables(design.name, found.counted),
+            *demartek.tables(design.name, found.counted),
+        ],
     )
 
 

@@ -157,8 +157,13 @@ class Runner:
         key = tuple(spec.targets if spec.places is None else spec.places)
         if key not in self._facts:
             self._facts[key] = circumstances.collect(list(key))
-        watch = circumstances.Watching(list(key), are_servers=circumstances.asks_databases(spec.plan))
-        handle = _start(spec) if spec.start is None else spec.start()
+        are_servers = circumstances.asks_databases(spec.plan)
+        watch = circumstances.Watching(list(key), self._facts[key], spec.plan, are_servers=are_servers)
+        try:
+            handle = _start(spec) if spec.start is None else spec.start()
+        except BaseException:
+            watch.stop()
+            raise
         self.interrupt.attach(handle)
         try:
             run = self.store.add_run(

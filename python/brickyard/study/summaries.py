@@ -44,6 +44,12 @@ def figures_of_runs(
     return {run: found[run] for run in runs if run in found}
 
 
+def kept_figures(store: Store, runs: Sequence[int]) -> dict[int, RunFigures]:
+    """Those that are kept already; none is computed."""
+    kept = store.summaries(FORMULA, runs)
+    return {run: figures for run, text in kept.items() if (figures := _read(text)) is not None}
+
+
 def _text(figures: RunFigures) -> str:
     return msgspec.json.encode(figures).decode()
 

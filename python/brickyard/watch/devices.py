@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +55,22 @@ def found(paths: tuple[str, ...]) -> list[BlockDevice]:
     return list(unique.values())
 
 
+def found_by_number(numbers: Sequence[str]) -> list[BlockDevice]:
+    """Disks by MAJOR:MINOR, of themselves or of a partition."""
+    disks = {}
+    for number in numbers:
+        folder = Path(f"/sys/dev/block/{number}")
+        if not folder.exists():
+            raise BadInputError(f"{printable(number)}: the kernel has no such device any more; see lsblk")
+        disk = _disk(_whole(folder.resolve()))
+        disks[disk.name] = disk
+    return list(disks.values())[:MOST]
+
+
+def _whole(folder: Path) -> str:
+    return folder.parent.name if (folder / "partition").exists() else folder.name
+
+
 def _has_size(entry: Path) -> bool:
     try:
         return int((entry / "size").read_text()) > 0
@@ -72,8 +89,7 @@ def _disk_name(path: str) -> str:
     place = Path(f"/sys/dev/block/{os.major(about.st_rdev)}:{os.minor(about.st_rdev)}")
     if not place.exists():
         raise BadInputError(f"{printable(path)}: the kernel has no such device any more; see lsblk")
-    folder = place.resolve()
-    return folder.parent.name if (folder / "partition").exists() else folder.name
+    return _whole(place.resolve())
 
 
 def md_arrays(devices: list[BlockDevice]) -> list[str]:

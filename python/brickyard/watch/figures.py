@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 
 import msgspec
@@ -41,7 +41,7 @@ WORDS = {
     "discard": "discard",
     "flush": "flush",
     "flush_command": "flush command",
-    "other": "other",
+    "other": "driver's command",
     "write_zeroes": "write zeroes",
 }
 PERCENTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
@@ -357,17 +357,35 @@ CSV_FIELDS = (
 )  # fmt: skip
 
 
-def csv_text(totals: WatchTotals) -> str:
-    """One line for each interval, device and operation."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["start_s", "end_s", "device", "operation", *CSV_FIELDS, "p50_ns", "p99_ns"])
+INTERVAL_COLUMNS: dict[str, type] = {
+    "start_s": float,
+    "end_s": float,
+    "device": str,
+    "operation": str,
+    **dict.fromkeys((*CSV_FIELDS, "p50_ns", "p99_ns"), int),
+}
+
+
+def interval_rows(totals: WatchTotals) -> Iterator[dict[str, object]]:
+    """One for each interval, device and operation."""
     for interval in totals.intervals:
-        span = [f"{(at - totals.start_ns) / 1e9:.6f}" for at in (interval.start_ns, interval.end_ns)]
+        start_s, end_s = ((at - totals.start_ns) / 1e9 for at in (interval.start_ns, interval.end_ns))
         for device in interval.devices:
             for cell in device.cells:
-                values = [getattr(cell, name) for name in CSV_FIELDS]
-                timed = [percentile_ns(cell.total, share) for share in (0.5, 0.99)]
-                times = ["" if value is None else value for value in timed]
-                writer.writerow([*span, printable(device.name), cell.operation, *values, *times])
+                yield {
+                    "start_s": round(start_s, 6),
+                    "end_s": round(end_s, 6),
+                    "device": printable(device.name),
+                    "operation": cell.operation,
+                    **{name: getattr(cell, name) for name in CSV_FIELDS},
+                    "p50_ns": percentile_ns(cell.total, 0.5),
+                    "p99_ns": percentile_ns(cell.total, 0.99),
+                }
+
+
+def csv_text(totals: WatchTotals) -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(INTERVAL_COLUMNS), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(interval_rows(totals))
     return out.getvalue()

@@ -32,7 +32,7 @@ def exposition(totals: WatchTotals, method: str) -> str:
         ]
     lines += _head("brickyard_watch_in_flight", "gauge", "Requests in the device at the end of the last interval.")
     lines += [f"brickyard_watch_in_flight{_labels(one)} {one.in_flight}" for one in totals.devices.values()]
-    if method == "bpf":
+    if method != "counters":
         lines += _head("brickyard_watch_seconds", "histogram", "From the arrival of a request to its end.")
         for device in totals.devices.values():
             for operation, cell in device.cells.items():

@@ -19,14 +19,20 @@ NAME = "brickyard-watch"
 END_S = 10.0
 RING_BYTES = 4 << 20
 EXACT_RING_BYTES = 64 << 20
+BPF, TRACEPOINTS = "bpf", "tracepoints"
 REMEDIES = {
-    "no-btf": "--method counters shows rates without it",
+    "no-btf": "--method tracepoints or counters works without it",
     "no-rights": "run it as root, or use --method counters",
 }
+POINTS_DO_NOT_SEE = (
+    "cgroups, the time before the queue apart from that in it, zeroes that the device writes by itself, the flushes"
+    " around a durable write"
+)
+"""By tracepoints without programs in the kernel."""
 
 
 class NotHereError(BadInputError):
-    """The kernel takes no program; counters can still be read."""
+    """The kernel allows this method not; others may do."""
 
 
 class _Watched(msgspec.Struct):
@@ -42,6 +48,7 @@ class _Orders(msgspec.Struct, omit_defaults=True):
     ring_bytes: int
     stripe_bytes: int = 0
     trace_fd: int | None = None
+    method: str = BPF
     arrays: list[str] = []
 
 
@@ -70,6 +77,7 @@ class Capture:
         *,
         stripe_bytes: int = 0,
         trace: int | None = None,
+        method: str = BPF,
     ) -> None:
         place = Path(__file__).parent / NAME
         if not place.is_file():
@@ -80,6 +88,7 @@ class Capture:
             RING_BYTES if trace is None else EXACT_RING_BYTES,
             stripe_bytes,
             trace,
+            method,
             md_arrays(devices),
         )
         self.ended = Ended()

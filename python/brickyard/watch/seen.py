@@ -7,6 +7,9 @@ import msgspec
 Pairs = list[tuple[int, int]]
 """Bucket and count, without empty buckets."""
 OPERATIONS = ("read", "write", "durable_write", "discard", "flush", "flush_command", "other", "write_zeroes")
+UNASKED = ("flush_command", "other")
+"""What no program asks for as storage: the kernel's own flush commands, and commands of a driver, such as the question
+for a serial number."""
 READS, WRITES = ("read",), ("write", "durable_write")
 NS = 1_000_000_000
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from brickyard.watch.seen import (
     NS,
     OPERATIONS,
+    UNASKED,
     Pairs,
     SeenCell,
     SeenDevice,
@@ -48,8 +49,8 @@ class DeviceTotals:
 
     @property
     def asked(self) -> SeenCell:
-        """Everything but the flush commands that the kernel makes of flushes."""
-        return self.cell(*(name for name in OPERATIONS if name != "flush_command"))
+        """What programs ask for: no flush commands that the kernel makes of flushes, and no driver's commands."""
+        return self.cell(*(name for name in OPERATIONS if name not in UNASKED))
 
 
 @dataclass
@@ -98,7 +99,7 @@ class WatchTotals:
             self._add_device(seen)
         for owner in interval.owners:
             self._add_owner(owner)
-        self.slow += interval.slow
+        self.slow += [one for one in interval.slow if one.operation not in UNASKED]
         if len(self.slow) > 2 * SLOW_KEPT:
             self.slow = sorted(self.slow, key=lambda one: -one.total_ns)[:SLOW_KEPT]
         self.slow_count += interval.slow_count

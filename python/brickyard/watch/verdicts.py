@@ -102,7 +102,10 @@ def _waiting(device: DeviceTotals) -> _Said:
     share = (asked.before_ns + asked.queue_ns) / max(asked.total_ns, 1)
     if share <= 0.2:
         return []
-    text = f"requests wait {format_percent(share)} of their time before they reach the device: it is saturated"
+    text = (
+        f"requests wait {format_percent(share)} of the sum of their times before they reach the device: they come"
+        " faster than it takes them, at least in bursts"
+    )
     return [(text, "waiting_share", share)]
 
 

@@ -15,13 +15,14 @@ from brickyard.watch.cgroups import cgroup_names, throttles
 from brickyard.watch.counters import NOT_SEEN, Counters
 from brickyard.watch.devices import BlockDevice
 from brickyard.watch.figures import Watched
-from brickyard.watch.program import Capture, NotHereError
+from brickyard.watch.program import BPF, POINTS_DO_NOT_SEE, TRACEPOINTS, Capture, NotHereError
 from brickyard.watch.seen import NS, SeenDevice, WatchInterval
 from brickyard.watch.totals import DeviceTotals, WatchTotals
 from brickyard.watch.verdicts import Opinion, held_back, opinions
 
-AUTO, BPF, COUNTERS = "auto", "bpf", "counters"
-METHODS = (AUTO, BPF, COUNTERS)
+AUTO, COUNTERS = "auto", "counters"
+METHODS = (AUTO, BPF, TRACEPOINTS, COUNTERS)
+UNSEEN = {TRACEPOINTS: POINTS_DO_NOT_SEE, COUNTERS: NOT_SEEN}
 
 
 @dataclass
@@ -76,18 +77,24 @@ class LiveWatch:
                 self.note(f"{device.name}: has vanished; what was seen until then is kept")
 
     def _capture(self, ending: ExitStack) -> Capture | Counters:
-        if self.method != COUNTERS:
+        for method in (BPF, TRACEPOINTS) if self.method == AUTO else (self.method,):
+            if method == COUNTERS:
+                break
             try:
-                capture = Capture(self.devices, self.every_s, stripe_bytes=self.stripe_bytes, trace=self.trace)
+                capture = Capture(
+                    self.devices, self.every_s, stripe_bytes=self.stripe_bytes, trace=self.trace, method=method
+                )
             except NotHereError as error:
-                if self.method == BPF or self.trace is not None:
+                if self.method == method or (method == TRACEPOINTS and self.trace is not None):
                     raise
-                self.note(f"only the kernel's counters are watched: {error}")
+                self.note(f"no watch by {method}: {error}")
             else:
-                self.method, self.process = BPF, capture.process
+                self.method, self.process = method, capture.process
                 return ending.enter_context(capture)
         if self.trace is not None:
-            raise BadInputError("--save: single requests are seen by --method bpf only")
+            raise BadInputError("--save: single requests are seen by --method bpf and tracepoints only")
+        if self.method == AUTO:
+            self.note("only the kernel's counters are watched")
         self.method = COUNTERS
         return Counters(self.devices, self.every_s)
 
@@ -102,8 +109,7 @@ class LiveWatch:
             names = self.cgroups
             said = [one for device in totals.devices.values() for one in opinions(device, self.stripe_bytes)]
             said += self._held_back(names)
-            not_seen = NOT_SEEN if self.method == COUNTERS else ""
-            return Watched(totals, self.method, not_seen, self.stripe_bytes, said, names)
+            return Watched(totals, self.method, UNSEEN.get(self.method, ""), self.stripe_bytes, said, names)
 
     def _held_back(self, names: dict[int, str]) -> list[Opinion]:
         found = []

@@ -174,6 +174,7 @@ ROUTES: list[Route] = [
     _get("/advice", planning.advice_page),
     _get("/arrays", estate.arrays_page),
     _get("/arrays/{array}", estate.array_page),
+    _get("/disks/{disk}", estate.disk_page),
     _get("/alarms", estate.alarms_page),
     _get("/login", login_page),
     _post("/login", login),
@@ -198,6 +199,8 @@ ROUTES: list[Route] = [
     _post("/api/runs/{run}/annotation", results.api_annotate),
     _get("/api/baselines", results.api_baselines),
     _post("/api/baselines", results.api_pin),
+    _get("/api/thresholds", results.api_thresholds),
+    _post("/api/thresholds", results.api_keep_thresholds),
     _get("/api/compare", results.api_compare),
     _get("/api/bricks", planning.api_bricks),
     _get("/api/bricks/{name}", planning.api_brick),
@@ -205,9 +208,13 @@ ROUTES: list[Route] = [
     _post("/api/advice", planning.api_advice),
     _get("/api/arrays", estate.api_arrays),
     _get("/api/arrays/{array}", estate.api_array),
+    _get("/api/arrays/{array}/pace", estate.api_pace),
+    _get("/api/disks", estate.api_disks),
+    _get("/api/disks/{disk}/trends", estate.api_trends),
     _post("/api/arrays/do", estate.api_do),
     _get("/api/alarms", estate.api_alarms),
     _post("/api/alarms/acknowledge", estate.api_acknowledge),
+    _post("/api/alarms/test", estate.api_test),
     _get("/api/audit", estate.api_audit),
 ]
 
@@ -236,13 +243,13 @@ def make_app(web: Web, origins: Origins) -> Starlette:
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        looking = asyncio.create_task(hub.run())
+        tasks = [asyncio.create_task(hub.run()), asyncio.create_task(estate.watch_work())]
         try:
             yield
         finally:
-            looking.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await looking
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await hub.end()
 
     app = Starlette(

@@ -21,7 +21,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 
-from brickyard import Store, managing, modelling
+from brickyard import Store, browsing, managing, modelling
 from brickyard.browsing import Listing, Pictures
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.jobs import Jobs
@@ -67,6 +67,8 @@ class Web:
     """The folder of jobs, alarms and the audit log."""
     manage: bool = False
     allowed: tuple[str, ...] = ()
+    traces: tuple[str, ...] = ()
+    """Files of traces that may be replayed."""
     secure: bool = False
     starting: Lock = field(default_factory=Lock)
     """One start at a time, so that two tabs do not take one target."""
@@ -77,6 +79,9 @@ class Web:
         self.jobs = Jobs(self.state / "jobs")
         self.audit = managing.AuditLog(self.state / "audit.jsonl")
         self.alarms = managing.AlarmBook(self.state / "alarms.json")
+        self.scrubs = managing.ScrubBook(self.state / "scrubs.json")
+        self.trends = managing.TrendBook(self.state / "health.json")
+        self.thresholds = browsing.Thresholds(self.state / "thresholds.json")
 
     def opened(self) -> Store:
         return Store(self.store)

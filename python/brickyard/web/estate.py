@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hashlib
 import time
+from collections import deque
 from dataclasses import replace
 from threading import Lock
 from typing import Any
 
 import msgspec
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from brickyard import managing
-from brickyard.errors import BadInputError
-from brickyard.managing import Deed, Estate, Standing
+from brickyard.errors import BadInputError, BrickyardError
+from brickyard.managing import Controller, Deed, Disk, Estate, HealthSample, HealthSheet, PaceSample, Standing
 from brickyard.web.context import Body, ProblemError, Web, operates, reads, typed
 from brickyard.web.render import page, standing
 from brickyard.web.sessions import Session
 
+HOST = managing.Host()
+WORKING = ("rebuilding", "delayed", "scrubbing", "initializing", "reshaping")
+WATCH_WORK_S, WATCH_IDLE_S = 5.0, 300.0
+"""How often the pace of an array's work is looked at while nobody has its page open, and whether there is any."""
+PACES_KEPT = 2160
+"""Three hours of samples 5 s apart."""
+PACE_OLD_S = 60.0
 LOOK_AGAIN_S = 2.0
 """A controller's tool takes up to a second to answer; several browsers share one look."""
 DRIVES_EVERY_S = 600.0
 AUDIT_SHOWN = 100
+EVENTS_SHOWN = 100
 
 
 class Looks:
@@ -32,25 +44,86 @@ class Looks:
         self._lock = Lock()
         self._found: Estate | None = None
         self._drives_s = float("-inf")
+        self._disks: list[Disk] = []
+        self._controllers: list[Controller] = []
+        self._counted: dict[str, tuple[float, dict[str, int]]] = {}
+        self._paces: dict[str, deque[PaceSample]] = {}
 
-    def now(self) -> Estate:
+    def now(self, *, may_ask_drives: bool = True) -> Estate:
+        """Drives are asked for somebody who looks alone: a run may be measuring them."""
         with self._lock:
             if self._found is None or not 0 <= time.time() - self._found.unix_s < LOOK_AGAIN_S:
-                with_drives = time.monotonic() - self._drives_s >= DRIVES_EVERY_S
+                with_drives = may_ask_drives and time.monotonic() - self._drives_s >= DRIVES_EVERY_S
                 found = managing.estate(drives=with_drives)
+                self._disks = managing.disks(HOST)
                 if with_drives:
                     self._drives_s = time.monotonic()
+                    self._controllers = managing.controllers(HOST, self._disks)
                 elif self._found is not None:
                     found = replace(found, drives=self._found.drives)
                 self._found = found
+                self._sample(found)
             return self._found
 
-    def forget(self) -> None:
+    def _sample(self, found: Estate) -> None:
+        """What users got since the last look, beside the pace of the array's own work."""
+        now_s = time.monotonic()
+        for one in found.standings:
+            sheet, counted = one.sheet, managing.user_counters(one.sheet)
+            before = self._counted.pop(sheet.key, None)
+            if counted is None:
+                continue
+            self._counted[sheet.key] = (now_s, counted)
+            load = None if before is None else managing.user_load(before[1], counted, now_s - before[0])
+            if load is None or before is None or now_s - before[0] > PACE_OLD_S:
+                continue
+            state = sheet.state
+            sample = PaceSample(
+                found.unix_s,
+                state.name,
+                state.progress_share,
+                state.rate_bytes_per_s,
+                load.requests_per_s,
+                load.bytes_per_s,
+                load.service_ns,
+            )
+            self._paces.setdefault(sheet.key, deque(maxlen=PACES_KEPT)).append(sample)
+        known = {one.sheet.key for one in found.standings}
+        self._paces = {key: kept for key, kept in self._paces.items() if key in known}
+
+    def paces(self, key: str) -> list[PaceSample]:
         with self._lock:
-            self._found = None
+            return list(self._paces.get(key, ()))
+
+    def disks(self) -> list[Disk]:
+        self.now()
+        return self._disks
+
+    def controllers(self) -> list[Controller]:
+        self.now()
+        return self._controllers
+
+    def is_working(self) -> bool:
+        """Whether an array rebuilds or scrubs, as far as the last look knows."""
+        found = self._found
+        return found is not None and any(one.sheet.state.name in WORKING for one in found.standings)
+
+    def forget(self) -> None:
+        """The next who asks gets a new look; what drives told is kept, as they are asked rarely."""
+        with self._lock:
+            if self._found is not None:
+                self._found = replace(self._found, unix_s=0.0)
 
 
 looks = Looks()
+
+
+async def watch_work() -> None:
+    """Until it is cancelled: the pace of rebuilds and scrubs is known also of the time before a page was opened."""
+    while True:
+        with contextlib.suppress(BrickyardError, OSError):
+            await run_in_threadpool(lambda: looks.now(may_ask_drives=False))
+        await asyncio.sleep(WATCH_WORK_S if looks.is_working() else WATCH_IDLE_S)
 
 
 def word_of(one: Standing) -> str:
@@ -76,6 +149,10 @@ def _named(word: str) -> Standing:
     return found
 
 
+def _array_of(request: Request) -> Standing:
+    return _named(request.path_params["array"])
+
+
 @reads
 def arrays_page(request: Request, web: Web) -> Response:
     values = {
@@ -83,14 +160,110 @@ def arrays_page(request: Request, web: Web) -> Response:
         "estate": looks.now(),
         "word_of": word_of,
         "devices": managing.devices(),
+        "disks": _disk_rows(),
+        "controllers": looks.controllers(),
         "audit": web.audit.newest(AUDIT_SHOWN),
     }
     return page(request, "arrays.html", values)
 
 
+class DiskRow(msgspec.Struct, frozen=True):
+    """A disk with what it tells of its health, where it does."""
+
+    disk: Disk
+    told: HealthSheet
+
+
+def _disk_rows() -> list[DiskRow]:
+    told = {drive.name: drive.told for drive in looks.now().drives}
+    return [DiskRow(disk, told.get(disk.name, HealthSheet())) for disk in looks.disks()]
+
+
+@reads
+def disk_page(request: Request, web: Web) -> Response:
+    row = _disk_of(request)
+    samples = web.trends.of(row.disk.identity)
+    values = {
+        "title": row.disk.name,
+        "row": row,
+        "samples": samples,
+        "lines": [line for line in (_trend(samples, *asked) for asked in TRENDS) if line is not None],
+        "arrays": [
+            (one.sheet.name, word_of(one))
+            for one in looks.now().standings
+            if any(member.name.startswith(f"/dev/{row.disk.name}") for member in one.sheet.members)
+        ],
+    }
+    return page(request, "disk.html", values)
+
+
+def _disk_of(request: Request) -> DiskRow:
+    name = request.path_params["disk"]
+    found = next((row for row in _disk_rows() if row.disk.name == name), None)
+    if found is None:
+        raise ProblemError(404, "no such disk; it may be gone")
+    return found
+
+
+TRENDS = (
+    ("temperature_celsius", "Temperature", "°C"),
+    ("reallocated_sectors", "Reallocated sectors", ""),
+    ("media_errors", "Media errors", ""),
+    ("percentage_used", "Used of its rated life", "%"),
+    ("available_spare_percent", "Spare left", "%"),
+)
+WIDE, HIGH = 600.0, 120.0
+
+
+class TrendLine(msgspec.Struct, frozen=True):
+    """One figure as a line in a box of 600 × 120."""
+
+    title: str
+    unit: str
+    points: str
+    low: int
+    high: int
+    first: int
+    last: int
+
+
+def _trend(samples: list[HealthSample], field: str, title: str, unit: str) -> TrendLine | None:
+    known = [(one.unix_s, value) for one in samples if (value := getattr(one, field)) is not None]
+    if not known:
+        return None
+    values = [value for _, value in known]
+    low, high = min(values), max(values)
+    begin_s, span_s = known[0][0], max(known[-1][0] - known[0][0], 1.0)
+    steps = [(WIDE * (at - begin_s) / span_s, HIGH - HIGH * (value - low) / max(high - low, 1)) for at, value in known]
+    if len(steps) == 1:
+        steps.append((WIDE, steps[0][1]))
+    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in steps)
+    return TrendLine(title, unit, points, low, high, values[0], values[-1])
+
+
+@reads
+def api_disks(request: Request, web: Web) -> Any:
+    return {
+        "disks": [{**_disk_document(row.disk), "health": row.told} for row in _disk_rows()],
+        "controllers": [dict(vars(one)) for one in looks.controllers()],
+    }
+
+
+def _disk_document(disk: Disk) -> dict[str, Any]:
+    slot = disk.slot
+    place = None if slot is None else {"enclosure": slot.enclosure, "slot": slot.slot, "locate": slot.locate}
+    return {**vars(disk), "slot": place}
+
+
+@reads
+def api_trends(request: Request, web: Web) -> Any:
+    row = _disk_of(request)
+    return {"disk": row.disk.name, "samples": web.trends.of(row.disk.identity)}
+
+
 @reads
 def array_page(request: Request, web: Web) -> Response:
-    one = _named(request.path_params["array"])
+    one = _array_of(request)
     names = {member.name for member in one.sheet.members}
     values = {
         "title": one.sheet.name,
@@ -98,7 +271,12 @@ def array_page(request: Request, web: Web) -> Response:
         "word": word_of(one),
         "devices": [device for device in managing.devices() if device not in names],
         "alarms": [alarm for alarm in web.alarms.all() if one.sheet.name in alarm.text],
+        "events": [event for event in web.alarms.events if one.sheet.name in event.text][:EVENTS_SHOWN],
         "audit": [line for line in web.audit.newest(AUDIT_SHOWN) if one.sheet.key == line["asked"].get("array")],
+        "now_s": time.time(),
+        "disks": {f"/dev/{disk.name}": disk.name for disk in looks.disks()},
+        "plan": web.scrubs.all().get(one.sheet.key),
+        "scrubs_work": web.alarms.manages and 0 <= time.time() - web.alarms.looked_s < managing.LOOK_OLD_S,
     }
     return page(request, "array.html", values)
 
@@ -123,7 +301,14 @@ def api_arrays(request: Request, web: Web) -> Any:
 
 @reads
 def api_array(request: Request, web: Web) -> Any:
-    return document_of(_named(request.path_params["array"]))
+    one = _array_of(request)
+    return {**document_of(one), "schedule": web.scrubs.all().get(one.sheet.key)}
+
+
+@reads
+def api_pace(request: Request, web: Web) -> Any:
+    """The pace of the array's own work beside what its users get."""
+    return {"samples": looks.paces(_array_of(request).sheet.key)}
 
 
 class DeedBody(msgspec.Struct, frozen=True):
@@ -136,6 +321,8 @@ class DeedBody(msgspec.Struct, frozen=True):
     names: list[str] = []
     level: str = ""
     rate: str = ""
+    days: str | int = ""
+    window: str = ""
     destroys_data: bool = False
 
 
@@ -144,7 +331,7 @@ def api_do(request: Request, web: Web, body: Body, session: Session) -> Any:
     asked = typed(body, DeedBody)
     if any(len(text) > 500 for text in (asked.array, asked.confirm, asked.device, asked.other, *asked.names)):
         raise ProblemError(400, "a name is too long")
-    key = asked.array if asked.action == "create" else _named(asked.array).sheet.key
+    key = asked.array if asked.action in ("create", *managing.LEDS) else _named(asked.array).sheet.key
     deed = Deed(
         asked.action[:40],
         key,
@@ -154,13 +341,15 @@ def api_do(request: Request, web: Web, body: Body, session: Session) -> Any:
         names=tuple(asked.names[:64]),
         level=asked.level[:20],
         rate=asked.rate[:20],
+        days=str(asked.days)[:20],
+        window=asked.window[:20],
         destroys_data=asked.destroys_data,
     )
     if not web.manage:
         web.audit.note(session.who, "refused", {"action": deed.action, "array": key}, "without --manage")
         raise ProblemError(403, "arrays are only changed where `brickyard web` was started with --manage")
     try:
-        words = managing.do(deed, session.who, web.audit, manage=web.manage)
+        words = managing.do(deed, session.who, web.audit, manage=web.manage, plans=web.scrubs, host=HOST)
     finally:
         looks.forget()
     return {"done": words}
@@ -179,13 +368,23 @@ def alarms_page(request: Request, web: Web) -> Response:
         "open": [alarm for alarm in found if alarm.is_open],
         "over": [alarm for alarm in found if not alarm.is_open],
         "looked_s": web.alarms.looked_s,
+        "ways": web.alarms.ways,
+        "test": web.alarms.test,
+        "events": web.alarms.events[:EVENTS_SHOWN],
     }
     return page(request, "alarms.html", values)
 
 
 @reads
 def api_alarms(request: Request, web: Web) -> Any:
-    return {"alarms": web.alarms.all(), "looked_unix_s": web.alarms.looked_s, "standing": standing(web)}
+    return {
+        "alarms": web.alarms.all(),
+        "looked_unix_s": web.alarms.looked_s,
+        "standing": standing(web),
+        "ways": web.alarms.ways,
+        "test": web.alarms.test,
+        "events": web.alarms.events[:EVENTS_SHOWN],
+    }
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
@@ -196,5 +395,14 @@ class Acknowledged(msgspec.Struct, frozen=True):
 def api_acknowledge(request: Request, web: Web, body: Body, session: Session) -> Any:
     try:
         return web.alarms.acknowledge(typed(body, Acknowledged).key, session.who)
+    except BadInputError as error:
+        raise ProblemError(409, str(error)) from error
+
+
+@operates
+def api_test(request: Request, web: Web, body: Body, session: Session) -> Any:
+    """Asks the watch for a test message by all its ways; what became of it is in `test` of /api/alarms."""
+    try:
+        return web.alarms.ask_test(session.who)
     except BadInputError as error:
         raise ProblemError(409, str(error)) from error

@@ -8,6 +8,7 @@ twice. Refusal: nothing is kept for a browser that does not read: it is let go.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import sqlite3
 import time
@@ -222,18 +223,24 @@ class EventStream:
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         self.hub.browsers += 1
-        gone = asyncio.create_task(_disconnected(receive))
+        tasks = [asyncio.create_task(_disconnected(receive)), asyncio.create_task(self._pump(send))]
         try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            self.hub.browsers -= 1
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _pump(self, send: Send) -> None:
+        with contextlib.suppress(TimeoutError, OSError):  # it does not read
             async for chunk in self.hub.events(self.last):
-                if gone.done() or not self.is_open():
+                if not self.is_open():
                     break
                 await asyncio.wait_for(send({"type": "http.response.body", "body": chunk, "more_body": True}), SEND_S)
             await asyncio.wait_for(send({"type": "http.response.body", "body": b""}), SEND_S)
-        except (TimeoutError, OSError):
-            pass  # it does not read
-        finally:
-            self.hub.browsers -= 1
-            gone.cancel()
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from brickyard import api, forms
 from brickyard.errors import BadInputError
 from brickyard.following import Follower
-from brickyard.jobs import Order, StartedJob
+from brickyard.jobs import Order, StartedJob, load_of
 from brickyard.web.context import SCRATCH, Body, ProblemError, Target, Web, operates, reads, typed
 from brickyard.web.hub import run_state
 from brickyard.web.render import page
@@ -40,7 +40,7 @@ class JobRow(msgspec.Struct, frozen=True):
 class Asked(msgspec.Struct, frozen=True):
     """What a form asks to be run."""
 
-    kind: Literal["run", "characterize", "study"] = "run"
+    kind: Literal["run", "characterize", "study", "replay"] = "run"
     name: str = ""
     target: str = SCRATCH
     changes: list[str] = []
@@ -49,6 +49,9 @@ class Asked(msgspec.Struct, frozen=True):
     repetitions: int = 1
     mode: Literal["quick", "default", "full"] = "quick"
     only: list[str] = []
+    timing: Literal["timed", "dependent", "fire_hose"] = "timed"
+    speed: float = 1.0
+    fit: Literal["exact", "scale", "wrap"] = "exact"
     confirm: str = ""
     """The name of a target that may be written over, typed by a person."""
 
@@ -84,6 +87,7 @@ def now_page(request: Request, web: Web) -> Response:
         "studies": forms.study_rows(),
         "targets": list(web.targets().values()),
         "modes": MODES,
+        "traces": web.traces,
     }
     return page(request, "now.html", values)
 
@@ -106,7 +110,7 @@ def api_targets(request: Request, web: Web) -> Any:
 
 @reads
 def api_profiles(request: Request, web: Web) -> Any:
-    return {"profiles": forms.profile_rows(), "studies": forms.study_rows()}
+    return {"profiles": forms.profile_rows(), "studies": forms.study_rows(), "traces": list(web.traces)}
 
 
 def _shipped(name: str) -> str:
@@ -157,22 +161,31 @@ def _order(web: Web, asked: Asked, session: Session) -> Order:
             raise ProblemError(404, "no such study; choose one of the list")
         targets = [] if target.kind == "scratch" else targets
     if asked.kind == "run":
-        load = api.profile(_shipped(asked.name), *asked.changes)
-        api.check(load, targets, overwrite=overwrite)
-    return Order(
+        _shipped(asked.name)
+    if asked.kind == "replay" and asked.name not in web.traces:
+        raise ProblemError(404, "no such trace; start the server with --allow-trace FILE")
+    if not 0.001 <= asked.speed <= 1000:
+        raise ProblemError(400, "speed: from 0.001 to 1000 times that of the trace")
+    order = Order(
         kind=asked.kind,
         name=asked.name if asked.kind != "characterize" else "",
         changes=asked.changes,
         targets=targets,
         condition=asked.condition or None,
-        size=(asked.size or None) if target.kind == "scratch" and asked.kind == "run" else None,
+        size=(asked.size or None) if target.kind == "scratch" and asked.kind in ("run", "replay") else None,
         repetitions=asked.repetitions,
         mode=asked.mode,
         only=asked.only,
+        timing=asked.timing,
+        speed=asked.speed,
+        fit=asked.fit,
         overwrite=overwrite,
         store=None if web.store is None else str(web.store),
         by=session.who,
     )
+    if asked.kind in ("run", "replay"):
+        api.check(load_of(order), targets, overwrite=overwrite)
+    return order
 
 
 def _overwritten(target: Target, asked: Asked) -> list[str]:

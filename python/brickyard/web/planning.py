@@ -146,6 +146,8 @@ def api_advice(request: Request, web: Web, body: Body, session: Session) -> Any:
         "simulated": len(found.found.trials),
         "not_simulated": found.found.left_out,
         "without_price": found.unpriced,
+        "years": found.years,
+        "assumptions": found.assumptions,
         "unit": "MiB/s" if found.throughput else "requests/s",
         "conditions": found.conditions,
         "picture": f"/pictures/advice/{_kept(found.picture)}.svg" if found.picture else "",

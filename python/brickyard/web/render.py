@@ -30,6 +30,9 @@ from brickyard.web.context import Web, web_of
 
 PAGES = (("/", "Now"), ("/results", "Results"), ("/bricks", "Bricks"), ("/arrays", "Arrays"), ("/alarms", "Alarms"))
 
+BELOW = {"compare": "/results", "advice": "/bricks", "disks": "/arrays"}
+"""Pages that have no place of their own in the list."""
+
 
 @cache
 def _templates() -> Environment:
@@ -70,7 +73,7 @@ def page(request: Request, name: str, values: dict[str, Any], status: int = 200)
         "operator": session is not None and session.role == "operator",
         "csrf": session.csrf if session else "",
         "pages": PAGES,
-        "here": here if path not in ("/compare", "/advice") else {"/compare": "/results", "/advice": "/bricks"}[path],
+        "here": BELOW.get(path.split("/")[1], here),
         "standing": standing(web_of(request)) if session else None,
         "manage": web_of(request).manage,
     }

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from brickyard import browsing
 from brickyard.browsing import Download, RunQuery
-from brickyard.units import format_ns
+from brickyard.units import format_iops, format_ns, three_digits
 from brickyard.web.context import Body, ProblemError, Web, operates, reads, typed
 from brickyard.web.guard import PICTURE_POLICY
 from brickyard.web.render import page
@@ -84,6 +84,9 @@ def results_page(request: Request, web: Web) -> Response:
         "number": found.first // PER_PAGE + 1,
         "last_page": last_page,
         "baselines": _baselines(web),
+        "iops": format_iops,
+        "ns": format_ns,
+        "digits": three_digits,
     }
     return page(request, "results.html", values)
 
@@ -104,25 +107,30 @@ def run_page(request: Request, web: Web) -> Response:
     number = number_of(request.path_params["run"], "run", 1)
     with web.opened() as store:
         shown = browsing.shown(store, number, web.listing)
-        against = None
-        if shown.last is not None and shown.record.info.outcome == "done":
-            against = _against(store, shown.last, number)
-    info = shown.record.info
+        info = shown.record.info
+        is_good = info.outcome == "done" and not info.invalid
+        against = _against(store, [shown.last], number) if is_good and shown.last is not None else None
+        baseline = _against(store, shown.alike_baseline[1], number) if is_good and shown.alike_baseline else None
+    required = web.thresholds.all().get(info.profile, [])
     values = {
         "title": f"Run {number}",
         "shown": shown,
         "info": info,
         "against": against,
+        "baseline": baseline,
+        "required": required,
+        "judged": browsing.judged(shown.record, required) if shown.record.intervals else [],
+        "requirements": browsing.requirement_names(),
         "draws": bool(shown.record.intervals) and info.outcome != "running",
         "text_of": table_cells,
     }
     return page(request, "run.html", values)
 
 
-def _against(store: Any, last: int, number: int) -> browsing.TwoSides | None:
-    """The difference to the last run of an equal load; None where nothing can be compared."""
+def _against(store: Any, before: list[int], number: int) -> browsing.TwoSides | None:
+    """The difference to other runs of an equal load; None where nothing can be compared."""
     try:
-        return browsing.compared(store, [last], [number])
+        return browsing.compared(store, before, [number])
     except browsing.BadInputError:
         return None
 
@@ -138,8 +146,14 @@ def api_run(request: Request, web: Web) -> Any:
     with web.opened() as store:
         shown = browsing.shown(store, number, web.listing)
         document = shown.document
+    info = shown.record.info
+    required = web.thresholds.all().get(info.profile, [])
     return {
         **document,
+        "thresholds": [
+            {"title": one.title, "verdict": one.word, "rows": one.rows}
+            for one in (browsing.judged(shown.record, required) if shown.record.intervals else [])
+        ],
         "answer": shown.answer.document(),
         "annotation": {
             "number": shown.said.number,
@@ -267,3 +281,21 @@ def api_pin(request: Request, web: Web, body: Body, session: Session) -> Any:
     with web.opened() as store:
         browsing.pin(store, asked.name, asked.runs)
     return {"baselines": _baselines(web)}
+
+
+@reads
+def api_thresholds(request: Request, web: Web) -> Any:
+    return {"thresholds": web.thresholds.all(), "requirements": browsing.requirement_names()}
+
+
+class Required(msgspec.Struct, frozen=True):
+    profile: str
+    require: list[str]
+
+
+@operates
+def api_keep_thresholds(request: Request, web: Web, body: Body, session: Session) -> Any:
+    asked = typed(body, Required)
+    if not 0 < len(asked.profile) <= 200:
+        raise ProblemError(400, "profile: name one")
+    return {"profile": asked.profile, "require": web.thresholds.keep(asked.profile, asked.require)}

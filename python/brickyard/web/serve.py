@@ -93,7 +93,7 @@ def serve(web: Web, place: Listening, say: Callable[[str], None], token: str) ->
         listening.close()
 
 
-def server(web: Web, place: Listening, port: int) -> uvicorn.Server:
+def server(web: Web, place: Listening, port: int) -> PageServer:
     """A server for a socket that is bound to this port."""
     own = ("127.0.0.1", "localhost", "::1") if place.is_own else (place.host,)
     origins = Origins.of([*own, *place.names], port, place.scheme)
@@ -113,16 +113,16 @@ def server(web: Web, place: Listening, port: int) -> uvicorn.Server:
         ssl_certfile=place.certificate,
         ssl_keyfile=place.key,
     )
-    return _Server(config, app.state.hub)
+    return PageServer(config, app.state.hub)
 
 
-class _Server(uvicorn.Server):
+class PageServer(uvicorn.Server):
     """Ends the streams of events before it waits for its connections."""
 
     def __init__(self, config: uvicorn.Config, hub: Hub) -> None:
         super().__init__(config)
-        self._hub = hub
+        self.hub = hub
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._hub.close()
+        self.hub.close()
         await super().shutdown(sockets)

@@ -4,6 +4,7 @@ how often a login may be tried. Refusal: no token and no session is written or l
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import re
@@ -17,6 +18,7 @@ from threading import Lock
 import msgspec
 
 from brickyard import outputs
+from brickyard.errors import BrickyardError
 from brickyard.web.tokens import Role, Tokens
 
 MARK = re.compile(rb'\A{"sessions":')
@@ -153,7 +155,10 @@ class Sessions:
         if self._place is None:
             return
         kept = _Kept(self._open, self._of_tokens())
-        outputs.write_whole(self._place, msgspec.json.encode(kept), MARK, mode=0o600)
+        # On a full disk people can log in all the same; they do so again after a restart.
+        with contextlib.suppress(OSError, BrickyardError):
+            outputs.folder(self._place.parent)
+            outputs.write_whole(self._place, msgspec.json.encode(kept), MARK, mode=0o600)
 
     def _of_tokens(self) -> str:
         """New tokens end all sessions."""

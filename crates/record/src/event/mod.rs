@@ -5,6 +5,7 @@
 //! As JSON the name of an event stands in its field `event`. Times are in ns on the run's own clock. Names and values
 //! stand in stores for good: they may be added, never renamed.
 
+mod fleet;
 mod interval;
 mod phase_end;
 mod ramp;
@@ -17,6 +18,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use fleet::{Fleet, FleetHost};
 pub use interval::{CellEvent, Cpu, Interval, KnobEvent, Measure};
 pub use phase_end::{
     DepthReached, FramesEnd, PhaseEnd, ReplayDriver, ReplayEnd, ServerFileEnd, SlowCall, SlowEvent, StreamCounts,
@@ -119,6 +121,40 @@ pub enum Event {
         start_ns: u64,
         end_ns: u64,
         drivers: Vec<DriverShare>,
+    },
+    /// The hosts of a run, before its first phase.
+    Fleet(Box<Fleet>),
+    /// How a host began a phase, by its own clock: `late_ns` after the common instant, which was `instant_unix_ns` there.
+    /// `clock_moved_ns` is by how much its clock was set during the phase.
+    #[schemars(title = "HostBegan")]
+    HostBegan {
+        host: String,
+        phase: usize,
+        instant_unix_ns: u64,
+        late_ns: u64,
+        clock_moved_ns: i64,
+    },
+    /// A host fell silent or its load ended before it should; `streams` are missing from `at_ns` on, unless it comes back.
+    #[schemars(title = "HostLost")]
+    HostLost {
+        host: String,
+        at_ns: u64,
+        reason: String,
+        streams: Vec<String>,
+    },
+    /// A host that had fallen silent is heard again. What it did meanwhile is in the record.
+    #[schemars(title = "HostBack")]
+    HostBack {
+        host: String,
+        at_ns: u64,
+    },
+    /// How the load of one host ended. `kept` is where its own record lies on it, where that is still there.
+    #[schemars(title = "HostEnd")]
+    HostEnd {
+        host: String,
+        outcome: RunOutcome,
+        message: String,
+        kept: String,
     },
     /// A look at the array below a target while the run goes on.
     #[schemars(title = "ConditionSample")]

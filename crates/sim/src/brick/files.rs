@@ -6,6 +6,7 @@ use plan::{Bytes, Duration, Fault, NO_SUCH_KEY, near, reader_words};
 use serde::Deserialize;
 use toml::{Spanned, Table, Value};
 
+use super::offers::{self, CloudVolume};
 use super::sheet::{DiskSheet, SsdSheet};
 use super::{
     Brick, CloudParameters, Condition, ControllerParameters, DriveParameters, Failure, Level, RotatingParameters,
@@ -472,16 +473,24 @@ impl Part for DriveParameters {
             Some("rotating") => values::<RotatingParameters>(&table).map(DriveParameters::Rotating),
             Some("ssd") => values::<SsdParameters>(&table).map(DriveParameters::Ssd),
             Some("cloud") => values::<CloudParameters>(&table).map(DriveParameters::Cloud),
+            Some("cloud-volume") => {
+                let whole = offers::volume(&table, &values::<CloudVolume>(&table)?);
+                let whole = whole.map_err(|(key, words)| Fault { key: key.into(), given: String::new(), words })?;
+                values::<CloudParameters>(&whole).map(DriveParameters::Cloud)
+            }
             Some("disk-sheet") => values::<DiskSheet>(&table).map(|s| DriveParameters::Rotating(s.drive())),
-            Some("ssd-sheet") => values::<SsdSheet>(&table)?.drive().map(DriveParameters::Ssd).map_err(|words| Fault {
-                key: "read_latency".into(),
-                given: String::new(),
-                words,
-            }),
+            Some("ssd-sheet") => {
+                let drive = values::<SsdSheet>(&table)?.drive();
+                drive.map(DriveParameters::Ssd).map_err(|(key, words)| Fault {
+                    key: key.into(),
+                    given: String::new(),
+                    words,
+                })
+            }
             _ => Err(Fault {
                 key: "kind".into(),
                 given: String::new(),
-                words: "`rotating`, `ssd`, `cloud`, `disk-sheet` or `ssd-sheet` is needed".into(),
+                words: "`rotating`, `ssd`, `cloud`, `disk-sheet`, `ssd-sheet` or `cloud-volume` is needed".into(),
             }),
         }
     }

@@ -6,6 +6,7 @@
 
 mod check;
 mod files;
+mod offers;
 mod parameters;
 mod sheet;
 

@@ -74,10 +74,17 @@ pub struct SsdParameters {
     pub command_overhead: Duration,
     /// Every block was written before, so that writing needs garbage collection from the start.
     pub steady: bool,
-    /// Without power-loss protection: what it takes to write the map, so that data survive a power cut; one after the
-    /// other, however many writes wait for it. 0: a program.
+    /// Without power-loss protection: what it takes to write a page of the map, so that data survive a power cut; one
+    /// after the other, each for all that waits when it begins. 0: a program.
     #[serde(default)]
     pub map_time: Duration,
+    /// What each write or flush beyond the first lengthens it by.
+    #[serde(default)]
+    pub map_each: Duration,
+    /// A page that is programmed before it is full, because somebody waits for it, takes no longer than this: a bit a cell
+    /// is soon written. 0: as long as any.
+    #[serde(default)]
+    pub partial_program_time: Duration,
     /// Cells of several bits: a third of the pages is sensed in so much less than `read_time`, a third in so much more.
     #[serde(default)]
     pub read_spread_percent: f64,
@@ -87,9 +94,12 @@ pub struct SsdParameters {
     /// Writes end in DRAM; without it they end when they are programmed.
     #[serde(default = "yes")]
     pub write_cache: bool,
-    /// The drive takes no two commands in less time than this, however many dies are idle.
+    /// The drive takes no two commands in less time than this, however many dies are idle; after a write
+    /// it is `write_interval`, if that is not 0.
     #[serde(default)]
     pub command_interval: Duration,
+    #[serde(default)]
+    pub write_interval: Duration,
     /// The link moves one way at a time, as SATA does.
     #[serde(default)]
     pub half_duplex: bool,
@@ -120,6 +130,11 @@ pub struct CloudParameters {
     pub peak_iops: u64,
     #[serde(default)]
     pub peak_mb_per_s: f64,
+    /// Writes, where their limits are others than those of reads. 0: they share them.
+    #[serde(default)]
+    pub write_iops: u64,
+    #[serde(default)]
+    pub write_mb_per_s: f64,
     pub read_latency: Duration,
     pub write_latency: Duration,
     /// Mean of the exponential part that comes on top.

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
-use super::{Event, Ssd, per_mb};
+use super::{Event, Ssd, Unmapped, per_mb};
 
 /// Mapping units of one write that follow one another.
 #[derive(Debug, Clone, Copy)]
@@ -235,20 +235,46 @@ impl Ssd {
         }
         let map = self.p.map_bytes.0;
         let cost = self.garbage.cost(units * map, random * map);
+        let waited_for = units < self.per_page && self.buffer.awaited > 0 && self.p.partial_program_time.ns > 0;
+        let program_ns = if waited_for { cost.program_ns.min(self.p.partial_program_time.ns) } else { cost.program_ns };
         let die = &mut self.dies[number as usize];
         die.moves_ns = die.moves_ns.saturating_add(cost.moves_ns);
         die.erase_ns = die.erase_ns.saturating_add(cost.erase_ns);
         die.register = None;
-        let at_ns = die.server.book(now_ns, cost.program_ns);
+        let at_ns = die.server.book(now_ns, program_ns);
         let event = if durable && self.write_cache { Event::Unmapped(number) } else { Event::Programmed(number) };
         self.plan(at_ns, event);
     }
 
-    /// What must survive a power cut is found again only by the map, which is written one page after the other.
-    pub(super) fn unmapped(&mut self, now_ns: u64, number: u32) {
-        let own_ns = self.p.map_time.ns;
-        let at_ns = self.map.book(now_ns, if own_ns > 0 { own_ns } else { self.p.program_time.ns });
-        self.plan(at_ns, Event::Programmed(number));
+    /// What must survive a power cut is found again only by the map.
+    pub(super) fn unmapped(&mut self, now_ns: u64, what: Unmapped) {
+        self.map.waiting.push(what);
+        if self.map.writing.is_empty() {
+            self.write_map(now_ns);
+        }
+    }
+
+    fn write_map(&mut self, now_ns: u64) {
+        std::mem::swap(&mut self.map.writing, &mut self.map.waiting);
+        let page_ns = if self.p.map_time.ns > 0 { self.p.map_time.ns } else { self.p.program_time.ns };
+        let further = self.map.writing.len() as u64 - 1;
+        self.plan(now_ns + page_ns + further * self.p.map_each.ns, Event::Mapped);
+    }
+
+    pub(super) fn mapped(&mut self, now_ns: u64, done: &mut Vec<u32>) {
+        let written = std::mem::take(&mut self.map.writing);
+        if !self.map.waiting.is_empty() {
+            self.write_map(now_ns);
+        }
+        for what in written {
+            match what {
+                Unmapped::Die(die) => self.programmed(now_ns, die, done),
+                Unmapped::Flush(flush) => {
+                    self.buffer.awaited -= 1;
+                    done.push(self.work.remove(flush).command.id);
+                }
+            }
+        }
     }
 
     pub(super) fn programmed(&mut self, now_ns: u64, number: u32, done: &mut Vec<u32>) {
@@ -259,7 +285,7 @@ impl Ssd {
             let work = self.work.get(run.work);
             work.left -= run.units;
             if work.left == 0 {
-                self.write_ended(run.work, done);
+                self.write_ended(now_ns, run.work, done);
             }
         }
         let die = &mut self.dies[number as usize];
@@ -302,25 +328,27 @@ impl Ssd {
         self.dispatch(now_ns);
     }
 
-    fn write_ended(&mut self, number: u32, done: &mut Vec<u32>) {
+    fn write_ended(&mut self, now_ns: u64, number: u32, done: &mut Vec<u32>) {
         let work = self.work.remove(number);
         if !work.ended {
             done.push(work.command.id);
         }
         self.buffer.awaited -= u64::from(!work.trusted);
         self.buffer.unprogrammed -= 1;
-        let (buffer, works) = (&mut self.buffer, &mut self.work);
-        buffer.flushes.retain_mut(|flush| {
+        let mut whole = Vec::new();
+        self.buffer.flushes.retain_mut(|flush| {
             flush.left -= u64::from(flush.epoch > work.epoch);
             if flush.left == 0 {
-                buffer.awaited -= 1;
-                done.push(works.remove(flush.work).command.id);
+                whole.push(flush.work);
             }
             flush.left > 0
         });
+        for flush in whole {
+            self.unmapped(now_ns, Unmapped::Flush(flush));
+        }
     }
 
-    /// Ends when everything that came before it is programmed.
+    /// Ends when everything that came before it is programmed and in the map.
     pub(super) fn begin_flush(&mut self, now_ns: u64, number: u32, done: &mut Vec<u32>) {
         if self.p.power_loss_protection || self.buffer.unprogrammed == 0 {
             done.push(self.work.remove(number).command.id);

@@ -5,20 +5,21 @@ use std::io::{Read, Write};
 
 use super::queue::{Event, NOWHERE, Queue, What};
 use super::{ImportError, Taker};
-use crate::lines::{Lines, number, seconds};
+use crate::lines::{Lines, number, seconds, word};
 use crate::request::{FUA, META, Operation, READ_AHEAD, SYNC};
 
 /// The event of a line, if it is one of those that matter.
 pub(super) fn event(line: &[u8]) -> Option<Option<Event>> {
-    let mut words = line.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());
-    let device = words.next()?;
+    let mut rest = line;
+    let mut next = || word(&mut rest);
+    let device = next()?;
     let comma = memchr::memchr(b',', device)?;
     let (major, minor) = (number(&device[..comma])?, number(&device[comma + 1..])?);
-    number(words.next()?)?;
-    number(words.next()?)?;
-    let at_ns = seconds(words.next()?)?;
-    let process = words.next().and_then(number)?;
-    let (action, kind) = (words.next()?, words.next()?);
+    number(next()?)?;
+    number(next()?)?;
+    let at_ns = seconds(next()?)?;
+    let process = next().and_then(number)?;
+    let (action, kind) = (next()?, next()?);
     let what = match action {
         b"Q" => What::Queued,
         b"D" => What::Issued,
@@ -26,7 +27,7 @@ pub(super) fn event(line: &[u8]) -> Option<Option<Event>> {
         b"C" => What::Completed,
         _ => return Some(None),
     };
-    let (sector, plus, sectors) = (words.next().and_then(number), words.next(), words.next().and_then(number));
+    let (sector, plus, sectors) = (next().and_then(number), next(), next().and_then(number));
     let (sector, bytes) = match (sector, plus, sectors) {
         (Some(sector), Some(b"+"), Some(sectors)) => (sector, sectors.checked_mul(512)?),
         _ => (0, 0),
@@ -35,15 +36,16 @@ pub(super) fn event(line: &[u8]) -> Option<Option<Event>> {
     let operation = kind_of(kind, bytes);
     let mut flags = 0;
     // F before the letter of the operation is a flush that goes first; behind it, FUA.
-    let letter = kind.iter().position(|byte| b"RWDN".contains(byte)).unwrap_or(0);
-    for (place, byte) in kind.iter().enumerate() {
+    let mut is_behind = false;
+    for byte in kind {
         flags |= match byte {
             b'S' => SYNC,
             b'A' => READ_AHEAD,
             b'M' => META,
-            b'F' if place > letter => FUA,
+            b'F' if is_behind => FUA,
             _ => 0,
         };
+        is_behind |= matches!(byte, b'R' | b'W' | b'D' | b'N');
     }
     let device = u32::try_from(major << 20 | minor).ok()?;
     let process = process as u32;

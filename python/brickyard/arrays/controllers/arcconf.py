@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from brickyard.arrays.array import Array, Member, Sheet, State
 from brickyard.arrays.host import Host
 from brickyard.errors import BadInputError, BrickyardError
-from brickyard.store import Json
 
 MIB = 1 << 20
 STATES = {
@@ -39,6 +39,25 @@ SEGMENTS = {
 LOSABLE = {"1": 1, "10": 1, "1e": 1, "5": 1, "5ee": 1, "50": 1, "6": 2, "60": 2}
 
 
+@dataclass(frozen=True, kw_only=True)
+class LogicalDevice:
+    """A part of `getconfig N ld`."""
+
+    level: str
+    status: str
+    size_bytes: int | None
+    device: str | None
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What is in progress on one, as `getstatus N` says."""
+
+    operation: str
+    share: float | None
+
+
 class Arcconf(Array):
     kind = "arcconf"
 
@@ -61,7 +80,7 @@ class Arcconf(Array):
     def _ask(self, *arguments: str) -> str:
         return _ask(self.host, *arguments)
 
-    def _told(self) -> Json:
+    def _told(self) -> LogicalDevice:
         found = parse_logical(self._ask("getconfig", self.controller, "ld")).get(self.device)
         if found is None:
             raise BadInputError(f"{self.name}: the controller has no such logical device")
@@ -69,26 +88,26 @@ class Arcconf(Array):
 
     def sheet(self) -> Sheet:
         told = self._told()
-        members = tuple(told["members"])
+        members = told.members
         missing = sum(member.state != "active" for member in members)
         task = parse_tasks(self._ask("getstatus", self.controller)).get(self.device)
-        state = STATES.get(told["status"].split(",")[0].strip().lower(), "unknown")
-        shown = State(state, None, "" if state == "normal" else told["status"], missing)
+        state = STATES.get(told.status.split(",")[0].strip().lower(), "unknown")
+        shown = State(state, None, "" if state == "normal" else told.status, missing)
         if task is not None:
-            shown = State(TASKS.get(task["operation"].lower(), "unknown"), task["share"], task["operation"], missing)
+            shown = State(TASKS.get(task.operation.lower(), "unknown"), task.share, task.operation, missing)
         return Sheet(
             kind=self.kind,
             name=self.name,
-            level=f"raid{told['level']}" if told["level"] else "unknown",
-            size_bytes=told["size_bytes"],
+            level=f"raid{told.level}" if told.level else "unknown",
+            size_bytes=told.size_bytes,
             state=shown,
             members=members,
             wanted=len(members) or None,
-            extra={"device": told["device"]},
+            extra={"device": told.device},
         )
 
     def redundancy(self) -> int:
-        return LOSABLE.get(self._told()["level"].lower(), 0)
+        return LOSABLE.get(self._told().level.lower(), 0)
 
     def _address(self, member: str) -> list[str]:
         """A segment is known by its drive's serial number; commands want channel and number."""
@@ -122,22 +141,22 @@ def _ask(host: Host, *arguments: str) -> str:
     return done.out
 
 
-def parse_logical(content: str) -> dict[int, Json]:
+def parse_logical(content: str) -> dict[int, LogicalDevice]:
     """The logical devices of `getconfig N ld`."""
-    found: dict[int, Json] = {}
+    found: dict[int, LogicalDevice] = {}
     for part in re.split(r"^\s*Logical Device number\s+", content, flags=re.MULTILINE | re.IGNORECASE)[1:]:
         number = re.match(r"\d{1,3}", part)
         if number is None:
             continue
         fields = _fields(part)
         size = re.match(r"(\d{1,12}) MB", fields.get("size", ""))
-        found[int(number.group(0))] = {
-            "level": fields.get("raid level", "").split(" ")[0],
-            "status": fields.get("status of logical device", "unknown"),
-            "size_bytes": int(size.group(1)) * MIB if size else None,
-            "device": next((word for word in fields.get("disk name", "").split() if word.startswith("/dev/")), None),
-            "members": list(_segments(part)),
-        }
+        found[int(number.group(0))] = LogicalDevice(
+            level=fields.get("raid level", "").split(" ")[0],
+            status=fields.get("status of logical device", "unknown"),
+            size_bytes=int(size.group(1)) * MIB if size else None,
+            device=next((word for word in fields.get("disk name", "").split() if word.startswith("/dev/")), None),
+            members=tuple(_segments(part)),
+        )
     return found
 
 
@@ -156,18 +175,18 @@ def _fields(part: str) -> dict[str, str]:
     return found
 
 
-def parse_tasks(content: str) -> dict[int, Json]:
+def parse_tasks(content: str) -> dict[int, Task]:
     """What `getstatus N` says is in progress, by logical device."""
-    found: dict[int, Json] = {}
+    found: dict[int, Task] = {}
     for part in re.split(r"^\s*Logical device Task\s*:?", content, flags=re.MULTILINE | re.IGNORECASE)[1:]:
         fields = _fields(part)
         number = re.match(r"\d{1,3}", fields.get("logical device", ""))
         share = re.match(r"\d{1,3}", fields.get("percentage complete", ""))
         if number and fields.get("status", "").lower() == "in progress":
-            found[int(number.group(0))] = {
-                "operation": fields.get("current operation", "unknown"),
-                "share": min(int(share.group(0)) / 100, 1.0) if share else None,
-            }
+            found[int(number.group(0))] = Task(
+                operation=fields.get("current operation", "unknown"),
+                share=min(int(share.group(0)) / 100, 1.0) if share else None,
+            )
     return found
 
 

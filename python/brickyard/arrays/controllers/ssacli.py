@@ -7,15 +7,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from brickyard.arrays.array import Array, Member, Sheet, State
 from brickyard.arrays.host import Host
 from brickyard.errors import BadInputError, BrickyardError
-from brickyard.store import Json
 
 PROGRAMS = ("ssacli", "hpssacli", "hpacucli")
 UNITS = {"MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15}
 DRIVES = {"ok": "active", "failed": "faulty", "rebuilding": "rebuilding", "predictive failure": "active"}
+
+
+@dataclass
+class LogicalDrive:
+    """A part of `ld all show detail`, with the array that it is in."""
+
+    array: str
+    level: str = ""
+    status: str = ""
+    size_bytes: int | None = None
+    device: str | None = None
+    parity: str = ""
 
 
 class Ssacli(Array):
@@ -49,17 +61,17 @@ class Ssacli(Array):
                 raise BrickyardError(f"{program}: {words or f'exit code {done.code}'}")
             raise BadInputError(f"{self.name}: the controller has no such logical drive")
         drives = self.host.run(program, "ctrl", f"slot={self.slot}", "pd", "all", "show").out
-        members = tuple(parse_drives(drives).get(told["array"], []))
+        members = tuple(parse_drives(drives).get(told.array, []))
         missing = sum(member.state in ("faulty", "rebuilding") for member in members)
         return Sheet(
             kind=self.kind,
             name=self.name,
-            level=f"raid{told['level']}" if told["level"] else "unknown",
-            size_bytes=told["size_bytes"],
+            level=f"raid{told.level}" if told.level else "unknown",
+            size_bytes=told.size_bytes,
             state=drive_state(told, missing),
             members=members,
             wanted=sum(member.state != "spare" for member in members) or None,
-            extra={"device": told["device"]},
+            extra={"device": told.device},
         )
 
 
@@ -75,39 +87,39 @@ def _ask(host: Host, program: str, *arguments: str) -> str:
     return done.out
 
 
-def parse_logical(content: str) -> dict[int, Json]:
+def parse_logical(content: str) -> dict[int, LogicalDrive]:
     """The logical drives of `ld all show detail`, with the array that each is in."""
-    found: dict[int, Json] = {}
+    found: dict[int, LogicalDrive] = {}
     array, current = "", None
     for line in content.splitlines():
         words = line.strip()
         if match := re.match(r"[Aa]rray:? (\w{1,3})\b", words):
             array, current = match.group(1), None
         elif match := re.fullmatch(r"Logical Drive: (\d{1,3})", words):
-            current = {"array": array, "level": "", "status": "", "size_bytes": None, "device": None, "parity": ""}
+            current = LogicalDrive(array)
             found[int(match.group(1))] = current
         elif current is not None and (match := re.match(r"([\w ()/]{1,60}): (.*)$", words)):
             _put(current, match.group(1), match.group(2).strip())
     return found
 
 
-def _put(current: Json, name: str, value: str) -> None:
+def _put(current: LogicalDrive, name: str, value: str) -> None:
     if name == "Fault Tolerance":
-        current["level"] = value.split(" ", maxsplit=1)[0].removeprefix("RAID").replace("+", "").lower()
+        current.level = value.split(" ", maxsplit=1)[0].removeprefix("RAID").replace("+", "").lower()
     elif name == "Status":
-        current["status"] = value
+        current.status = value
     elif name == "Size":
         match = re.match(r"(\d{1,9}(?:\.\d{1,4})?) (MB|GB|TB|PB)", value)
-        current["size_bytes"] = int(float(match.group(1)) * UNITS[match.group(2)]) if match else None
+        current.size_bytes = int(float(match.group(1)) * UNITS[match.group(2)]) if match else None
     elif name == "Disk Name":
-        current["device"] = value.split(" ", maxsplit=1)[0] if value.startswith("/dev/") else None
+        current.device = value.split(" ", maxsplit=1)[0] if value.startswith("/dev/") else None
     elif name.startswith("Parity Initialization"):
-        current["parity"] = f"{current['parity']} {value}".strip()
+        current.parity = f"{current.parity} {value}".strip()
 
 
-def drive_state(told: Json, missing: int) -> State:
+def drive_state(told: LogicalDrive, missing: int) -> State:
     """Out of the words that its user guide lists for the status of a logical drive."""
-    status = str(told["status"])
+    status = told.status
     lower = status.lower()
     match = re.search(r"(\d{1,3}(?:\.\d{1,3})?)\s?%", status)
     share = min(float(match.group(1)) / 100, 1.0) if match else None
@@ -121,8 +133,8 @@ def drive_state(told: Json, missing: int) -> State:
         return State("reshaping", share, status, missing)
     if lower.startswith("failed") or "disabled" in lower:
         return State("failed", detail=status, missing=missing)
-    if "in progress" in str(told["parity"]).lower():
-        match = re.search(r"(\d{1,3}(?:\.\d{1,3})?)\s?%", str(told["parity"]))
+    if "in progress" in told.parity.lower():
+        match = re.search(r"(\d{1,3}(?:\.\d{1,3})?)\s?%", told.parity)
         return State("initializing", min(float(match.group(1)) / 100, 1.0) if match else None, "parity initialization")
     return State("normal" if lower == "ok" else "unknown", detail="" if lower == "ok" else status, missing=missing)
 

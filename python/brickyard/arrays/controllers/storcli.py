@@ -5,13 +5,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
 
 from brickyard.arrays.array import Array, Member, Sheet, State
-from brickyard.arrays.host import Host
+from brickyard.arrays.host import Host, told_as
 from brickyard.errors import BadInputError, BrickyardError
-from brickyard.facts.health import dig, parse_json, whole
-from brickyard.store import Json
+from brickyard.facts.health import whole
 
+T = TypeVar("T")
 PROGRAMS = {"storcli": ("storcli64", "storcli"), "perccli": ("perccli64", "perccli")}
 # StorCLI Reference Manual, legends below its tables.
 VOLUME_STATES = {"Optl": "normal", "Dgrd": "degraded", "Pdgd": "degraded", "OfLn": "failed", "Rec": "rebuilding"}
@@ -28,6 +32,80 @@ DRIVE_STATES = {
     "Cpybck": "rebuilding",
 }
 LOSABLE = {"RAID1": 1, "RAID5": 1, "RAID6": 2, "RAID10": 1, "RAID50": 1, "RAID60": 2}
+
+
+class Detail(msgspec.Struct, frozen=True, kw_only=True):
+    words: str = msgspec.field(name="ErrMsg", default="")
+
+
+class CommandStatus(msgspec.Struct, frozen=True, kw_only=True):
+    controller: object = msgspec.field(name="Controller", default=None)
+    status: str = msgspec.field(name="Status", default="Failure")
+    description: str = msgspec.field(name="Description", default="")
+    details: object = msgspec.field(name="Detailed Status", default=None)
+
+
+class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    status: CommandStatus = msgspec.field(name="Command Status")
+    data: object = msgspec.field(name="Response Data", default=None)
+
+
+class ToolAnswers(msgspec.Struct, frozen=True, kw_only=True):
+    controllers: list[ToolAnswer] = msgspec.field(name="Controllers", default_factory=list)
+
+
+class VolumeRow(msgspec.Struct, frozen=True, kw_only=True):
+    group_and_volume: str = msgspec.field(name="DG/VD", default="")
+    level: str = msgspec.field(name="TYPE", default="unknown")
+    state: str = msgspec.field(name="State", default="")
+
+
+class DriveRow(msgspec.Struct, frozen=True, kw_only=True):
+    place: str = msgspec.field(name="EID:Slt", default="")
+    state: str = msgspec.field(name="State", default="")
+
+
+class Properties(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a volume. Counts are numbers or text, by release; `whole` reads them."""
+
+    blocks: object = msgspec.field(name="Number of Blocks", default=None)
+    spans: object = msgspec.field(name="Span Depth", default=None)
+    drives_per_span: object = msgspec.field(name="Number of Drives Per Span", default=None)
+    device: str | None = msgspec.field(name="OS Drive Name", default=None)
+    naa: str | None = msgspec.field(name="SCSI NAA Id", default=None)
+    write_cache: str | None = msgspec.field(name="Write Cache(initial setting)", default=None)
+
+
+class OperationRow(msgspec.Struct, frozen=True, kw_only=True):
+    share: object = msgspec.field(name="Progress%", default=None)
+    status: str = msgspec.field(name="Status", default="")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """What one controller answered: whether it obeyed, its words, and the data, by headings or as rows."""
+
+    controller: int
+    status: str
+    description: str
+    data: object
+
+    def part(self, heading: str, kind: type[T]) -> T | None:
+        """What stands below a heading; None where that is not there, or is something else."""
+        found = self.data.get(heading) if isinstance(self.data, dict) else None
+        return _converted(found, kind)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StorcliVolume:
+    level: str
+    state: str
+    size_bytes: int | None
+    members: tuple[Member, ...]
+    wanted: int | None
+    device: str | None
+    naa: str | None
+    write_cache: str | None
 
 
 class Storcli(Array):
@@ -50,47 +128,50 @@ class Storcli(Array):
             words = " ".join(done.error.split()) or "no JSON came back"
             raise BrickyardError(f"{program} /call/vall show: {words}")
         for told in replies:
-            for row in told.get("Virtual Drives") or []:
-                volume = str(row.get("DG/VD") if isinstance(row, dict) else "").rpartition("/")[2]
+            for row in told.part("Virtual Drives", list[VolumeRow]) or []:
+                volume = row.group_and_volume.rpartition("/")[2]
                 if volume.isdigit():
-                    yield cls(kind, f"/c{told['controller']}/v{volume}", host)
+                    yield cls(kind, f"/c{told.controller}/v{volume}", host)
 
-    def _ask(self, *arguments: str) -> list[Json]:
+    def _ask(self, *arguments: str) -> list[Reply]:
         program = _program(self.kind, self.host)
         if program is None:
             raise BadInputError(f"{self.kind} is not installed; install it to look at {self.name}")
         done = self.host.run(program, *arguments, "J")
         replies = parse_replies(done.out)
-        bad = next((reply for reply in replies if reply["status"] != "Success"), None)
+        bad = next((reply for reply in replies if reply.status != "Success"), None)
         if not replies or bad is not None:
-            words = str(bad["description"]) if bad else " ".join(done.error.split()) or "no JSON came back"
+            words = bad.description if bad else " ".join(done.error.split()) or "no JSON came back"
             raise BrickyardError(f"{program} {' '.join(arguments)}: {words}")
         return replies
 
+    def _volume(self) -> StorcliVolume | None:
+        return parse_volume(self._ask(self.path, "show", "all")[0], self.path)
+
     def identity(self) -> str:
-        told = parse_volume(self._ask(self.path, "show", "all")[0], self.path)
-        return f"{self.kind} {told.get('naa') or self.path}"
+        told = self._volume()
+        return f"{self.kind} {(told.naa if told else None) or self.path}"
 
     def sheet(self) -> Sheet:
-        told = parse_volume(self._ask(self.path, "show", "all")[0], self.path)
-        if not told:
+        told = self._volume()
+        if told is None:
             raise BadInputError(f"{self.name}: the controller has no such volume")
-        members = tuple(told["members"])
+        members = told.members
         return Sheet(
             kind=self.kind,
             name=self.name,
-            level=str(told["level"]).lower(),
-            size_bytes=told["size_bytes"],
+            level=told.level.lower(),
+            size_bytes=told.size_bytes,
             state=self._state(told, members),
             members=members,
-            wanted=told["wanted"] or len(members) or None,
-            extra={"device": told["device"], "write_cache": told["write_cache"]},
-            identity=f"{self.kind} {told.get('naa') or self.path}",
+            wanted=told.wanted or len(members) or None,
+            extra={"device": told.device, "write_cache": told.write_cache},
+            identity=f"{self.kind} {told.naa or self.path}",
         )
 
-    def _state(self, told: Json, members: tuple[Member, ...]) -> State:
+    def _state(self, told: StorcliVolume, members: tuple[Member, ...]) -> State:
         missing = sum(member.state in ("faulty", "missing", "rebuilding") for member in members)
-        missing = max(missing, (told["wanted"] or 0) - len(members))
+        missing = max(missing, (told.wanted or 0) - len(members))
         rebuilt = [member for member in members if member.state == "rebuilding"]
         if rebuilt:
             drive = drive_path(self.controller, rebuilt[0].name)
@@ -99,12 +180,12 @@ class Storcli(Array):
             share = parse_progress(self._ask(self.path, "show", operation))
             if share is not None:
                 return State(name, share, operation, missing)
-        state = VOLUME_STATES.get(str(told["state"]), "unknown")
-        return State(state, detail="" if state == "normal" else str(told["state"]), missing=missing)
+        state = VOLUME_STATES.get(told.state, "unknown")
+        return State(state, detail="" if state == "normal" else told.state, missing=missing)
 
     def redundancy(self) -> int:
-        told = parse_volume(self._ask(self.path, "show", "all")[0], self.path)
-        return LOSABLE.get(str(told.get("level")), 0)
+        told = self._volume()
+        return LOSABLE.get(told.level, 0) if told else 0
 
     def fail(self, member: str) -> None:
         self._ask(drive_path(self.controller, member), "set", "offline")
@@ -133,66 +214,61 @@ def drive_path(controller: int, member: str) -> str:
     return f"/c{controller}{enclosure}/s{match.group(2)}"
 
 
-def parse_replies(content: str) -> list[Json]:
-    """Of each controller: its number, whether it obeyed, its words, and the data with their headings."""
+def _converted(value: object, kind: type[T]) -> T | None:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        return None
+
+
+def parse_replies(content: str) -> list[Reply]:
+    """Of each controller; none where the tool tells no JSON."""
+    told = told_as(content, ToolAnswers)
     found = []
-    replies = dig(parse_json(content), "Controllers")
-    for reply in replies if isinstance(replies, list) else []:
-        status, data = dig(reply, "Command Status"), dig(reply, "Response Data")
-        if not isinstance(status, dict):
-            continue
-        errors = status.get("Detailed Status")
-        words = [str(dig(row, "ErrMsg")) for row in errors if dig(row, "ErrMsg")] if isinstance(errors, list) else []
+    for answer in told.controllers if told else []:
+        status = answer.status
+        details = _converted(status.details, list[Detail]) or []
+        words = "; ".join(detail.words for detail in details if detail.words)
         found.append(
-            {
-                **(data if isinstance(data, dict) else {}),
-                "rows": data if isinstance(data, list) else [],
-                "controller": whole(status.get("Controller")) or 0,
-                "status": str(status.get("Status") or "Failure"),
-                "description": "; ".join(words) or str(status.get("Description") or "it failed without a word"),
-            }
+            Reply(
+                controller=whole(status.controller) or 0,
+                status=status.status,
+                description=words or status.description or "it failed without a word",
+                data=answer.data,
+            )
         )
     return found
 
 
-def parse_volume(told: Json, path: str) -> Json:
-    """One volume of `show all`; empty where it is not among them."""
+def parse_volume(told: Reply, path: str) -> StorcliVolume | None:
+    """One volume of `show all`; None where it is not among them."""
     volume = path.rpartition("/v")[2]
-    rows = told.get(path)
-    row = rows[0] if isinstance(rows, list) and rows and isinstance(rows[0], dict) else None
-    if row is None:
-        return {}
-    properties = told.get(f"VD{volume} Properties")
-    drives = told.get(f"PDs for VD {volume}")
-    spans, each = whole(dig(properties, "Span Depth")), whole(dig(properties, "Number of Drives Per Span"))
-    blocks = whole(dig(properties, "Number of Blocks"))
-    return {
-        "level": str(row.get("TYPE") or "unknown"),
-        "state": str(row.get("State") or ""),
-        "size_bytes": None if blocks is None else blocks * 512,
-        "members": [
-            Member(
-                str(drive.get("EID:Slt") or "–").strip(),
-                DRIVE_STATES.get(str(drive.get("State")), str(drive.get("State") or "unknown")),
-                number,
-            )
-            for number, drive in enumerate(drives if isinstance(drives, list) else [])
-            if isinstance(drive, dict)
-        ],
-        "wanted": spans * each if spans and each else None,
-        "device": dig(properties, "OS Drive Name"),
-        "naa": dig(properties, "SCSI NAA Id"),
-        "write_cache": dig(properties, "Write Cache(initial setting)"),
-    }
+    rows = told.part(path, list[VolumeRow])
+    if not rows:
+        return None
+    properties = told.part(f"VD{volume} Properties", Properties) or Properties()
+    drives = told.part(f"PDs for VD {volume}", list[DriveRow]) or []
+    spans, each, blocks = whole(properties.spans), whole(properties.drives_per_span), whole(properties.blocks)
+    return StorcliVolume(
+        level=rows[0].level,
+        state=rows[0].state,
+        size_bytes=None if blocks is None else blocks * 512,
+        members=tuple(
+            Member(drive.place.strip() or "–", DRIVE_STATES.get(drive.state, drive.state or "unknown"), number)
+            for number, drive in enumerate(drives)
+        ),
+        wanted=spans * each if spans and each else None,
+        device=properties.device,
+        naa=properties.naa,
+        write_cache=properties.write_cache,
+    )
 
 
-def parse_progress(replies: list[Json]) -> float | None:
+def parse_progress(replies: list[Reply]) -> float | None:
     """The share done where something is in progress; 0 where it has begun and does not tell yet."""
     for reply in replies:
-        rows = reply["rows"] or reply.get("VD Operation Status") or []
-        for row in rows if isinstance(rows, list) else []:
-            if not isinstance(row, dict) or str(row.get("Status")).lower() != "in progress":
-                continue
-            share = whole(row.get("Progress%"))
-            return min((share or 0) / 100, 1.0)
+        rows = _converted(reply.data, list[OperationRow]) or reply.part("VD Operation Status", list[OperationRow]) or []
+        share = next((whole(row.share) or 0 for row in rows if row.status.lower() == "in progress"), None)
+        if share is not None:
+            return min(share / 100, 1.0)
     return None

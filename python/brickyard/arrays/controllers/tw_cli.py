@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from brickyard.arrays.array import Array, Member, Sheet, State
 from brickyard.arrays.host import Host
 from brickyard.errors import BadInputError, BrickyardError
-from brickyard.store import Json
 
 # tw_cli(8): states of a unit; a paused one has not ended.
 UNIT_STATES = {
@@ -28,6 +28,16 @@ UNIT_STATES = {
 DISK_STATES = {"OK": "active", "DEGRADED": "missing", "REBUILDING": "rebuilding", "SMARTFAIL": "faulty"}
 LOSABLE = {"RAID-1": 1, "RAID-5": 1, "RAID-6": 2, "RAID-10": 1, "RAID-50": 1}
 GIB = 1 << 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitRow:
+    """A row of `show unitstatus`."""
+
+    level: str
+    status: str
+    share: float | None
+    size_bytes: int | None
 
 
 class TwCli(Array):
@@ -59,21 +69,21 @@ class TwCli(Array):
             raise BadInputError(f"{self.name}: the controller has no such unit")
         members = tuple(parse_subunits(self._ask(self.path, "show")))
         missing = sum(member.state in ("missing", "rebuilding", "faulty") for member in members)
-        state = UNIT_STATES.get(told["status"], "unknown")
+        state = UNIT_STATES.get(told.status, "unknown")
         return Sheet(
             kind=self.kind,
             name=self.name,
-            level=told["level"].lower(),
-            size_bytes=told["size_bytes"],
-            state=State(state, told["share"], "" if state == "normal" else told["status"], missing),
+            level=told.level.lower(),
+            size_bytes=told.size_bytes,
+            state=State(state, told.share, "" if state == "normal" else told.status, missing),
             members=members,
             wanted=len(members) or None,
             extra={},
         )
 
     def redundancy(self) -> int:
-        told = parse_units(self._ask(self.controller, "show", "unitstatus")).get(self.unit) or {}
-        return LOSABLE.get(str(told.get("level")), 0)
+        told = parse_units(self._ask(self.controller, "show", "unitstatus")).get(self.unit)
+        return LOSABLE.get(told.level, 0) if told else 0
 
     def fail(self, member: str) -> None:
         self._ask(f"{self.controller}/{_port(member)}", "remove", "quiet")
@@ -108,13 +118,13 @@ def parse_controllers(content: str) -> list[str]:
     return re.findall(r"^(c\d{1,3})\s", content, re.MULTILINE)
 
 
-def parse_units(content: str) -> dict[str, Json]:
+def parse_units(content: str) -> dict[str, UnitRow]:
     """The rows of `show unitstatus`; its columns have changed between releases, so they are found by their headings."""
     heading = re.search(r"^Unit\s+UnitType\s+Status.*$", content, re.MULTILINE)
     if heading is None:
         return {}
     names = heading.group(0).split()
-    found: dict[str, Json] = {}
+    found: dict[str, UnitRow] = {}
     for line in content[heading.end() :].splitlines():
         cells = line.split()
         if len(cells) < 3 or not re.fullmatch(r"u\d{1,3}", cells[0]):
@@ -122,12 +132,12 @@ def parse_units(content: str) -> dict[str, Json]:
         row = dict(zip(names, cells, strict=False))
         shares = [_share(row.get(name)) for name in ("%RCmpl", "%V/I/M", "%Cmpl")]
         size = re.fullmatch(r"\d{1,9}(\.\d{1,6})?", row.get("Size(GB)") or "")
-        found[cells[0]] = {
-            "level": cells[1],
-            "status": cells[2],
-            "share": next((share for share in shares if share is not None), None),
-            "size_bytes": int(float(size.group(0)) * GIB) if size else None,
-        }
+        found[cells[0]] = UnitRow(
+            level=cells[1],
+            status=cells[2],
+            share=next((share for share in shares if share is not None), None),
+            size_bytes=int(float(size.group(0)) * GIB) if size else None,
+        )
     return found
 
 

@@ -71,12 +71,32 @@ const Charts = (() => {
       width, height: Math.max(150, Math.min(260, width * 0.42)),
       legend: { live: true }, cursor: { drag: { x: true, y: false } },
       scales: { x: { time: false }, y: isLog ? { distr: 3 } : { range: (plot, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
-      axes: [{ ...axis, values: (plot, values) => values.map(v => `${v} s`) }, { ...axis, size: 58, values: labels }],
+      axes: [{ ...axis, size: 34, values: (plot, values) => values.map(v => `${v} s`) }, { ...axis, size: 58, values: labels }],
       series: [{ label: 's' }, ...KINDS[kind].map(([label, name, dash]) => ({
         label, stroke: colour(name), width: 1.6, dash, points: { show: false }, spanGaps: false,
         value: (plot, value) => value === null ? '–' : Brickyard.digits(value),
       }))],
     };
+  }
+
+  // One line over the time of day.
+  function simple(width, label, name) {
+    const grid = { stroke: colour('--line'), width: 1 };
+    const axis = { stroke: colour('--pale'), grid, ticks: grid, font: '12px system-ui, sans-serif' };
+    return {
+      width, height: Math.max(150, Math.min(220, width * 0.42)), cursor: { drag: { x: true, y: false } },
+      scales: { y: { range: (plot, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
+      axes: [{ ...axis, size: 34, space: 80, values: (plot, values) => values.map(v => new Date(v * 1000).toLocaleTimeString('en-GB')) },
+        { ...axis, size: 58, values: (plot, values) => values.map(v => v === null ? '' : Brickyard.digits(v)) }],
+      series: [{ label: 'time', value: (plot, at) => at ? new Date(at * 1000).toLocaleTimeString('en-GB') : '–' }, { label, stroke: colour(name), width: 1.6, points: { show: false },
+        value: (plot, value) => value === null ? '–' : Brickyard.digits(value) }],
+    };
+  }
+
+  // The next of 1, 2, 5, 10 …
+  function round(value) {
+    const power = 10 ** Math.floor(Math.log10(Math.max(value, 1e-9)));
+    return power * [1, 2, 5, 10].find(times => times * power >= value * 0.999);
   }
 
   class Board {
@@ -90,6 +110,7 @@ const Charts = (() => {
       document.addEventListener('theme', this.redress);
       const media = matchMedia('(prefers-color-scheme: dark)');
       media.addEventListener('change', this.redress);
+      matchMedia('print').addEventListener('change', this.redress);
       this.table = root.querySelector('table.intervals tbody');
       const details = this.table && this.table.closest('details');
       if (details) details.addEventListener('toggle', () => this.tabulate());
@@ -187,11 +208,9 @@ const Charts = (() => {
       for (let bin = low; bin <= high; bin += every)
         pen.fillText(Brickyard.time(edge(bin)), left - 6, height - bottom - (bin - low) * up - Math.min(8, up / 2));
       pen.textAlign = 'center';
-      const marks = Math.max(1, Math.floor((width - left) / 90));
-      for (let mark = 0; mark <= marks; mark += 1) {
-        const at = (last - first) / 1e9 * mark / marks;
-        pen.fillText(`${Brickyard.digits(at)} s`, Math.min(width - 20, left + (width - left) * mark / marks), height - 9);
-      }
+      const span = (last - first) / 1e9, step = round(span / Math.max(1, Math.floor((width - left) / 90)));
+      for (let at = 0; at <= span; at += step)
+        pen.fillText(`${Brickyard.digits(at)} s`, Math.min(width - 20, left + at * 1e9 * across), height - 9);
     }
 
     tabulate() {
@@ -211,5 +230,5 @@ const Charts = (() => {
   // The edges of the server's bins: below 1 µs, then four a decade.
   function edge(bin) { return bin === 0 ? 1 : Math.round(10 ** (3 + (bin - 1) / 4)); }
 
-  return { Board, merged, rated, mean, seconds };
+  return { Board, merged, rated, mean, seconds, simple };
 })();

@@ -156,7 +156,7 @@
 
   function fitForm() {
     for (const part of form.querySelectorAll('[data-for], [data-target]')) {
-      const fits = (!part.dataset.for || part.dataset.for === kind())
+      const fits = (!part.dataset.for || part.dataset.for.split(' ').includes(kind()))
         && (!part.dataset.target || part.dataset.target === target().dataset.kind);
       part.hidden = !fits;
     }
@@ -185,6 +185,11 @@
     }));
   }
 
+  function named() {
+    const from = { run: 'profile', study: 'study', replay: 'trace' }[kind()];
+    return from && form.elements[from] ? form.elements[from].value : '';
+  }
+
   function order() {
     const changes = [];
     if (kind() === 'run') for (const input of form.querySelectorAll('#settings [data-key]')) {
@@ -194,9 +199,11 @@
     }
     changes.push(...form.elements.changes.value.split('\n').map(line => line.trim()).filter(Boolean));
     return {
-      kind: kind(), name: kind() === 'run' ? form.elements.profile.value : kind() === 'study' ? form.elements.study.value : '',
+      kind: kind(), name: named(),
       target: target().value, changes, condition: target().dataset.kind === 'model' ? form.elements.condition.value : '',
       size: form.elements.size.value.trim(), repetitions: Number(form.elements.repetitions.value) || 1,
+      ...(kind() === 'replay' && form.elements.trace ? { timing: form.elements.timing.value,
+        speed: Number(form.elements.speed.value) || 0, fit: form.elements.fit.value } : {}),
       mode: form.elements.mode.value, confirm: target().dataset.kind === 'allowed' ? form.elements.confirm.value : '',
     };
   }

@@ -55,11 +55,12 @@
           capacity: value('capacity'), budget: value('budget'), fastest: value('order') === 'fastest', conditions });
         const inMib = told.unit === 'MiB/s';
         const rate = state => state ? digits(inMib ? state.bytes_per_s / 1048576 : state.iops) : '–';
-        const rows = told.found.map(one => [one.name, one.usd === null ? '–' : digits(one.usd), size(one.capacity_bytes),
+        const rows = told.found.map(one => [one.name, one.cost_usd === null ? '–' : digits(one.cost_usd), size(one.capacity_bytes),
           one.rebuild_hours === null ? '–' : `${digits(one.rebuild_hours)} h`, ...told.conditions.map(name => rate(one.conditions[name]))]);
-        const heads = ['brick', 'USD', 'capacity', 'rebuild', ...told.conditions.map(name => `${told.unit} ${name.replace(/_/g, ' ')}`)];
+        const heads = ['brick', `USD, ${told.years} y`, 'capacity', 'rebuild', ...told.conditions.map(name => `${told.unit} ${name.replace(/_/g, ' ')}`)];
         const panel = make('section', { class: 'panel' }, make('h2', {}, told.question),
-          ...told.answer.map(text => make('p', {}, text)), make('p', { class: 'hint' }, told.belief), table(heads, rows, 'Bricks'));
+          ...told.answer.map(text => make('p', {}, text)), make('p', { class: 'hint' }, told.belief), table(heads, rows, 'Bricks'),
+          make('h3', {}, 'Assumptions'), make('ul', {}, ...told.assumptions.map(text => make('li', {}, text))));
         if (told.picture) panel.append(make('figure', { class: 'picture' }, make('figcaption', {}, 'Cost against rate; the table has the figures'),
           make('img', { src: told.picture, alt: 'Cost against delivered rate of the simulated bricks; the table has the figures' })));
         place.replaceChildren(panel);

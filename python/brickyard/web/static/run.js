@@ -37,6 +37,15 @@
       say('Kept.');
     } catch (error) { say(error.message, true); }
   });
+  const thresholds = document.getElementById('thresholds');
+  if (thresholds) thresholds.addEventListener('submit', async event => {
+    event.preventDefault();
+    const problem = document.getElementById('thresholds-error');
+    try {
+      await ask('/api/thresholds', { profile: thresholds.dataset.profile, require: document.getElementById('require').value.split('\n') });
+      location.reload();
+    } catch (error) { Brickyard.showError(problem, error.message); }
+  });
   const pin = document.getElementById('pin');
   if (pin) pin.addEventListener('submit', async event => {
     event.preventDefault();

@@ -1,0 +1,23 @@
+//! Where counts and single requests come from.
+
+use crate::layout::{Account, Cell, Device, Losses, Owner, Told};
+
+/// Counts only ever grow; whoever looks keeps what was there before.
+pub trait Source {
+    /// Of one device and operation, in parts that belong together.
+    fn cells(&self, slot: usize, operation: usize) -> Result<Vec<Cell>, String>;
+    fn device(&self, slot: usize) -> Result<Device, String>;
+    fn device_count(&self) -> usize;
+    fn losses(&self) -> Result<Losses, String>;
+    /// Who asked, in parts that belong together.
+    fn owners(&self) -> Vec<(Owner, Vec<Account>)>;
+    /// The next request that was slow, or any where all are wanted.
+    fn next_told(&mut self) -> Option<Told>;
+    /// From here on requests to a device are slow.
+    fn slow_from(&mut self, slot: usize, ns: u64) -> Result<(), String>;
+    fn is_slow_from(&self, slot: usize) -> u64;
+    /// Takes in what has come; called about every 10 ms.
+    fn look(&mut self, now_ns: u64) -> Result<(), String>;
+    /// No more is counted; what was counted stays readable.
+    fn detach(&mut self);
+}

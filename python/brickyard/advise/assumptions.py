@@ -1,0 +1,91 @@
+"""Duty: what an answer of `advise buy` rests on, a line each: prices with their dates, costs, failures, intervals, and
+what is in no figure.
+
+Refusal: nothing is computed but what the search found.
+"""
+
+from __future__ import annotations
+
+from brickyard.advise.buy import Found, Trial, Wanted
+from brickyard.advise.costs import GIB
+from brickyard.advise.parts import Part
+from brickyard.advise.spread import KINDS
+from brickyard.units import format_size
+
+SHOWN = 4  # of bricks that do not meet the rulers, the nearest
+
+
+def assumptions(found: Found, wanted: Wanted) -> list[str]:
+    trials = found.ranked or found.trials[-SHOWN:]
+    made = [trial.candidate for trial in trials]
+    parts = _parts(trials)
+    lines = [_price(part) for part in parts]
+    terms = wanted.terms
+    lines.append(
+        f"costs are sums over {terms.years:g} years: purchase, monthly charges, and power under load all the time at"
+        f" {terms.usd_a_kwh:g} USD a kWh"
+    )
+    if silent := sorted({part.name for part in parts if part.watts is None and part.volume is None and part.usd != 0}):
+        lines.append(f"no power is known, and none counted, of {', '.join(silent)}")
+    lines.append(
+        "in no cost: servers, ports, racks, people, drives that are replaced, discounts, traffic and snapshots of"
+        " clouds"
+    )
+    if any(one.setting for one in made):
+        lines += _of_volumes(trials, wanted)
+    lines += sorted({trial.failures.source for trial in trials if trial.failures})
+    if any(trial.data_loss_years is not None for trial in trials):
+        lines.append(
+            "data loss: mean time, failures independent of each other, sectors unreadable as the data sheet states, a"
+            " rebuild beside this workload all the time; it ranks and promises nothing"
+        )
+    lines += sorted({_interval(trial) for trial in trials})
+    if any(trial.candidate.software for trial in trials):
+        lines.append(
+            "software RAID costs nothing here; the processor time that it takes is in the rates, not in the cost"
+        )
+    lines.append(
+        "within a family (same drive, level and controller) a larger brick is taken to be no slower; two smaller counts"
+        " below each answer were tried all the same"
+    )
+    return lines
+
+
+def _parts(trials: list[Trial]) -> list[Part]:
+    return list({part.name: part for trial in trials for part in trial.candidate.parts}.values())
+
+
+def _price(part: Part) -> str:
+    if part.volume is not None:
+        return f"price of {part.name}, {part.dated or 'no date given'}: {part.source or 'no source given'}"
+    if part.usd is None:
+        return f"price of {part.name}: none"
+    monthly = f" and {part.usd_a_month:,g} a month" if part.usd_a_month else ""
+    said = f"{part.usd:,.0f} USD{monthly}, {part.dated or 'no date given'}, {part.source or 'no source given'}"
+    return f"price of {part.name}: {said}"
+
+
+def _of_volumes(trials: list[Trial], wanted: Wanted) -> list[str]:
+    volumes = {t.candidate.drive.name: t.candidate.drive.volume for t in trials if t.candidate.drive.volume}
+    lines = [f"limits of {name}: {volume.limits_from}" for name, volume in volumes.items() if volume.limits_from]
+    lines.append(
+        "volumes are held to what is provisioned and never below it; the limits of the instance that they are"
+        " attached to"
+        " are not modelled, and latency is that of the provider's description, not measured"
+    )
+    if not wanted.capacity_bytes:
+        sizes = [trial.candidate.setting.gib for trial in trials if trial.candidate.setting]
+        lines.append(f"no --capacity is asked for: volumes are of {format_size(max(sizes) * GIB)} at the most")
+    return lines
+
+
+def _interval(trial: Trial) -> str:
+    spread = trial.spread
+    if spread is None:
+        kind = KINDS[trial.candidate.drive_kind]
+        return f"no interval for {kind}: no published measurement was compared with models of them"
+    return (
+        f"models of {spread.kind}: nine of ten published figures that they were not fitted to lie within"
+        f" {spread.words} of"
+        f" theirs ({spread.figures} figures, {spread.tables} tables; docs/truth.md)"
+    )

@@ -1,0 +1,100 @@
+"""Duty: whether the writes of a run were still going into caches, so that its rates are none that last.
+
+A run is in doubt where it wrote too little to pass the caches that end its writes (four times what they hold on real
+storage; on a model, whose caches are known, what they hold before anything was measured), and where its rate fell by a
+fifth from the first half of the measurement to the second. One that was measured in steady state is in no doubt.
+
+Refusal: nothing is measured longer here, and a cache that nobody knows of is not guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from brickyard import bricks
+from brickyard.analysis.steady import State, steady
+from brickyard.analysis.totals import full_intervals
+from brickyard.bricks import caches
+from brickyard.schema.plan import Phase
+from brickyard.store import CHAINS, Record
+from brickyard.units import format_percent, format_size
+
+CACHE_TIMES = 4
+"""So many times the write cache must be written before a rate is one of what lies behind it: Overland's guide, 2007."""
+FALL = 0.2  # SNIA's rule allows a range of 20 % around the mean of a steady window
+HALVES_MIN = 4  # intervals below which a course has no halves
+
+
+def doubt(record: Record) -> str | None:
+    """Why the rate of a run that writes may be that of a cache; None where there is no reason to think so."""
+    phases = record.info.plan.phase
+    found = [text for number, phase in enumerate(phases) if (text := _of_phase(record, number, phase))]
+    return found[0] if found else None
+
+
+def _of_phase(record: Record, number: int, asked: object) -> str | None:
+    if not isinstance(asked, Phase) or asked.ramp:
+        return None
+    state = steady(record, number)
+    if state is not None and state.state is State.HELD:
+        return None
+    written = [i for i in record.intervals if i.phase <= number and i.operation == "write" and i.measure == "service"]
+    if not any(item.bytes for item in written if item.phase == number):
+        return None
+    held, is_modelled = held_bytes(record)
+    before = sum(item.bytes for item in written if item.warmup or item.phase < number)
+    all_of_it = sum(item.bytes for item in written)
+    if held and (before < held if is_modelled else all_of_it < CACHE_TIMES * held):
+        done = before if is_modelled else all_of_it
+        return f"{format_size(done)} were written into {format_size(held)} of cache{' first' if is_modelled else ''}"
+    if held == 0 and is_modelled:
+        return None
+    fell = _fell(record, number)
+    return (
+        f"its rate fell by {format_percent(fell)} while it was measured" if fell is not None and fell > FALL else None
+    )
+
+
+def held_bytes(record: Record) -> tuple[int | None, bool]:
+    """What the caches below a run's targets hold that end writes, as far as its record knows; and whether they are of a
+    model."""
+    info = record.info
+    if info.targets and all(bricks.is_modelled(target) for target in info.targets):
+        found = bricks.resolved_of(info.targets, info.options)
+        return (sum(caches.to_write_bytes(brick) for brick in found) if found else None), True
+    known = [sheet.cache_bytes for sheet in info.facts.targets]
+    return (sum(size for size in known if size) if known and None not in known else None), False
+
+
+def _fell(record: Record, phase: int) -> float | None:
+    """By which share the writes of the second half are fewer than those of the first."""
+    spans = sorted(full_intervals(record, phase), key=lambda span: span.start_ns)
+    if len(spans) < HALVES_MIN:
+        return None
+    requests: dict[int, int] = {}
+    for item in record.intervals:
+        if item.phase == phase and item.measure == "service" and item.operation not in CHAINS:
+            requests[item.start_ns] = requests.get(item.start_ns, 0) + item.requests
+    half = len(spans) // 2
+    first, last = (sum(requests.get(span.start_ns, 0) for span in part) for part in (spans[:half], spans[-half:]))
+    return 1 - last / first if first else None
+
+
+def wrote(record: Record) -> bool:
+    return any(item.operation == "write" and item.bytes for item in record.intervals)
+
+
+def doubted(records: Iterable[Record]) -> dict[int, str]:
+    """Runs whose rate may be that of a cache, with why."""
+    return {record.info.id: text for record in records if (text := doubt(record)) is not None}
+
+
+def words(found: dict[int, str], among: int, more: str) -> str:
+    """One sentence; `more` says what would help."""
+    if not found:
+        return ""
+    first: Sequence[str] = sorted(found.values())
+    return (
+        f"{len(found)} of {among} runs that wrote were not in steady state, so their rates may be those of caches (in"
+        f" one, {first[0]}){more}."
+    )

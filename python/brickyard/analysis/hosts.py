@@ -1,0 +1,243 @@
+"""Duty: what each host of a run on many did, the slowest first; what a reader must know of their clocks and losses.
+
+Refusal: histograms of hosts are merged, no percentile is averaged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+
+from brickyard.analysis.latency import Latency, as_one
+from brickyard.analysis.totals import Totals, asked_phase, phase_name, totals
+from brickyard.schema import Fleet, HostBack, HostBegan, HostEnd, HostLost, RunOutcome, RunWarning
+from brickyard.store import CHAINS, Json, Record
+from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns
+
+COLUMNS = ("host", "state", "requests", "IOPS", "MiB/s", "mean", "p50", "p99", "max", "errors")
+ALL = "all"
+LOST = "lost"
+NOTABLY = 1.1
+"""Hosts whose rates or percentiles differ by less are called alike."""
+FEWEST = 2
+
+
+@dataclass(frozen=True)
+class HostRow:
+    """One host in one phase; `host` is empty for all of them together. Latencies are response times."""
+
+    phase: int
+    phase_name: str
+    host: str
+    state: str
+    requests: int
+    errors: int
+    iops: float
+    bytes_per_s: float
+    response: Latency | None
+
+    def percentile(self, name: str) -> int | None:
+        return self.response.percentiles[name] if self.response else None
+
+    def document(self) -> Json:
+        shown = self.response
+        return {
+            "phase": self.phase_name,
+            "host": self.host,
+            "state": self.state,
+            "requests": self.requests,
+            "errors": self.errors,
+            "iops": self.iops,
+            "bytes_per_s": self.bytes_per_s,
+            "mean_ns": shown.mean_ns if shown else None,
+            "max_ns": shown.max_ns if shown else None,
+            **({f"{name}_ns": value for name, value in shown.percentiles.items()} if shown else {}),
+        }
+
+
+def fleet_of(record: Record) -> Fleet | None:
+    return next(iter(record.of(Fleet)), None)
+
+
+def host_rows(record: Record) -> list[HostRow]:
+    """For each phase a row a host, the slowest first, then all of them together; none for a run on one host."""
+    fleet = fleet_of(record)
+    if fleet is None:
+        return []
+    states = states_of(record)
+    rows = [row for row in totals(record) if row.operation not in CHAINS]
+    of_target = {target: host.host for host in fleet.hosts for target in host.targets}
+    found: list[HostRow] = []
+    for phase in sorted({row.phase for row in rows}):
+        asked = asked_phase(record, phase)
+        hosts = [of_target.get(stream.target, "") for stream in asked.stream] if asked else []
+        own = [row for row in rows if row.phase == phase]
+        by_host = {host.host: [row for row in own if hosts[row.stream] == host.host] for host in fleet.hosts}
+        mine = [
+            _row(record, phase, name, states.get(name, ""), some) for name, some in by_host.items() if name in hosts
+        ]
+        found += sorted(
+            mine, key=lambda row: (-(row.percentile("p99") or 0), -(row.response.mean_ns if row.response else 0))
+        )
+        found.append(_row(record, phase, "", "", own))
+    return found
+
+
+def _row(record: Record, phase: int, host: str, state: str, rows: list[Totals]) -> HostRow:
+    return HostRow(
+        phase=phase,
+        phase_name=phase_name(record, phase),
+        host=host,
+        state=state,
+        requests=sum(row.requests for row in rows),
+        errors=sum(row.errors for row in rows),
+        iops=sum(row.iops for row in rows),
+        bytes_per_s=sum(row.bytes_per_s for row in rows),
+        response=as_one(row.measures["response"] for row in rows if "response" in row.measures),
+    )
+
+
+def states_of(record: Record) -> dict[str, str]:
+    """How each host ended, in a word or two."""
+    lost = {event.host for event in record.of(HostLost)}
+    back = {event.host for event in record.of(HostBack)}
+    ends = {event.host: event.outcome for event in record.of(HostEnd)}
+    found = {}
+    for host, outcome in ends.items():
+        if outcome is RunOutcome.DONE:
+            found[host] = "done, cut off for a time" if host in lost else "done"
+        elif host in lost and host not in back:
+            found[host] = LOST
+        else:
+            found[host] = str(outcome.value)
+    return found
+
+
+def row_cells(rows: list[HostRow]) -> list[list[str]]:
+    return [
+        [
+            row.host or ALL,
+            row.state,
+            format_count(row.requests),
+            format_iops(row.iops),
+            format_mib_per_s(row.bytes_per_s),
+            format_ns(row.response.mean_ns if row.response else None),
+            format_ns(row.response.percentiles["p50"] if row.response else None),
+            format_ns(row.percentile("p99")),
+            format_ns(row.response.max_ns if row.response else None),
+            format_count(row.errors),
+        ]
+        for row in rows
+    ]
+
+
+def host_words(record: Record) -> list[str]:
+    """The slowest host and the spread, a sentence for each phase; what is missing comes first."""
+    found = []
+    lost = [host for host, state in states_of(record).items() if state == LOST]
+    if lost:
+        found.append(f"Missing from these figures: {', '.join(lost)}.")
+    rows = [row for row in host_rows(record) if row.host and row.state != LOST]
+    phases = list(dict.fromkeys(row.phase for row in rows))
+    for phase in phases:
+        mine = [row for row in rows if row.phase == phase]
+        head = f"{mine[0].phase_name}: " if len(phases) > 1 else ""
+        if len(mine) >= FEWEST and (words := _spread_words(mine)):
+            found.append(f"{head}{words}")
+    return found
+
+
+def _spread_words(rows: list[HostRow]) -> str:
+    """By the highest percentile that all hosts have enough samples for."""
+    name = next((name for name in ("p99", "p90", "p50") if all(row.percentile(name) for row in rows)), None)
+    if name is None:
+        return ""
+    times = {row.host: row.percentile(name) or 0 for row in rows}
+    slowest = max(times, key=lambda host: times[host])
+    fastest_ns, slowest_ns, middle_ns = min(times.values()), times[slowest], median(times.values())
+    low, high = min(row.iops for row in rows), max(row.iops for row in rows)
+    rates = f"{format_iops(low)} to {format_iops(high)} IOPS a host"
+    if slowest_ns < fastest_ns * NOTABLY and high < low * NOTABLY:
+        return f"All {len(rows)} hosts are alike within 10 %: {rates}."
+    return (
+        f"Slowest host: {slowest}, {name.removeprefix('p')} % within {format_ns(slowest_ns)},"
+        f" {slowest_ns / middle_ns:.2g} × the median of {len(rows)} hosts; hosts range over {format_ns(fastest_ns)} to"
+        f" {format_ns(slowest_ns)} and {rates}."
+    )
+
+
+def host_documents(record: Record) -> Json:
+    """Hosts, clocks and losses of a run on many; nothing for a run on one."""
+    if fleet_of(record) is None:
+        return {}
+    return {
+        "fleet": next(iter(record.documents_of(Fleet))),
+        "hosts": [row.document() for row in host_rows(record)],
+        "hosts_began": record.documents_of(HostBegan),
+        "hosts_lost": record.documents_of(HostLost),
+        "hosts_back": record.documents_of(HostBack),
+        "hosts_ended": record.documents_of(HostEnd),
+    }
+
+
+def host_warnings(record: Record) -> list[RunWarning]:
+    fleet = fleet_of(record)
+    if fleet is None:
+        return []
+    found = []
+    if not fleet.within_tolerance:
+        found.append(
+            RunWarning(
+                id="fleet_start",
+                severity="warning",
+                text=f"The hosts may have started up to {format_ns(fleet.bound_ns)} apart;"
+                f" {format_ns(fleet.tolerance_ns)} is allowed.",
+                remedy="Use a faster or quieter network to the hosts, or refuse such runs with --late-start refuse.",
+            )
+        )
+    late = max(record.of(HostBegan), key=lambda event: event.late_ns, default=None)
+    if late is not None and late.late_ns > fleet.tolerance_ns:
+        found.append(
+            RunWarning(
+                id="fleet_late",
+                severity="warning",
+                text=f"{late.host} began {format_ns(late.late_ns)} after the common start.",
+                remedy="That host was busy; leave it a core of its own.",
+            )
+        )
+    if moved := [event for event in record.of(HostBegan) if abs(event.clock_moved_ns) > fleet.tolerance_ns]:
+        names = ", ".join(dict.fromkeys(event.host for event in moved))
+        largest = max(abs(event.clock_moved_ns) for event in moved)
+        found.append(
+            RunWarning(
+                id="fleet_clock",
+                severity="warning",
+                text=f"The clock of {names} was set by up to {format_ns(largest)} during the run.",
+                remedy="Let clocks be slewed, not stepped (chrony's makestep only at boot).",
+            )
+        )
+    states = states_of(record)
+    for event in record.of(HostLost):
+        if states.get(event.host, "") not in ("", LOST):
+            text = f"{event.host} was cut off for a time ({event.reason}); what it did meanwhile is in the figures."
+            found.append(RunWarning(id="host_cut_off", severity="note", text=text))
+            continue
+        found.append(
+            RunWarning(
+                id="host_lost",
+                severity="error",
+                text=f"{event.host} was lost: {event.reason}. Its share is missing from then on:"
+                f" {', '.join(event.streams)}.",
+                remedy="If the host comes back, `brickyard fleet collect` makes a run of what the hosts kept.",
+            )
+        )
+    crowded = [host.host for host in fleet.hosts if not host.core_free]
+    if crowded:
+        found.append(
+            RunWarning(
+                id="fleet_cores",
+                severity="note",
+                text=f"No core is left free for Ray and the network on {', '.join(crowded)}: fewer than three cores.",
+            )
+        )
+    return found

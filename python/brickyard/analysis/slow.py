@@ -1,0 +1,205 @@
+"""Duty: why the slowest requests of a run were slow: shares of their response time by cause, and the evidence.
+
+A run itself knows when each of its slowest requests was due, submitted and ended, how many were in flight, and how busy
+its loops were. What happened below, a watch beside it knows (`WatchSheet.slow`); a model knows what state it was in.
+
+Refusal: where neither says it, the cause is unknown.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from brickyard.analysis.conditions import Span, condition_spans
+from brickyard.analysis.totals import asked_stream
+from brickyard.schema import PhaseEnd, SlowEvent
+from brickyard.schema.plan import Stream
+from brickyard.schema.watch_sheet import SlowAtDevice, SlowSheet
+from brickyard.store import Interval, IntervalCost, Record
+from brickyard.units import format_count, format_ns, format_percent
+
+GENERATOR, PLACES = "late generator", "own queue depth"
+MODEL, STORAGE, ABOVE, RESYNC, UNKNOWN = "the model", "storage", "above the device", "resync", "unknown"
+RUN_MEANINGS = {
+    GENERATOR: "it was submitted late, though places in flight were free",
+    PLACES: "it waited until one of the stream's own requests in flight had ended",
+    MODEL: "in the modelled brick, queues included",
+    STORAGE: "between submission and end; there was no watch that saw more",
+    ABOVE: "in the file system, the page cache or the CPU: the device had no request as long",
+    RESYNC: "the array was rebuilding, checking or initializing",
+    UNKNOWN: "the evidence does not say",
+}
+"""Of the causes that a run knows itself; those of devices are explained where the watch is (`watch.causes`)."""
+HALF = 0.5
+BUSY = 0.9
+"""A loop that used so much of its time is the limit itself."""
+WORKING = ("rebuilding", "scrubbing", "initializing")
+SLACK_NS, DRIFT = 300_000, 20e-6
+"""Two clocks: what they are apart at first, and by how much they may run apart."""
+LONGER = 2.0
+"""Merged requests begin with the first of them."""
+
+
+@dataclass(frozen=True)
+class SlowCause:
+    """One of the slowest requests, and why it was slow."""
+
+    at_ns: int
+    stream: int
+    operation: str
+    offset_bytes: int
+    request_bytes: int
+    service_ns: int
+    response_ns: int
+    cause: str
+    evidence: str
+
+
+@dataclass(frozen=True)
+class CauseShare:
+    cause: str
+    requests: int
+    time_share: float
+    """Of the response time of all."""
+
+
+def slow_causes(record: Record) -> list[SlowCause]:
+    """The slowest requests that the record has, the slowest first."""
+    around = _Around(record)
+    found = [
+        _caused(event, end.phase, around) for end in record.of(PhaseEnd) for event in end.slowest if event.response_ns
+    ]
+    return sorted(found, key=lambda one: -one.response_ns)
+
+
+def cause_shares(told: Sequence[SlowCause]) -> list[CauseShare]:
+    """The largest first; of no requests none."""
+    time_of: Counter[str] = Counter()
+    count: Counter[str] = Counter()
+    for one in told:
+        time_of[one.cause] += one.response_ns
+        count[one.cause] += 1
+    whole = sum(time_of.values())
+    return [CauseShare(cause, count[cause], ns / whole) for cause, ns in time_of.most_common()]
+
+
+def slow_words(record: Record) -> list[str]:
+    """What was seen beside the run, and what limits belief in the causes."""
+    found = []
+    for sheet in record.info.watch.targets:
+        if sheet is None:
+            continue
+        if sheet.slow is None:
+            if "slow" in sheet.unknown and not record.info.targets[0].startswith("sim:"):
+                found.append(f"No watch beside the run: {sheet.why('slow', 'older store')}.")
+            continue
+        told = sheet.slow
+        found.append(
+            f"Watched beside the run: {', '.join(told.devices)}, {format_count(told.requests)} requests,"
+            f" {format_count(told.slow)} of them slow ({told.whose}); the watch used"
+            f" {format_percent(told.cpu_ns / max(told.duration_ns, 1))} of one core."
+            + (f" It ended early: {told.stopped}." if told.stopped else "")
+        )
+    return list(dict.fromkeys(found))
+
+
+@dataclass
+class _Around:
+    """What else the record has of the time of a request."""
+
+    record: Record
+
+    def __post_init__(self) -> None:
+        self.counted: dict[tuple[int, int], list[Interval]] = {}
+        self.spans: list[Span] = condition_spans(self.record)
+        self.watches: list[SlowSheet | None] = [one.slow if one else None for one in self.record.info.watch.targets]
+        self.is_modelled = any(target.startswith("sim:") for target in self.record.info.targets)
+        self.start_unix_ns = self.record.info.start_unix_ns or 0
+
+    def intervals(self, phase: int, stream: int, from_ns: int, to_ns: int) -> list[Interval]:
+        if not self.counted:
+            for one in self.record.intervals:
+                if one.measure == "service":
+                    self.counted.setdefault((one.phase, one.stream), []).append(one)
+        mine = self.counted.get((phase, stream), [])
+        return [one for one in mine if one.start_ns < to_ns and one.end_ns > from_ns]
+
+    def costs(self, phase: int, from_ns: int, to_ns: int) -> list[IntervalCost]:
+        costs = self.record.costs
+        return [one for one in costs if one.phase == phase and one.start_ns < to_ns and one.end_ns > from_ns]
+
+    def watch(self, target: int) -> SlowSheet | None:
+        return self.watches[target] if target < len(self.watches) else None
+
+
+def _caused(event: SlowEvent, phase: int, around: _Around) -> SlowCause:
+    late_ns = event.response_ns - event.service_ns
+    if late_ns >= HALF * event.response_ns:
+        cause, evidence = _late(event, phase, around)
+    else:
+        cause, evidence = _served(event, phase, around)
+    return SlowCause(
+        event.at_ns, event.stream, event.operation, event.offset_bytes, event.request_bytes, event.service_ns,
+        event.response_ns, cause, evidence,
+    )  # fmt: skip
+
+
+def _late(event: SlowEvent, phase: int, around: _Around) -> tuple[str, str]:
+    """Between the instant when it was due and its submission."""
+    due_ns, sent_ns = event.at_ns - event.response_ns, event.at_ns - event.service_ns
+    late = f"submitted {format_ns(sent_ns - due_ns)} after it was due"
+    asked = asked_stream(around.record, phase, event.stream)
+    cells = around.intervals(phase, event.stream, due_ns, sent_ns)
+    if not isinstance(asked, Stream) or not cells:
+        return UNKNOWN, late
+    places = asked.depth * asked.workers
+    deepest = max(cell.depth_max for cell in cells)
+    busy = max((cost.loop_busy_share for cost in around.costs(phase, due_ns, sent_ns)), default=0.0)
+    words = f"{late}; at most {deepest} of {places} places were taken, the loops were busy for {format_percent(busy)}"
+    if deepest < asked.depth:
+        return GENERATOR, words
+    if deepest < places:
+        return UNKNOWN, words  # one worker may have had all of its own taken
+    return (UNKNOWN if busy >= BUSY and not around.is_modelled else PLACES), words
+
+
+def _served(event: SlowEvent, phase: int, around: _Around) -> tuple[str, str]:
+    """Between submission and end."""
+    asked = asked_stream(around.record, phase, event.stream)
+    target = asked.target if asked else 0
+    sent_ns = event.at_ns - event.service_ns
+    for span in around.spans:
+        is_at_work = span.target == target and span.condition in WORKING
+        if is_at_work and span.start_ns < event.at_ns and span.end_ns > sent_ns:
+            return RESYNC, f"the brick was {span.condition} meanwhile"
+    took = f"{format_ns(event.service_ns)} from submission to end"
+    if around.is_modelled:
+        return MODEL, took
+    watch = around.watch(target)
+    if watch is None:
+        return STORAGE, took
+    seen = _seen(event, watch, around)
+    if seen is not None:
+        return seen.cause, seen.evidence
+    if watch.stopped:
+        return STORAGE, took
+    if watch.slow <= len(watch.slowest) or min(one.total_ns for one in watch.slowest) < HALF * event.service_ns:
+        return ABOVE, f"{took}; no request to the device took half as long"
+    return UNKNOWN, took
+
+
+def _seen(event: SlowEvent, watch: SlowSheet, around: _Around) -> SlowAtDevice | None:
+    """The request to the device that took most of this one's time, and ended with it, within what the clocks differ. It
+    may have begun before, where requests were merged."""
+    end_unix_ns = around.start_unix_ns + event.at_ns
+    slack_ns = SLACK_NS + DRIFT * event.at_ns
+    found = [
+        one
+        for one in watch.slowest
+        if HALF * event.service_ns <= one.total_ns <= LONGER * event.service_ns + slack_ns
+        and one.end_unix_ns - end_unix_ns <= slack_ns
+        and one.end_unix_ns - (end_unix_ns - event.service_ns) >= HALF * event.service_ns
+    ]
+    return min(found, key=lambda one: abs(end_unix_ns - one.end_unix_ns), default=None)

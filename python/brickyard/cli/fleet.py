@@ -1,0 +1,124 @@
+"""Duty: `brickyard fleet`. Refusal: what is started where is known to `brickyard.fleet` alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from brickyard.cli import options
+from brickyard.cli.output import emit, stderr, stdout, table
+from brickyard.errors import DONE, FAILED, BadInputError
+from brickyard.store import Store
+
+app = App(name="fleet", help="Many hosts: start Ray on them, look at them, collect what they kept.")
+KUBERNETES_HOSTS = 3
+
+
+@app.command
+def up(
+    *,
+    hosts: Annotated[
+        Path | None,
+        Parameter(name="--hosts", validator=options.READ, help="hosts.toml: name and address of each host, the head."),
+    ] = None,
+    address: Annotated[str | None, Parameter(help="A Ray cluster that runs already, such as 10.0.0.1:6379.")] = None,
+    token: Annotated[
+        Path | None, Parameter(validator=options.READ, help="Its token file; a cluster without a token is refused.")
+    ] = None,
+    kubernetes: Annotated[
+        str | None, Parameter(help="Print a Kubernetes Job whose pods join the head at this address; start nothing.")
+    ] = None,
+    count: Annotated[int, Parameter(validator=options.Count(1, 10_000), help="Pods of that Job.")] = KUBERNETES_HOSTS,
+    json: options.Json = False,
+) -> int:
+    """Start a fleet: Ray on every host, with a token of its own and without a dashboard."""
+    from brickyard.fleet import up as starting
+    from brickyard.fleet.hosts import read_hosts
+
+    if sum(given is not None for given in (hosts, address, kubernetes)) != 1:
+        raise BadInputError("name one of --hosts hosts.toml, --address HOST:PORT and --kubernetes HOST:PORT")
+    if kubernetes is not None:
+        print(starting.manifest(count, kubernetes), end="")
+        return DONE
+    if address is not None:
+        if token is None:
+            raise BadInputError("--address: name its token file with --token")
+        fleet = starting.join(address, token)
+    elif hosts is not None:
+        fleet = starting.up(read_hosts(hosts))
+    if json:
+        emit({"address": fleet.address, "hosts": [host["name"] for host in fleet.hosts]})
+    else:
+        stdout().print(
+            f"the fleet is up at {fleet.address}; see `brickyard fleet status`", markup=False, soft_wrap=True
+        )
+    return DONE
+
+
+@app.command
+def status(*, json: options.Json = False) -> int:
+    """List the hosts of the fleet, and whether Ray has them."""
+    from brickyard.fleet import cluster
+
+    fleet = cluster.load()
+    known = cluster.hosts_of(cluster.enter(fleet))
+    for host in fleet.hosts:
+        known.setdefault(host["name"], {"address": host["address"], "alive": False})
+    if json:
+        emit({"address": fleet.address, "hosts": known})
+    else:
+        rows = [[name, host["address"], "up" if host["alive"] else "down"] for name, host in sorted(known.items())]
+        stdout().print(table(f"Fleet at {fleet.address}", [(n, "left") for n in ("host", "address", "state")], rows))
+    return DONE if all(host["alive"] for host in known.values()) else FAILED
+
+
+@app.command
+def down(*, json: options.Json = False) -> int:
+    """End what `up` started on the hosts."""
+    from brickyard.fleet import up as starting
+
+    failures = starting.down()
+    if json:
+        emit({"failures": failures})
+    for failure in failures:
+        stderr().print(failure, markup=False, soft_wrap=True)
+    return FAILED if failures else DONE
+
+
+@app.command
+def collect(
+    *places: Annotated[Path, Parameter(validator=options.READ)],
+    store: options.StorePlace = None,
+    json: options.Json = False,
+) -> int:
+    """Make runs of what hosts kept because nobody took it; from the hosts of the fleet, or from files.
+
+    Parameters
+    ----------
+    places
+        Records of hosts, or folders of them; without any, the hosts of the fleet are asked.
+    """
+    from brickyard.fleet import cluster
+    from brickyard.fleet import collect as collecting
+
+    if places:
+        kept = collecting.from_files(places)
+    else:
+        ray = cluster.enter(cluster.load())
+        kept = collecting.from_hosts(ray, cluster.chosen(ray, "all"))
+    made = {}
+    with Store(store) as runs:
+        have = collecting.collected(runs)
+        for name, items in sorted(collecting.by_run(kept).items()):
+            if name not in have:
+                made[name] = collecting.merge(runs, name, items)
+    if json:
+        emit({"runs": made})
+    else:
+        for name, number in made.items():
+            stdout().print(f"{name}: run {number}; see `brickyard show {number}`", markup=False, soft_wrap=True)
+        if not made:
+            stdout().print("nothing new was kept on any host", markup=False)
+    return DONE

@@ -1,0 +1,163 @@
+"""Duty: `brickyard run --hosts`: from what was typed to a run on many hosts. Refusal: it divides and starts nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Group, Parameter
+
+from brickyard.cli import judging as judges
+from brickyard.cli import options
+from brickyard.cli.characterize import EXIT_CODES
+from brickyard.cli.output import emit, stderr, stdout
+from brickyard.cli.progress import Terminal
+from brickyard.cli.tables import print_run
+from brickyard.errors import BAD_INPUT, BadInputError
+from brickyard.schema.plan import Plan
+from brickyard.store import Store, check_place
+from brickyard.study.interrupt import Interrupt
+
+if TYPE_CHECKING:
+    from brickyard.fleet.sweeping import Sweep
+
+HOSTS = Group("Many hosts", sort_key=5)
+TOLERANCE = "1ms"
+
+
+ComputedOn = Annotated[
+    str | None,
+    Parameter(
+        name="--hosts", group=HOSTS, help="Hosts of the fleet that compute, such as a,b,c, or all; else this one."
+    ),
+]
+
+
+@contextmanager
+def sweeping(hosts: str | None) -> Iterator[Sweep | None]:
+    """The cores of the hosts that were named."""
+    if hosts is None:
+        yield None
+        return
+    from brickyard.fleet import cluster
+    from brickyard.fleet.sweeping import Sweep
+
+    ray = cluster.enter(cluster.load())
+    found = Sweep(ray, cluster.chosen(ray, hosts), lambda text: stderr().print(text, markup=False, soft_wrap=True))
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Hosts:
+    """On which hosts of the fleet, and how they share the load."""
+
+    hosts: Annotated[
+        str | None,
+        Parameter(name="--hosts", group=HOSTS, help="Hosts of the fleet, such as a,b,c, or all (docs/fleet.md)."),
+    ] = None
+    share: Annotated[
+        Literal["copies", "split", "partition"],
+        Parameter(
+            name="--share",
+            group=HOSTS,
+            help="copies: every host runs the whole workload; split: its part of the rate or of the workers; partition:"
+            " its part of the region as well, for one target that all hosts see.",
+        ),
+    ] = "copies"
+    clock_tolerance: Annotated[
+        str,
+        Parameter(name="--clock-tolerance", group=HOSTS, help="By how much the start may differ between two hosts."),
+    ] = TOLERANCE
+    late_start: Annotated[
+        Literal["mark", "refuse"],
+        Parameter(name="--late-start", group=HOSTS, help="Beyond that, mark the run or refuse it."),
+    ] = "mark"
+    lost: Annotated[
+        Literal["keep", "end"],
+        Parameter(name="--lost", group=HOSTS, help="When a host is lost, keep the others running or end the run."),
+    ] = "keep"
+
+    @property
+    def is_asked(self) -> bool:
+        return self.hosts is not None
+
+    def refuse(self, name: str) -> None:
+        if self.is_asked:
+            raise BadInputError(f"{name}: runs on one host; leave --hosts out")
+
+
+HERE = Hosts()
+
+
+def run_on_hosts(
+    name: str,
+    plan: Plan,
+    targets: tuple[str, ...],
+    asked: Hosts,
+    placing: options.Placing,
+    judge: judges.Judging,
+    times: int,
+    store: options.StorePlace,
+    *,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    from brickyard.fleet import cluster
+    from brickyard.fleet.drive import Fleets, drive
+    from brickyard.fleet.head import FleetWishes
+    from brickyard.fleet.shares import divide
+    from brickyard.schema import plan_document
+
+    if placing.scratch is not None or placing.keep:
+        raise BadInputError("--scratch and --keep: with --hosts name the target of each host")
+    if not targets:
+        raise BadInputError("--hosts: name a target that every host has, or one of each, such as a:/dev/sdb")
+    check_place(store)
+    words = [*(["--size", placing.size] if placing.size else [])]
+    words += ["--i-know-this-destroys-data"] if placing.i_know_this_destroys_data else []
+    wishes = FleetWishes(asked.share, tolerance_of(asked.clock_tolerance), asked.late_start, asked.lost, tuple(words))
+    ray = cluster.enter(cluster.load())
+    hosts = cluster.chosen(ray, str(asked.hosts))
+    if dry_run:
+        division = divide(name, plan, hosts, targets, asked.share, placing.overwrite)
+        document = {part.host: {"targets": part.targets, "plan": part.plan} for part in division.parts}
+        if as_json:
+            emit({"dry_run": True, "hosts": document, "plan": plan_document(division.plan)})
+        else:
+            for part in division.parts:
+                streams = ", ".join(stream for phase in part.names for stream in phase)
+                stdout().print(f"{part.host}: {', '.join(part.targets)}: {streams}", markup=False, soft_wrap=True)
+        return 0
+    with Store(store) as kept, Interrupt() as interrupt, Terminal() as terminal:
+        on = Fleets(kept, terminal, interrupt, ray, wishes, placing.overwrite)
+        results = drive(on, name, plan, hosts, targets, times)
+        records = [kept.record(result.run) for result in results]
+    if as_json:
+        from brickyard.analysis.summary import run_document
+
+        documents = [{**run_document(record), **judge.document(record)} for record in records]
+        emit(documents[0] if times == 1 else {"runs": documents})
+    else:
+        console = stdout()
+        for record in records:
+            print_run(console, record)
+            judge.print(console, record)
+            console.print()
+    for line in judge.failures(records):
+        stderr().print(line, markup=False, soft_wrap=True)
+    return judge.exit_code(records, EXIT_CODES.get(results[-1].outcome, BAD_INPUT))
+
+
+def tolerance_of(text: str) -> int:
+    from brickyard import _core
+
+    try:
+        return _core.parse_duration_ns(text)
+    except ValueError as error:
+        raise BadInputError(f"--clock-tolerance {text}: a time with its unit, such as 1ms") from error

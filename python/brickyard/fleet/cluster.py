@@ -1,0 +1,192 @@
+"""Duty: the Ray cluster that a fleet is: where it is known from, how it is entered, which hosts it has.
+
+A token is mandatory. A cluster that answers without one is refused, since everybody who reaches its ports could run
+programs on all of its hosts.
+
+Refusal: nothing is started on hosts here, and no load is known.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from brickyard import outputs
+from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.fleet import needs_ray
+from brickyard.outputs import Mark
+from brickyard.store import Json, default_place
+
+MARK = re.compile(rb'^\{\s*"brickyard_fleet"')
+TOKEN_MARK: Mark = re.compile(rb"^[0-9a-f]{64}\s*$")
+RESOURCE = "brickyard:"
+PROBE_S = 15.0
+SETTINGS = {
+    "RAY_AUTH_MODE": "token",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DEDUP_LOGS": "0",
+    # Ray takes a busy host for dead after some 30 s; ours are busy by intent. Who is dead is told by the stream of a
+    # host's own words, within 5 s.
+    "RAY_health_check_period_ms": "5000",
+    "RAY_health_check_timeout_ms": "20000",
+    "RAY_health_check_failure_threshold": "10",
+}
+PROBE = """
+import sys
+from ray._raylet import GcsClient
+keys = GcsClient(address=sys.argv[1]).internal_kv_keys(b"", None, 5)
+print("answered", len(keys))
+"""
+ANSWERED, REFUSED = "answered", "InvalidAuthToken"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What `fleet up` keeps of a fleet: where Ray listens, and how each host was reached."""
+
+    address: str
+    node_address: str = ""
+    """Of the host that starts the others, among the addresses that it has."""
+    hosts: list[Json] = field(default_factory=list)
+    head: Json = field(default_factory=dict)
+
+
+def home() -> Path:
+    """Where the fleet of this user is kept."""
+    return default_place().parent / "fleet"
+
+
+def token_file() -> Path:
+    return home() / "token"
+
+
+def state_file() -> Path:
+    return home() / "fleet.json"
+
+
+def save(fleet: Cluster) -> None:
+    outputs.folder(home())
+    outputs.write_whole(state_file(), json.dumps({"brickyard_fleet": 1, **asdict(fleet)}, indent=1), MARK)
+
+
+def load() -> Cluster:
+    try:
+        document = json.loads(state_file().read_text("utf-8"))
+    except OSError as error:
+        raise BadInputError("there is no fleet; start one with `brickyard fleet up --hosts hosts.toml`") from error
+    document.pop("brickyard_fleet", None)
+    return Cluster(**document)
+
+
+def forget() -> None:
+    """Removes what `save` wrote, and the token."""
+    outputs.remove_ours(state_file(), MARK)
+    outputs.remove_ours(token_file(), TOKEN_MARK)
+
+
+def environment() -> dict[str, str]:
+    """What Ray has to find around it, wherever one of its processes starts."""
+    return {**SETTINGS, "RAY_AUTH_TOKEN_PATH": str(token_file())}
+
+
+def refuse_open(address: str) -> None:
+    """Refuses a cluster that answers whoever has no token. One that refuses says so at once and again and again."""
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
+    words = [sys.executable, "-P", "-c", PROBE, address]
+    with subprocess.Popen(
+        words,
+        env={**bare, "RAY_AUTH_MODE": "disabled"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as probe:
+        ending = threading.Timer(PROBE_S, probe.kill)
+        ending.start()
+        said = ""
+        try:
+            for line in probe.stdout or ():
+                said = line.strip() or said
+                if REFUSED in line:
+                    return
+        finally:
+            ending.cancel()
+            probe.kill()
+    if said.startswith(ANSWERED):
+        raise BadInputError(
+            f"the Ray cluster at {address} answers without a token, so anybody can run programs on its hosts; start it"
+            " with RAY_AUTH_MODE=token"
+        )
+    raise BrickyardError(f"the fleet at {address} cannot be reached: {one_line(said)[-200:] or 'no answer'}")
+
+
+def enter(fleet: Cluster) -> Any:
+    """Ray, connected to the fleet."""
+    if not token_file().is_file():
+        raise BadInputError(f"{token_file()}: there is no token; start the fleet with `brickyard fleet up`")
+    ray = needs_ray()
+    if ray.is_initialized():
+        return ray
+    refuse_open(fleet.address)
+    own = {"_node_ip_address": fleet.node_address} if fleet.node_address else {}
+    try:
+        ray.init(
+            address=fleet.address,
+            namespace="brickyard",
+            log_to_driver=False,
+            configure_logging=False,
+            logging_level="critical",
+            **own,
+        )
+    except Exception as error:
+        raise BrickyardError(
+            f"the fleet at {fleet.address} cannot be reached: {one_line(error)[:200]}; see `brickyard fleet status`"
+        ) from error
+    return ray
+
+
+def hosts_of(ray: Any) -> dict[str, Json]:
+    """Hosts by name, as Ray knows them."""
+    found: dict[str, Json] = {}
+    for node in ray.nodes():
+        names = [name.removeprefix(RESOURCE) for name in node["Resources"] if name.startswith(RESOURCE)]
+        for name in names:
+            if node["Alive"] or name not in found:
+                found[name] = {"address": node["NodeManagerAddress"], "alive": bool(node["Alive"])}
+    return dict(sorted(found.items()))
+
+
+def chosen(ray: Any, hosts: str) -> list[str]:
+    """The hosts of `a,b,c` or `all`; one that is not there is refused."""
+    known = hosts_of(ray)
+    alive = [name for name, host in known.items() if host["alive"]]
+    names = alive if hosts == "all" else [name.strip() for name in hosts.split(",") if name.strip()]
+    if not names:
+        raise BadInputError("--hosts: no host is there; see `brickyard fleet status`")
+    for name in names:
+        if name not in alive:
+            state = "is not alive" if name in known else "is no host of the fleet"
+            raise BadInputError(f"--hosts {name}: {state}; the fleet has {', '.join(alive) or 'none'}")
+    if len(set(names)) != len(names):
+        raise BadInputError(f"--hosts {hosts}: a host is named twice")
+    return names
+
+
+def agent_on(ray: Any, host: str) -> Any:
+    """Our hand on a host; Ray gets its code by value, so that the host needs nothing of ours."""
+    from ray import cloudpickle
+
+    from brickyard.fleet import agent
+
+    cloudpickle.register_pickle_by_value(agent)
+    remote = ray.remote(
+        num_cpus=0, resources={f"{RESOURCE}{host}": 0.001}, max_restarts=0, max_task_retries=0, max_concurrency=6
+    )
+    return remote(agent.Agent).remote(host)

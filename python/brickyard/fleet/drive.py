@@ -1,0 +1,108 @@
+"""Duty: loads on many hosts into the store: one, several repetitions of it, or one on each volume of each host.
+
+Refusal: no arithmetic of shares, no merging, no figure.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from brickyard.fleet.head import FleetRun, FleetWishes
+from brickyard.fleet.shares import divide, targets_of
+from brickyard.schema.plan import Plan
+from brickyard.store import Json, Store
+from brickyard.study.interrupt import Interrupt
+from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
+from brickyard.study.seeds import with_seed_of
+
+
+@dataclass(frozen=True)
+class Fleets:
+    """Where loads go, and who hears of them."""
+
+    store: Store
+    listener: Listener
+    interrupt: Interrupt
+    ray: Any
+    wishes: FleetWishes
+    overwrite: Sequence[str] = ()
+    _runners: list[Runner] = field(default_factory=list)
+
+    @property
+    def runner(self) -> Runner:
+        """One for all runs, so that the facts of this host are gathered once."""
+        if not self._runners:
+            self._runners.append(Runner(self.store, self.listener, self.interrupt))
+        return self._runners[0]
+
+    def one(
+        self,
+        name: str,
+        plan: Plan,
+        hosts: Sequence[str],
+        targets: Sequence[str],
+        labels: Json | None = None,
+        study: int | None = None,
+    ) -> RunResult:
+        own = [text for text in self.overwrite if text.partition(":")[0] in hosts]
+        division = divide(name, plan, hosts, targets, self.wishes.share, own)
+        run_name = f"{name.rpartition('/')[2]}-{secrets.token_hex(6)}"
+        spec = RunSpec(
+            name,
+            division.plan,
+            division.targets,
+            {"hosts": list(hosts), "share": self.wishes.share, "fleet_run": run_name},
+            labels=labels or {},
+            places=(),
+            start=lambda: FleetRun(self.ray, division, self.wishes, run_name, self.listener.note),
+        )
+        return self.runner.run(spec, (lambda: study) if study is not None else None)
+
+
+def drive(
+    on: Fleets, name: str, plan: Plan, hosts: Sequence[str], targets: Sequence[str], times: int = 1
+) -> list[RunResult]:
+    """Each repetition has a seed of its own; ends with the first that is not done."""
+    divide(name, plan, hosts, targets, on.wishes.share, on.overwrite)  # refused before anything is written down
+    on.listener.expect(times)
+    words: Json = {"profile": name, "repetitions": times}
+    study = on.store.add_study(f"{name} × {times}", words) if times > 1 else None
+    results: list[RunResult] = []
+    for repetition in range(1, times + 1):
+        labels: Json = {"repetition": repetition} if times > 1 else {}
+        results.append(on.one(name, with_seed_of(plan, repetition), hosts, targets, labels, study))
+        if results[-1].outcome != "done":
+            break
+    if study is not None:
+        on.store.end_study(study, results[-1].outcome, [])
+    return results
+
+
+def rounds(hosts: Sequence[str], targets: Sequence[str], *, one_at_a_time: bool) -> list[list[tuple[str, str]]]:
+    """Hosts and volumes that are measured together: each host's first, then the second ones, and so on."""
+    of_host = {host: targets_of(host, hosts, targets) for host in hosts}
+    longest = max((len(own) for own in of_host.values()), default=0)
+    together = [[(host, own[at]) for host, own in of_host.items() if at < len(own)] for at in range(longest)]
+    return [[unit] for some in together for unit in some] if one_at_a_time else together
+
+
+def each_volume(
+    on: Fleets, name: str, plan: Plan, together: Sequence[Sequence[tuple[str, str]]]
+) -> tuple[int, list[RunResult]]:
+    """The same load on every volume; the number of the study, and its runs. A failed round does not end the others."""
+    on.listener.expect(len(together))
+    units = [f"{host}:{target}" for some in together for host, target in some]
+    study = on.store.add_study(f"census of {len(units)}", {"census": name, "units": units})
+    results: list[RunResult] = []
+    for number, some in enumerate(together, 1):
+        hosts = [host for host, _ in some]
+        targets = [f"{host}:{target}" for host, target in some]
+        results.append(on.one(name, plan, hosts, targets, {"round": number}, study))
+        if results[-1].outcome == "interrupted":
+            break
+    worst = next((result.outcome for result in results if result.outcome != "done"), "done")
+    on.store.end_study(study, worst, [])
+    return study, results

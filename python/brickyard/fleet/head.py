@@ -1,0 +1,538 @@
+"""Duty: a run on many hosts, with the face of a run of the core: prepared everywhere, begun at one instant, followed,
+merged, and ended with the truth about hosts that were lost.
+
+Refusal: no request is seen here, no figure computed. A host is believed dead by its own silence, not by Ray's word.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from brickyard import bricks
+from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.fleet import cluster
+from brickyard.fleet.clocks import Offset, offset_of, start_bound
+from brickyard.fleet.merging import Merger, merged_start
+from brickyard.fleet.shares import Division, HostPart, Share
+from brickyard.schema import plan_document
+from brickyard.store import Json
+
+AGENT_S = 60.0  # Ray starts a Python on each host
+READY_S = 60.0  # a worker opens its targets, or refuses them
+TAKE_S = 1.0  # a host without news answers so often
+SILENT_S = 4.0  # then it is named; users are promised 5 s
+RETURN_S = 9.0  # its worker stops by itself after 10 s, and nothing is to come then
+LEAD_NS = 400_000_000  # from the word to the instant; a word takes some ms
+TRIPS, MOST_TRIPS = 30, 200
+TRIP_S = 1.0
+CLOCKS_S, CLOCKS_A_HOST_S = 2.0, 0.1  # for all of it
+WELL_KNOWN_SHARE = 0.25  # of what is allowed; a clock that is known so well is asked no more
+WORKER_VARIABLE = "BRICKYARD_WORKER"
+
+Lost = Literal["keep", "end"]
+Late = Literal["mark", "refuse"]
+
+
+@dataclass(frozen=True)
+class FleetWishes:
+    """What is asked of a run on many hosts, beside its load."""
+
+    share: Share = "copies"
+    tolerance_ns: int = 1_000_000
+    late: Late = "mark"
+    lost: Lost = "keep"
+    words: tuple[str, ...] = ()
+    """For every worker, such as the size of a file that it makes."""
+
+
+@dataclass
+class FarHost:
+    """What is known of one host."""
+
+    part: HostPart
+    agent: Any
+    pending: Any = None
+    since: int = 0
+    heard_s: float = 0.0
+    retry_s: float = 0.0
+    started: bool = False
+    start: Json | None = None
+    ready: int | None = None
+    """The phase of the whole run that it is ready for."""
+    dead: bool = False
+    lost_s: float | None = None
+    ended: bool = False
+    code: int | None = None
+    facts: Json = field(default_factory=dict)
+    clock: Json = field(default_factory=dict)
+    offset: Offset | None = None
+    kept: str = ""
+    instants: dict[int, int] = field(default_factory=dict)
+    message: str = ""
+
+
+def worker_program() -> bytes:
+    """The static worker that is sent to the hosts."""
+    named = os.environ.get(WORKER_VARIABLE)
+    shipped = resources.files("brickyard.fleet") / "brickyard-worker"
+    try:
+        return Path(named).read_bytes() if named else shipped.read_bytes()
+    except OSError as error:
+        raise BadInputError(
+            f"the worker for hosts cannot be read: {one_line(error)}; build it with `make worker`, or name it in"
+            f" {WORKER_VARIABLE}"
+        ) from error
+
+
+class FleetRun:
+    """Workers that are prepared; then a run under way."""
+
+    def __init__(
+        self, ray: Any, division: Division, wishes: FleetWishes, run_name: str, say: Callable[[str], None]
+    ) -> None:
+        self._ray = ray
+        self._division = division
+        self._wishes = wishes
+        self._run_name = run_name
+        self._say = say
+        self._merger = Merger(division.parts)
+        self._phases = [plan.name for plan in division.plan.phase]
+        self._next_phase = 0
+        self._begun: set[int] = set()
+        self._told_start = False
+        self._finished = False
+        self._wants: list[str] = []
+        self._ending_s: float | None = None
+        self._refused = ""
+        self._waiting_for: FarHost | None = None
+        self._queue: list[FarHost] = []
+        self._began_s = time.monotonic()
+        self.hosts = [FarHost(part, cluster.agent_on(ray, part.host)) for part in division.parts]
+        try:
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    def _prepare(self) -> None:
+        program = self._ray.put(worker_program())
+        self._each(AGENT_S, [host.agent.place.remote(program) for host in self.hosts], "takes no worker")
+        for host, facts in zip(
+            self.hosts,
+            self._each(AGENT_S, [host.agent.facts.remote(host.part.targets) for host in self.hosts], "says nothing"),
+            strict=True,
+        ):
+            host.facts = facts
+        # Hosts that share a target are prepared one after another: the first fills it, the next ones find it filled.
+        shared = self._wishes.share == "partition" or self._division.has_named_hosts
+        first, self._queue = (self.hosts[:1], self.hosts[1:]) if shared else (self.hosts, [])
+        for host in first:
+            self._start(host)
+        deadline_s = time.monotonic() + READY_S
+        self._told: list[Json] = []
+        while any(host.start is None and not host.ended for host in first):
+            self._listen(0.05)
+            if time.monotonic() > deadline_s:
+                silent = ", ".join(host.part.host for host in first if host.start is None)
+                raise BrickyardError(f"{silent}: the worker was not ready within {READY_S:.0f} s")
+        for host in first:
+            if host.ended and host.start is None:
+                kind = BadInputError if host.code == BadInputError.exit_code else BrickyardError
+                raise kind(f"{host.part.host}: {host.message or 'the worker ended before it began'}")
+
+    def _each(self, within_s: float, asked: list[Any], otherwise: str) -> list[Any]:
+        """The answers of all hosts."""
+        found = []
+        deadline_s = time.monotonic() + within_s
+        for host, ref in zip(self.hosts, asked, strict=True):
+            try:
+                found.append(self._ray.get(ref, timeout=max(0.1, deadline_s - time.monotonic())))
+            except self._ray.exceptions.GetTimeoutError as error:
+                raise BrickyardError(f"{host.part.host}: {otherwise}; see `brickyard fleet status`") from error
+            except self._ray.exceptions.RayError as error:
+                raise BrickyardError(f"{host.part.host}: {otherwise}: {one_line(error)[:300]}") from error
+        return found
+
+    def _start(self, host: FarHost) -> None:
+        part = host.part
+        modelled = any(bricks.is_modelled(target) for target in part.targets)
+        note = {
+            "brickyard_record": 1,
+            "run": self._run_name,
+            "plan": plan_document(self._division.plan),
+            "targets": self._division.targets,
+            "parts": [other.document() for other in self._division.parts],
+            "host": part.host,
+            "share": self._wishes.share,
+        }
+        words = [*self._wishes.words]
+        for path in part.overwrite:
+            words += ["--overwrite", path]
+        order = {
+            "run": self._run_name,
+            "plan": json.dumps(part.plan),
+            "targets": part.targets,
+            "bricks": json.dumps(bricks.texts()) if modelled else "",
+            "note": json.dumps(note),
+            "words": words,
+        }
+        try:
+            host.kept = self._ray.get(host.agent.start.remote(order), timeout=AGENT_S)
+        except self._ray.exceptions.RayError as error:
+            raise BrickyardError(f"{part.host}: the worker cannot be started: {one_line(error)[:300]}") from error
+        host.started = True
+        host.heard_s = time.monotonic()
+        host.agent.say.remote("clock")
+
+    def stop(self) -> None:
+        self._wants.append("stop")
+
+    def abandon(self) -> None:
+        self._wants.append("abandon")
+
+    def finished(self) -> bool:
+        return self._finished
+
+    def events(self, timeout_ms: int) -> list[str]:
+        """Events since the last call as JSON; waits up to `timeout_ms` for the first."""
+        found, self._told = self._told, []
+        if not self._finished:
+            self._speak()
+            self._listen(0.0 if found else timeout_ms / 1000)
+            found += self._told
+            self._told = []
+            now_s = time.monotonic()
+            found += self._silences(now_s)
+            found += self._steps()
+            found += self._merger.whole(now_s)
+            if self._is_over(now_s):
+                found += self._closing()
+        return [json.dumps(event) for event in found]
+
+    def _speak(self) -> None:
+        for word in self._wants:
+            self._ending_s = self._ending_s or time.monotonic()
+            for host in self.hosts:
+                if not host.ended and host.started:
+                    host.agent.say.remote(word)
+                if not host.started:
+                    host.ended = True
+        self._wants = []
+
+    def _listen(self, wait_s: float) -> None:
+        """Takes what hosts have said, and asks them again."""
+        now_s = time.monotonic()
+        for host in self.hosts:
+            if host.pending is None and host.started and not host.ended and not host.dead and now_s >= host.retry_s:
+                host.pending = host.agent.take.remote(host.since, TAKE_S)
+        asked = {host.pending: host for host in self.hosts if host.pending is not None}
+        if not asked:
+            time.sleep(wait_s)
+            return
+        ready, _ = self._ray.wait(list(asked), num_returns=1, timeout=wait_s)
+        if ready and len(asked) > 1:
+            ready, _ = self._ray.wait(list(asked), num_returns=len(asked), timeout=0)
+        for ref in ready:
+            self._taken(asked[ref], ref)
+
+    def _taken(self, host: FarHost, ref: Any) -> None:
+        host.pending = None
+        try:
+            answer = self._ray.get(ref)
+        except self._ray.exceptions.ActorDiedError:
+            host.dead = True
+            host.message = host.message or "its Ray node or our process on it has died"
+            return
+        except self._ray.exceptions.RayError:
+            host.retry_s = time.monotonic() + 0.2  # cut off for a moment, or for longer: silence decides
+            return
+        host.heard_s = time.monotonic()
+        host.since = answer["next"]
+        for line in answer["lines"]:
+            self._heard(host, line)
+        if answer["code"] is not None:
+            host.code = answer["code"]
+            host.ended = True
+            lines = [line for line in answer["errors"].splitlines() if line.strip()]
+            host.message = host.message or (lines[-1].removeprefix("brickyard-worker: ") if lines else "")
+
+    def _heard(self, host: FarHost, line: str) -> None:
+        try:
+            said: Json = json.loads(line)
+        except ValueError:  # the last line of a worker that was killed
+            return
+        if "word" in said:
+            self._word(host, said)
+            return
+        if said["event"] == "start":
+            host.start = said
+            if not self._told_start and all(other.start is not None for other in self.hosts if not other.dead):
+                self._told_start = True
+                starts = {other.part.host: other.start for other in self.hosts if other.start is not None}
+                self._told.append(merged_start(self._division.parts, starts, self._phase_facts()))
+        if said["event"] == "end":
+            host.message = said["message"] or host.message
+        self._told += self._merger.hear(host.part.host, said, time.monotonic())
+
+    def _word(self, host: FarHost, said: Json) -> None:
+        name, word = host.part.host, said["word"]
+        if word == "ready":
+            host.ready = host.part.phases[said["phase"]]
+        elif word == "clock":
+            host.clock = said
+        elif word == "began":
+            phase = host.part.phases[said["phase"]]
+            began = {key: int(said[key]) for key in ("late_ns", "clock_moved_ns")}
+            if host.start is not None and host.start["engine"] == "sim":  # its clock is virtual, and nobody's
+                began = dict.fromkeys(began, 0)
+            instant = {"instant_unix_ns": host.instants.get(phase, 0)}
+            self._told.append({"event": "host_began", "host": name, "phase": phase, **instant, **began})
+            if abs(began["clock_moved_ns"]) > self._wishes.tolerance_ns:
+                self._say(f"{name}: its clock was set by {said['clock_moved_ns'] / 1e6:.1f} ms during the phase")
+        elif word == "record_lost":
+            self._say(f"{name}: keeps no copy of its record: {said['message']}")
+            host.kept = ""
+        elif word == "head_lost":
+            host.message = f"stopped by itself after {said['silent_ns'] / 1e9:.1f} s without a word from here"
+
+    def _phase_facts(self) -> list[Json]:
+        return [
+            {
+                "name": phase.name,
+                "streams": [
+                    {
+                        "name": stream.name,
+                        "target": stream.target,
+                        "workers": stream.workers,
+                        "depth": stream.depth,
+                        "verify": stream.verify,
+                    }
+                    for stream in phase.stream
+                ],
+            }
+            for phase in self._division.plan.phase
+        ]
+
+    def _silences(self, now_s: float) -> list[Json]:
+        """Hosts that fell silent, or whose worker ended before its load did; and those that are heard again."""
+        found: list[Json] = []
+        for host in self.hosts:
+            name = host.part.host
+            if not host.started:
+                continue
+            has_end = name in self._merger.ends
+            silent_s = now_s - host.heard_s
+            if host.lost_s is not None:
+                if not host.dead and not host.ended and silent_s < 1.0:
+                    host.lost_s = None
+                    self._merger.back(name)
+                    self._say(f"{name}: is heard again")
+                    found.append({"event": "host_back", "host": name, "at_ns": self._merger.last_ns})
+                continue
+            if has_end or (not host.dead and not host.ended and silent_s < SILENT_S):
+                continue
+            if host.dead:
+                reason = host.message
+            elif host.ended:
+                reason = f"its worker ended unexpectedly (exit code {host.code})" + (
+                    f": {host.message}" if host.message else ""
+                )
+                host.dead = True
+            else:
+                reason = f"it has not been heard for {silent_s:.1f} s"
+            host.lost_s = now_s
+            host.message = reason
+            self._merger.gone(name)
+            streams = [stream for phase in host.part.names for stream in phase]
+            self._say(f"{name}: lost: {reason}; its share is missing: {', '.join(dict.fromkeys(streams))}")
+            found.append(
+                {
+                    "event": "host_lost",
+                    "host": name,
+                    "at_ns": self._merger.last_ns,
+                    "reason": reason,
+                    "streams": list(dict.fromkeys(streams)),
+                }
+            )
+            if self._wishes.lost == "end" or self._next_phase == 0:
+                self._say(f"ending the run without {name}")
+                self.stop()
+        return found
+
+    def _live(self) -> list[FarHost]:
+        return [
+            host
+            for host in self.hosts
+            if host.lost_s is None and not host.dead and host.part.host not in self._merger.ends
+        ]
+
+    def _steps(self) -> list[Json]:
+        """Starts the next host that has to wait for another, or the next phase for which all are ready."""
+        live = self._live()
+        if self._ending_s is not None:
+            return []
+        if self._queue:
+            if all(host.ready is not None for host in live if host.started):
+                self._start(self._queue.pop(0))
+            return []
+        phase = self._next_phase
+        if phase >= len(self._phases) or not live:
+            return []
+        before = [host for host in live if phase - 1 in host.part.phases]
+        if phase and any(host.ready in (None, phase - 1) and len(host.part.phases) > 1 for host in before):
+            return []
+        having = [host for host in live if phase in host.part.phases]
+        if not having:
+            self._next_phase += 1
+            return []
+        if any(host.ready != phase for host in having) or not self._told_start:
+            return []
+        if phase and not self._merger.has_ended(phase - 1):
+            return []
+        self._next_phase += 1
+        return self._go(phase, having)
+
+    def _go(self, phase: int, hosts: list[FarHost]) -> list[Json]:
+        """Compares clocks, and names the instant to each host in its own."""
+        for host in hosts:
+            host.offset = None
+        self._compare_clocks(hosts)
+        known = [host for host in hosts if host.offset is not None]
+        for host in hosts:
+            if host.offset is None:
+                host.message = "did not answer when clocks were compared"
+                host.agent.say.remote("abandon")
+        found: list[Json] = []
+        if phase == 0 or not self._begun:
+            told = self._fleet_event()
+            found.append(told)
+            if not told["within_tolerance"]:
+                bound, allowed = told["bound_ns"] / 1e6, told["tolerance_ns"] / 1e6
+                late = f"the start may be apart by {bound:.2f} ms, {allowed:g} ms allowed"
+                self._say(late)
+                if self._wishes.late == "refuse":
+                    self._refused = f"{late}; raise --clock-tolerance, or use --late-start mark"
+                    self.stop()
+                    return found
+        self._begun.add(phase)
+        instant_ns = time.time_ns() + LEAD_NS
+        for host in known:
+            own_ns = instant_ns + (host.offset.offset_ns if host.offset else 0)
+            host.instants[phase] = own_ns
+            host.agent.say.remote(f"go {host.part.phases.index(phase)} {own_ns}")
+        return found
+
+    def _compare_clocks(self, hosts: list[FarHost]) -> None:
+        """Round trips, one host after another, until all clocks are known well or the time for it is over."""
+        trips: dict[str, list[tuple[int, int, int]]] = {host.part.host: [] for host in hosts}
+        until_s = time.monotonic() + max(CLOCKS_S, CLOCKS_A_HOST_S * len(hosts))
+        left = list(hosts)
+        while left and time.monotonic() < until_s:
+            for host in list(left):
+                mine = trips[host.part.host]
+                try:
+                    sent_ns = time.time_ns()
+                    reading_ns = self._ray.get(host.agent.now.remote(), timeout=TRIP_S)
+                    mine.append((sent_ns, reading_ns, time.time_ns()))
+                except self._ray.exceptions.RayError:
+                    left.remove(host)
+                    continue
+                host.heard_s = time.monotonic()
+                host.offset = offset_of(mine)
+                well = WELL_KNOWN_SHARE * self._wishes.tolerance_ns
+                if len(mine) >= MOST_TRIPS or (len(mine) >= TRIPS and host.offset.bound_ns <= well):
+                    left.remove(host)
+            self._listen(0.0)  # nobody falls silent meanwhile, on either side
+
+    def _fleet_event(self) -> Json:
+        offsets = [host.offset for host in self.hosts if host.offset is not None]
+        bound_ns = start_bound(offsets)
+        return {
+            "event": "fleet",
+            "share": self._wishes.share,
+            "bound_ns": bound_ns,
+            "tolerance_ns": self._wishes.tolerance_ns,
+            "within_tolerance": bound_ns <= self._wishes.tolerance_ns,
+            "hosts": [self._host_document(host) for host in self.hosts],
+        }
+
+    def _host_document(self, host: FarHost) -> Json:
+        from brickyard.fleet.agent import OTHER_CORES
+
+        offset = host.offset or Offset(0, 0, 0)
+        return {
+            "host": host.part.host,
+            "targets": host.part.whole_targets,
+            "seed": int(host.part.plan["seed"]),
+            "offset_ns": offset.offset_ns,
+            "bound_ns": offset.bound_ns,
+            "round_trip_ns": offset.round_trip_ns,
+            "synchronized": bool(host.clock.get("synchronized")),
+            "max_error_ns": host.clock.get("max_error_ns"),
+            "core_free": int(host.facts["cpus"]) >= OTHER_CORES,
+            "facts": host.facts["facts"],
+        }
+
+    def _is_over(self, now_s: float) -> bool:
+        for host in self.hosts:
+            if host.part.host in self._merger.ends or host.dead or (host.ended and not host.started):
+                continue
+            if host.lost_s is not None and now_s - host.heard_s > RETURN_S:
+                continue
+            return False
+        return True
+
+    def _closing(self) -> list[Json]:
+        found = self._merger.whole(time.monotonic(), all_of_it=True)
+        ends = self._merger.ends
+        missing = [host for host in self.hosts if host.part.host not in ends and host.started]
+        failed = [host for host in self.hosts if ends.get(host.part.host, {}).get("outcome") == "failed"]
+        stopped = [host for host in self.hosts if ends.get(host.part.host, {}).get("outcome") == "interrupted"]
+        if not missing:
+            for host in self.hosts:
+                host.agent.say.remote("forget")
+        outcome, message = "done", ""
+        if self._refused:
+            outcome, message = "failed", self._refused
+        elif missing:
+            outcome = "failed"
+            named = "; ".join(f"{host.part.host}: {host.message or 'never began'}" for host in missing)
+            message = f"{len(ends)} of {len(self.hosts)} hosts to the end; {named}"
+        elif failed:
+            outcome, message = "failed", "; ".join(f"{host.part.host}: {host.message}" for host in failed)
+        elif stopped or len(ends) < len(self.hosts):
+            by_itself = [f"{host.part.host}: {host.message}" for host in stopped if host.message]
+            outcome = "failed" if by_itself and self._ending_s is None else "interrupted"
+            message = "; ".join(by_itself)
+        for host in self.hosts:
+            end = ends.get(host.part.host)
+            found.append(
+                {
+                    "event": "host_end",
+                    "host": host.part.host,
+                    "outcome": end["outcome"] if end else "failed",
+                    "message": host.message,
+                    "kept": host.kept if missing else "",
+                }
+            )
+        self._finished = True
+        self.close()
+        found.append({"event": "end", "end_ns": self._merger.last_ns, "outcome": outcome, "message": message})
+        return found
+
+    def close(self) -> None:
+        """Ends what still lives on the hosts; those that are lost end by themselves."""
+        for host in self.hosts:
+            if not host.dead and host.lost_s is None:
+                with suppress(Exception):
+                    self._ray.get(host.agent.end.remote(), timeout=SILENT_S)
+            with suppress(Exception):
+                self._ray.kill(host.agent)

@@ -1,0 +1,60 @@
+"""Duty: the hosts of a fleet as `hosts.toml` names them. Refusal: nothing is reached."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import msgspec
+
+from brickyard.errors import BadInputError, one_line
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
+
+
+class HostEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One `[[host]]`."""
+
+    name: str
+    address: str
+    """At which the other hosts reach it."""
+    reach: list[str] = []
+    """The command that runs a shell there; ssh with the address unless set."""
+    python: str = ""
+    """A Python that has Ray; an environment is made on the host unless set."""
+
+
+class HeadEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`[head]`: where Ray's head runs, on this host."""
+
+    address: str
+    port: int = 6399
+    reach: list[str] = []
+
+
+class HostsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole file."""
+
+    head: HeadEntry
+    host: list[HostEntry]
+
+
+def read_hosts(path: Path) -> HostsFile:
+    try:
+        found = msgspec.convert(tomllib.loads(path.read_text("utf-8")), HostsFile)
+    except (OSError, ValueError, msgspec.ValidationError) as error:
+        raise BadInputError(f"{path}: {one_line(error)}; docs/fleet.md shows such a file") from error
+    names = [host.name for host in found.host]
+    if not names or len(set(names)) != len(names):
+        raise BadInputError(f"{path}: name each host once, at least one")
+    for name in names:
+        if not NAME.fullmatch(name) or name in ("all", "sim"):
+            raise BadInputError(f"{path}: {name!r} is no name for a host; letters, digits, '.', '_' and '-'")
+    return found
+
+
+def command_of(host: HostEntry) -> list[str]:
+    """What runs `sh -s` on the host."""
+    return [*(host.reach or [*SSH, host.address]), "sh", "-s"]

@@ -1,0 +1,278 @@
+"""Duty: start Ray on the hosts of a file, look at it, and end it; print what does the same on Kubernetes.
+
+A script goes to each host's shell by standard input, the token in it, so that it is in no list of processes. It makes
+a folder of its own below /tmp for Ray, which goes with the fleet.
+
+Refusal: no Ray that it did not start is ended; `ray stop` would end them all.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shlex
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from brickyard import outputs
+from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.fleet import cluster, needs_ray
+from brickyard.fleet.cluster import Cluster
+from brickyard.fleet.hosts import HostEntry, HostsFile, command_of
+from brickyard.store import Json
+
+UP_S = 600.0  # an environment is made on the host, the first time
+MEMBERS_S = 60.0
+DOWN_S = 40.0
+STORE_BYTES = 100_000_000  # of Ray's objects; ours are the worker and answers
+MARK = "brickyard-fleet-"
+ENVIRONMENT = "brickyard/fleet/env"
+IMAGE = "rayproject/ray:2.60.0-py311"
+
+PYTHON = (
+    """
+env="${XDG_STATE_HOME:-$HOME/.local/state}/"""
+    + ENVIRONMENT
+    + """"
+if [ ! -x "$env/bin/ray" ]; then
+  python3 -m venv "$env"
+  "$env/bin/pip" install -q --disable-pip-version-check --require-hashes -r /dev/stdin <<'LOCK'
+@LOCK@
+LOCK
+fi
+python="$env/bin/python"
+"""
+)
+START = """
+set -eu
+umask 077
+@PYTHON@
+dir=$(mktemp -d /tmp/@MARK@XXXXXX)
+printf %s '@TOKEN@' >"$dir/token"
+export RAY_AUTH_TOKEN_PATH="$dir/token" @SETTINGS@
+cd "$dir"
+setsid "$python" -m ray.scripts.scripts start --block @WORDS@ --temp-dir "$dir" --disable-usage-stats \\
+  --include-log-monitor false --object-store-memory @STORE@ >"$dir/log" 2>&1 </dev/null &
+echo "started $! $dir"
+"""
+END = """
+case '@DIR@' in /tmp/@MARK@*) ;; *) exit 2 ;; esac
+pids() { grep -slz '^RAY_AUTH_TOKEN_PATH=@DIR@/token$' /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3; }
+kill -TERM @PID@ 2>/dev/null
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+  [ -z "$(pids)" ] && break
+  sleep 0.3
+done
+for pid in $(pids); do kill -KILL "$pid" 2>/dev/null; done
+rm -rf '@DIR@'
+echo ended
+"""
+
+
+@dataclass(frozen=True)
+class Started:
+    """Ray on one host."""
+
+    name: str
+    address: str
+    command: list[str]
+    pid: int
+    folder: str
+
+    def document(self) -> Json:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def up(hosts: HostsFile) -> Cluster:
+    """Starts the head here and a node on each host; what was started is ended again where one of them fails."""
+    needs_ray()
+    if cluster.state_file().exists():
+        raise BadInputError(
+            f"{cluster.state_file()}: there is a fleet already; end it with `brickyard fleet down`, or join its hosts"
+        )
+    token = secrets.token_hex(32)
+    outputs.folder(cluster.home())
+    outputs.write_whole(cluster.token_file(), token, cluster.TOKEN_MARK, mode=0o600)
+    started: list[Started] = []
+    try:
+        head = hosts.head
+        command = [*head.reach, "sh", "-s"]
+        words = f"--head --node-ip-address {head.address} --port {head.port} --num-cpus 0"
+        words += " --include-dashboard false --no-monitor"
+        started.append(_start("head", head.address, command, f"python={shlex.quote(sys.executable)}", words, token))
+        address = f"{head.address}:{head.port}"
+        _await_port(started[0])
+        with ThreadPoolExecutor(16) as pool:
+            waiting = [pool.submit(_start_host, host, address, token) for host in hosts.host]
+            failures = []
+            for future in waiting:
+                try:
+                    started.append(future.result())
+                except BrickyardError as error:
+                    failures.append(error)
+            if failures:
+                raise failures[0]
+        nodes = [one.document() for one in started]
+        fleet = Cluster(address, head.address, nodes[1:], nodes[0])
+        cluster.save(fleet)
+        _await_members(fleet, [host.name for host in hosts.host])
+    except BaseException:
+        for one in reversed(started):
+            _end(one)
+        cluster.forget()
+        raise
+    return fleet
+
+
+def join(address: str, token: Path) -> Cluster:
+    """A cluster that somebody else runs; its nodes are hosts where they have a resource `brickyard:NAME`."""
+    needs_ray()
+    if cluster.state_file().exists():
+        raise BadInputError(f"{cluster.state_file()}: there is a fleet already; leave it with `brickyard fleet down`")
+    try:
+        text = token.read_text("utf-8").strip()
+    except OSError as error:
+        raise BadInputError(f"{token}: the token cannot be read: {error.strerror}") from error
+    if not cluster.TOKEN_MARK.search(text.encode()):
+        raise BadInputError(f"{token}: is no token of 64 hexadecimal digits, as `ray get-auth-token --generate` makes")
+    outputs.folder(cluster.home())
+    outputs.write_whole(cluster.token_file(), text, cluster.TOKEN_MARK, mode=0o600)
+    fleet = Cluster(address)
+    try:
+        ray = cluster.enter(fleet)
+        if not cluster.hosts_of(ray):
+            raise BadInputError(
+                f"{address}: no node has a resource `brickyard:NAME`; start nodes with --resources"
+                """ '{"brickyard:NAME": 1}'"""
+            )
+        cluster.save(fleet)
+    except BaseException:
+        cluster.forget()
+        raise
+    return fleet
+
+
+def down() -> list[str]:
+    """Ends what `up` started; gives back what could not be reached."""
+    fleet = cluster.load()
+    failures = []
+    nodes = [*fleet.hosts, *([fleet.head] if fleet.head else [])]
+    with ThreadPoolExecutor(16) as pool:
+        for node, failure in zip(nodes, pool.map(_end, [Started(**node) for node in nodes]), strict=True):
+            if failure:
+                failures.append(f"{node['name']}: {failure}")
+    cluster.forget()
+    return failures
+
+
+def _start_host(host: HostEntry, address: str, token: str) -> Started:
+    python = f"python={shlex.quote(host.python)}" if host.python else PYTHON.replace("@LOCK@", _lock())
+    resource = shlex.quote(json.dumps({f"{cluster.RESOURCE}{host.name}": 1}))
+    words = f"--address {address} --node-ip-address {host.address} --num-cpus 1 --resources {resource}"
+    return _start(host.name, host.address, command_of(host), python, words, token)
+
+
+def _lock() -> str:
+    """What is installed on hosts, each file by its hash."""
+    return (resources.files("brickyard.fleet") / "hosts.lock").read_text("utf-8").strip()
+
+
+def _start(name: str, address: str, command: list[str], python: str, words: str, token: str) -> Started:
+    settings = " ".join(f"{key}={value}" for key, value in cluster.SETTINGS.items())
+    script = _filled(
+        START, PYTHON=python, TOKEN=token, SETTINGS=settings, WORDS=words, STORE=str(STORE_BYTES), MARK=MARK
+    )
+    said = _told(name, command, script, UP_S)
+    last = said.splitlines()[-1].split() if said.strip() else []
+    if len(last) != 3 or last[0] != "started":
+        raise BrickyardError(f"{name}: Ray did not start: {one_line(said)[-200:]}")
+    return Started(name, address, command, int(last[1]), last[2])
+
+
+def _filled(script: str, **values: str) -> str:
+    for key, value in values.items():
+        script = script.replace(f"@{key}@", value)
+    return script
+
+
+def _told(name: str, command: list[str], script: str, within_s: float) -> str:
+    try:
+        done = subprocess.run(command, input=script, capture_output=True, text=True, timeout=within_s, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BrickyardError(f"{name}: cannot be reached: {one_line(error)}") from error
+    if done.returncode != 0:
+        cause = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise BrickyardError(f"{name}: {one_line(cause)} (exit code {done.returncode})")
+    return done.stdout
+
+
+def _end(node: Started) -> str:
+    """Ends one node; why it could not, or nothing."""
+    try:
+        _told(node.name, node.command, _filled(END, DIR=node.folder, PID=str(node.pid), MARK=MARK), DOWN_S)
+    except BrickyardError as error:
+        return str(error)
+    return ""
+
+
+def _await_port(head: Started) -> None:
+    """Waits until the head says that it runs."""
+    script = f"for _ in $(seq 100); do grep -q 'Ray runtime started' {head.folder}/log && exit 0; " + (
+        f"kill -0 {head.pid} || break; sleep 0.2; done; tail -n 3 {head.folder}/log >&2; exit 1"
+    )
+    _told(head.name, head.command, script, MEMBERS_S)
+
+
+def _await_members(fleet: Cluster, names: list[str]) -> None:
+    ray: Any = cluster.enter(fleet)
+    deadline_s = time.monotonic() + MEMBERS_S
+    while missing := [name for name in names if not cluster.hosts_of(ray).get(name, {}).get("alive")]:
+        if time.monotonic() > deadline_s:
+            raise BrickyardError(f"{', '.join(missing)}: did not join within {MEMBERS_S:.0f} s; see their Ray's log")
+        time.sleep(0.2)
+
+
+def manifest(count: int, address: str) -> str:
+    """Kubernetes: an indexed Job whose pods are hosts `k0` to `kN`, which join the head at an address."""
+    settings = "".join(f'            - {{name: {key}, value: "{value}"}}\n' for key, value in cluster.SETTINGS.items())
+    return f"""# kubectl create secret generic brickyard-token --from-file=token={cluster.token_file()}
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: brickyard-fleet
+spec:
+  completionMode: Indexed
+  completions: {count}
+  parallelism: {count}
+  backoffLimit: 0
+  template:
+    spec:
+      restartPolicy: Never
+      automountServiceAccountToken: false
+      topologySpreadConstraints:
+        - maxSkew: 1
+          topologyKey: kubernetes.io/hostname
+          whenUnsatisfiable: DoNotSchedule
+          labelSelector: {{matchLabels: {{job-name: brickyard-fleet}}}}
+      containers:
+        - name: host
+          image: {IMAGE}
+          command: ["sh", "-c"]
+          args:
+            - >-
+              exec ray start --block --address {address} --num-cpus 1 --include-log-monitor false
+              --resources "{{\\"brickyard:k$JOB_COMPLETION_INDEX\\": 1}}"
+          env:
+            - {{name: RAY_AUTH_TOKEN_PATH, value: /token/token}}
+{settings}          volumeMounts:
+            - {{name: token, mountPath: /token, readOnly: true}}
+      volumes:
+        - name: token
+          secret: {{secretName: brickyard-token, defaultMode: 0400}}
+"""

@@ -1,0 +1,117 @@
+"""Duty: a watch beside a run, for the causes of the run's slow requests. Refusal: it stays away where it would be felt:
+from short runs, and from devices that end more requests than it can follow at no cost; it never fails a run.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from brickyard.errors import BrickyardError, one_line
+from brickyard.schema.watch_sheet import SlowAtDevice, SlowSheet
+from brickyard.watch.causes import Explained, explained
+from brickyard.watch.devices import BlockDevice, found_by_number
+from brickyard.watch.program import Capture
+from brickyard.watch.seen import NS, WatchInterval
+from brickyard.watch.totals import WatchTotals
+
+EVERY_S = 0.5
+LEAST_RUN_S = 5.0
+"""A shorter run is over before what the watch costs at its start has paid."""
+MOST_PER_S = 20_000
+"""A request costs about 1 us here (benches/watch.py): 2 % of one core at this rate."""
+SLOWEST_KEPT = 400
+OURS, ALL = "our own", "all processes"
+
+
+@dataclass(frozen=True)
+class NoWatch:
+    """Why there is no watch."""
+
+    reason: str
+
+
+class WatchBeside:
+    """From its making to `stop`; `begin` says that what is seen from now on counts."""
+
+    def __init__(self, devices: Sequence[BlockDevice]) -> None:
+        self._devices = list(devices)
+        self._capture = Capture(self._devices, EVERY_S)
+        self._totals = WatchTotals()
+        self._begun_ns: int | None = None
+        self._stopped, self._ended = "", False
+        self._thread = threading.Thread(target=self._follow, name="watch", daemon=True)
+        self._thread.start()
+
+    def begin(self) -> None:
+        self._begun_ns = time.monotonic_ns()
+
+    def _follow(self) -> None:
+        try:
+            for interval in self._capture.intervals():
+                if interval is not None and self._begun_ns is not None and interval.end_ns > self._begun_ns:
+                    self._totals.add(interval)
+                    if not self._stopped and (rate := _rate(interval)) > MOST_PER_S:
+                        self._stopped = f"the devices ended {rate:,.0f} requests/s, which a watch would slow down"
+                        self._capture.stop()
+        except BrickyardError as error:
+            self._stopped = one_line(error)
+
+    def stop(self) -> None:
+        """Called again it does nothing."""
+        if not self._ended:
+            self._ended = True
+            self._capture.stop()
+            self._thread.join()
+            self._capture.__exit__()
+
+    def seen(self) -> SlowSheet:
+        """After `stop`."""
+        totals, ours = self._totals, os.getpid()
+        told = explained(totals)
+        own = [one for one in told if one.request.process == ours]
+        to_unix_ns = time.time_ns() - time.monotonic_ns()
+        kept = (own or told)[:SLOWEST_KEPT]
+        return SlowSheet(
+            devices=[device.name for device in self._devices],
+            whose=OURS if own else ALL,
+            requests=sum(device.asked.requests for device in totals.devices.values()),
+            slow=totals.slow_count,
+            slowest=[_at_device(one, to_unix_ns) for one in kept],
+            cpu_ns=totals.cpu_ns,
+            duration_ns=totals.end_ns - totals.start_ns,
+            stopped=self._stopped,
+        )
+
+
+def _rate(interval: WatchInterval) -> float:
+    requests = sum(cell.requests for device in interval.devices for cell in device.cells)
+    return requests * NS / max(interval.end_ns - interval.start_ns, 1)
+
+
+def _at_device(one: Explained, to_unix_ns: int) -> SlowAtDevice:
+    request = one.request
+    return SlowAtDevice(
+        end_unix_ns=request.arrived_ns + request.total_ns + to_unix_ns,
+        total_ns=request.total_ns,
+        operation=request.operation,
+        offset_bytes=request.offset_bytes,
+        bytes=request.bytes,
+        cause=one.cause,
+        evidence=one.evidence,
+    )
+
+
+def beside(numbers: Sequence[str], planned_s: float | None) -> WatchBeside | NoWatch:
+    """A watch of devices, by MAJOR:MINOR, beside a run of that length; None where it has no end of its own."""
+    if planned_s is not None and planned_s < LEAST_RUN_S:
+        return NoWatch(f"the run is planned for less than {LEAST_RUN_S:g} s")
+    if not numbers:
+        return NoWatch("no block device of this host is below the target")
+    try:
+        return WatchBeside(found_by_number(numbers))
+    except BrickyardError as error:
+        return NoWatch(one_line(error))

@@ -1,0 +1,150 @@
+"""Hosts that are network namespaces on one bridge, each with a Ray node of its own; all of it goes with the test."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+_numbers = itertools.count()
+
+
+def ip(*words: str, check: bool = True) -> None:
+    subprocess.run(["ip", *words], check=check, capture_output=True)
+
+
+@dataclass
+class Fleet:
+    """Hosts, and one more from which they are started."""
+
+    home: Path
+    tag: str
+    subnet: str
+    names: list[str]
+    env: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def head(self) -> str:
+        return f"{self.subnet}.1"
+
+    @property
+    def address(self) -> str:
+        return f"{self.head}:6399"
+
+    def namespace(self, name: str) -> str:
+        return f"{self.tag}-{name}"
+
+    def hosts_toml(self) -> Path:
+        lines = ["[head]", f'address = "{self.head}"', ""]
+        for number, name in enumerate(self.names):
+            lines += [
+                "[[host]]",
+                f'name = "{name}"',
+                f'address = "{self.subnet}.{number + 2}"',
+                f'reach = ["ip", "netns", "exec", "{self.namespace(name)}"]',
+                f'python = "{sys.executable}"',
+                "",
+            ]
+        place = self.home / "hosts.toml"
+        place.write_text("\n".join(lines))
+        return place
+
+    def command(self, *words: object) -> list[str]:
+        words = (sys.executable, "-P", "-m", "brickyard", *words)
+        return ["ip", "netns", "exec", self.namespace("head"), *map(str, words)]
+
+    def call(self, *words: object, codes: tuple[int, ...] = (0,)) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            self.command(*words), env=self.env, capture_output=True, text=True, check=False, cwd=self.home, timeout=120
+        )
+        assert done.returncode in codes, (done.returncode, done.stdout[-2000:], done.stderr[-4000:])
+        return done
+
+    def begin(self, *words: object) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.command(*words),
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.home,
+        )
+
+    def run(self, *words: object, codes: tuple[int, ...] = (0,)) -> Any:
+        """A run as its document."""
+        return json.loads(self.call("run", *words, "--json", codes=codes).stdout)
+
+    def link(self, host: str, state: str) -> None:
+        ip("link", "set", f"{self.tag}{self.names.index(host) + 1}", state)
+
+    def pids(self, host: str, word: str) -> list[int]:
+        """Processes in a host's namespace whose command has a word."""
+        found = subprocess.run(
+            ["ip", "netns", "pids", self.namespace(host)], capture_output=True, text=True, check=True
+        )
+        pids = []
+        for pid in map(int, found.stdout.split()):
+            try:
+                if word in Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode():
+                    pids.append(pid)
+            except OSError:
+                continue
+        return pids
+
+
+def ray_left(home: Path) -> list[str]:
+    """Processes that Ray's nodes of this fleet left behind."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if str(home).encode() in place.read_bytes() and int(place.parent.name) != os.getpid():
+                found.append((place.parent / "cmdline").read_bytes().replace(b"\0", b" ").decode()[:120])
+        except OSError:
+            continue
+    return found
+
+
+@contextmanager
+def network(home: Path, names: list[str]) -> Iterator[Fleet]:
+    """A bridge of this host, and a namespace with a link to it for each host."""
+    number = (os.getpid() * 7 + next(_numbers)) % 250
+    tag = f"bk{number}"
+    fleet = Fleet(home, tag, f"10.213.{number}", names)
+    fleet.env = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "PYTEST_"))},
+        "HOME": str(home),
+        "XDG_DATA_HOME": str(home / "data"),
+        "XDG_STATE_HOME": str(home / "state"),
+        "XDG_CACHE_HOME": str(home / "cache"),
+        "BRICKYARD_STATE_HOME": str(home / "brickyard"),
+        "NO_COLOR": "1",
+        "COLUMNS": "160",
+    }
+    spaces = ["head", *names]
+    try:
+        ip("link", "add", f"{tag}br", "type", "bridge")
+        ip("link", "set", f"{tag}br", "up")
+        for position, name in enumerate(spaces):
+            space, outer, inner = fleet.namespace(name), f"{tag}{position}", f"{tag}i{position}"
+            ip("netns", "add", space)
+            ip("link", "add", outer, "type", "veth", "peer", "name", inner)
+            ip("link", "set", inner, "netns", space)
+            ip("link", "set", outer, "master", f"{tag}br", "up")
+            ip("-n", space, "addr", "add", f"{fleet.subnet}.{position + 1}/24", "dev", inner)
+            ip("-n", space, "link", "set", inner, "up")
+            ip("-n", space, "link", "set", "lo", "up")
+        yield fleet
+    finally:
+        for position, name in enumerate(spaces):
+            ip("link", "del", f"{tag}{position}", check=False)
+            ip("netns", "del", fleet.namespace(name), check=False)
+        ip("link", "del", f"{tag}br", check=False)

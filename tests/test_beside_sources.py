@@ -1,0 +1,157 @@
+"""What studies and headlines say of figures that their sources contradict, or that are those of a cache."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from brickyard import profiles
+from brickyard.advise.simulate import Brick, filled, simulate
+from brickyard.analysis import cached
+from brickyard.analysis.pivot import Axis, Observation, TableSpec, pivot
+from brickyard.analysis.published import Conclusion, Published, beside, disagreement, judged
+from brickyard.cli import main
+from brickyard.errors import BadInputError
+from brickyard.schema.plan import Plan
+from brickyard.store import Json, Record
+from brickyard.study import characterize
+from brickyard.study.design import read_design
+from brickyard.study.texts import StudyText, names, read
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Json:
+    capsys.readouterr()
+    assert main([*arguments, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert isinstance(document, dict)
+    return document
+
+
+SPEC = TableSpec("rate", "Rate", "iops", ("array",), (), {}, ("value",), {}, None, {}, "mean", None)
+ARRAYS = [Axis("array", "array", {"a": "A", "b": "B"}, {})]
+
+
+def made(a: float, b: float) -> list[Observation]:
+    return [Observation({"array": name}, 1, run, value) for run, (name, value) in enumerate([("a", a), ("b", b)], 1)]
+
+
+def test_each_cell_stands_beside_the_printed_one_with_ratio_and_rank() -> None:
+    printed = [Published("rate", {"array": ("a",)}, 100, "XFS"), Published("rate", {"array": ("b",)}, 50)]
+    ((title, columns, rows),) = beside([pivot(SPEC, ARRAYS, made(80, 100))], printed)
+    assert title == "Rate, beside the source"
+    assert columns[3:] == ("here / published", "rank, published", "rank, here")
+    assert rows == [["A (XFS)", "100", "80.0", "0.80", "1", "2"], ["B", "50.0", "100", "2.00", "2", "1"]]
+
+
+def test_a_conclusion_that_does_not_come_out_is_said() -> None:
+    ahead = Conclusion("A is ahead of B", "rate", {"array": ("a",)}, {"array": ("b",)}, {})
+    alike = Conclusion("A is as fast as B", "rate", {"array": ("a",)}, {"array": ("b",)}, {}, 0.9, 1.1)
+    absent = Conclusion("C is fast", "rate", {"array": ("c",)}, {"array": ("b",)}, {})
+    found = judged([pivot(SPEC, ARRAYS, made(80, 100))], [ahead, alike, absent])
+    assert [(item.ratio, item.agrees) for item in found] == [(0.8, False), (0.8, False), (None, None)]
+    said = disagreement(found, is_modelled=True)
+    assert said.startswith("The models disagree with their source on 2 of 2 conclusions: A is ahead of B (here 0.80 ×)")
+    assert not disagreement(judged([pivot(SPEC, ARRAYS, made(110, 100))], [ahead]), is_modelled=True)
+
+
+def test_a_study_begins_with_what_its_source_concludes_otherwise(capsys: pytest.CaptureFixture[str]) -> None:
+    """openBench found that the ATA RAID-10 matches the SCSI array; without a file system it does not here."""
+    found = answer(capsys, "study", "openbench-2003", "--repetitions", "1")
+    assert found["answer"][0].startswith("The models disagree with their source on 2 of 3 conclusions: the ATA RAID-10")
+    tables = {table["title"]: table for table in found["published"]}
+    rows = tables["Requests a second within a mean response time of 100 ms, beside the source"]["rows"]
+    assert [row[1] for row in rows] == ["1,500", "300", "1,200", "1,600"]
+    assert all(len(row) == 6 and row[2] and row[3] for row in rows)
+    # A price follows from the rate beside it: 3,500 USD over the requests/s.
+    scsi = float(rows[0][2].replace(",", ""))
+    prices = tables["Price of a request a second within 100 ms, beside the source"]["rows"]
+    assert float(prices[0][2]) == pytest.approx(3500 / scsi, rel=0.01)
+
+
+def test_kirkwoods_drives_come_out_by_what_a_page_cache_asks_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """One after the other, RAID-0 was slower than one disk, and the write cache brought 32 times as much."""
+    found = answer(capsys, "study", "kirkwood-2003", "--repetitions", "1")
+    rows = {row[0]: row for table in found["published"] if "iowork" in table["title"] for row in table["rows"]}
+    for cell in ("one disk, off, sequential-write", "one disk, off, sequential-read", "one disk, on, sequential-read"):
+        assert float(rows[cell][3]) == pytest.approx(1, abs=0.1)
+    concluded = {
+        row[0]: row[2] for t in found["published"] if t["title"] == "What the source concludes" for row in t["rows"]
+    }
+    assert [text for text, out in concluded.items() if out == "no"] == [
+        text for text in concluded if text.startswith("the write cache makes sequential writes")
+    ]
+    assert found["answer"][0].startswith("The models disagree with their source on 1 of 4 conclusions: the write cache")
+
+
+def test_one_measure_is_one_load(capsys: pytest.CaptureFixture[str]) -> None:
+    """Random reads of 512 B of the 500 GB drives are printed in two tables, as 1,030 and 1,031 a second."""
+    only = ["--repetitions", "1", "--only", "request=512"]
+    drives = answer(capsys, "study", "overland-drives", *only, "--only", "access=random", "--only", "drive=500")
+    arrays = answer(capsys, "study", "overland-sas-sata", *only, "--only", "load=random", "--only", "drive=sata")
+    (one,), (other,) = drives["tables"][0]["cells"], arrays["tables"][0]["cells"]
+    assert one["value"] == pytest.approx(other["value"], rel=1e-6)
+    assert one["value"] == pytest.approx(1030, rel=0.05)
+
+
+@pytest.mark.parametrize("name", names())
+def test_shipped_studies_that_have_a_source_run_their_models_with_several_seeds(name: str) -> None:
+    design = read_design(read(name))
+    if design.published:
+        assert design.repetitions >= 3
+        assert design.conclusions
+
+
+def test_wrong_figures_of_a_source_are_one_line() -> None:
+    text = '[factor.a]\nlevels = ["1"]\nset = { depth = "{value}" }\n[[table]]\nname = "t"\n[[published]]\n'
+    for more, cause in (
+        ('table = "x"\nvalue = 1\n', "name a table"),
+        ('table = "t"\n', "is missing"),
+        ('table = "t"\nvalue = 1\nat = { a = "2" }\n', "no level of a"),
+    ):
+        with pytest.raises(BadInputError, match=cause):
+            read_design(StudyText("mine", text + more, "mine.toml"))
+
+
+def random_writes(*, full: bool) -> Record:
+    """4 KiB writes to the array whose controller caches 256 MiB, as the store has such a run."""
+    changes = ["operations={ write = 100 }", "request=4KiB", "duration=30s", "interval=5s"]
+    plan = profiles.validate(profiles.read("characterize"), changes)
+    assert isinstance(plan, Plan)
+    brick = Brick("overland-2007-sata")
+    return simulate(filled(plan, brick.resolve()["brick"]) if full else plan, brick)
+
+
+def test_a_rate_into_a_cache_that_is_not_full_is_in_doubt() -> None:
+    into, behind = random_writes(full=False), random_writes(full=True)
+    assert sum(i.requests for i in into.intervals if i.measure == "service") > 5 * sum(
+        i.requests for i in behind.intervals if i.measure == "service" and not i.warmup
+    )
+    assert "of cache" in (cached.doubt(into) or "")
+    assert cached.doubt(behind) is None
+
+
+def test_a_characterization_of_a_model_shows_what_lies_behind_its_caches(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """9,584 random writes a second were those of the cache, and no fewer than in order."""
+    monkeypatch.setattr(characterize, "SIZES_BYTES", (4096, 65536))
+    found = answer(capsys, "characterize", "sim:overland-2007-sata", "--quick", "-o", str(tmp_path / "page"))
+    rates = {(c["address"], c["operation"], c["request_bytes"]): c["iops"] for c in found["cells"]}
+    assert rates["random", "write", 4096] == pytest.approx(423, rel=0.1)
+    assert rates["sequential", "write", 4096] > 10 * rates["random", "write", 4096]
+    assert "write 42" in found["answer"][1]
+
+
+def test_a_headline_that_would_be_a_caches_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """On real storage nothing is filled before: there the headline says that there is none."""
+    monkeypatch.setattr(characterize, "SIZES_BYTES", (4096, 65536))
+    monkeypatch.setattr(characterize.Characterization, "_loaded", lambda _self, plan: plan)
+    found = answer(capsys, "characterize", "sim:overland-2007-sata", "--quick", "-o", str(tmp_path / "page"))
+    assert "write no figure, as 2 of 2 cells were still filling caches" in found["answer"][1]
+    assert "--full measures until they are steady" in found["belief"]
+    page = (tmp_path / "page" / "report.html").read_text()
+    assert "write no figure" in page

@@ -1,0 +1,337 @@
+"""Runs on many hosts, over real Ray: a node in each of three network namespaces, and one that starts them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from brickyard import _core, bricks, profiles
+from brickyard.analysis.latency import merge
+from brickyard.fleet.shares import divide
+from brickyard.store import Store
+from fleet_support import Fleet, network, ray_left
+
+pytest.importorskip("ray", reason="Ray is not installed: make .venv/.fleet")
+if os.geteuid() != 0 or shutil.which("ip") is None:
+    pytest.skip("network namespaces need root and iproute2", allow_module_level=True)
+
+NAMED_WITHIN_S = 5.0
+PACED = ["--rw", "randread", "--bs", "4k", "--iodepth", "4", "--size", "8MiB"]
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    home = tmp_path_factory.mktemp("fleet")
+    with network(home, ["a", "b", "c"]) as made:
+        try:
+            made.call("fleet", "up", "--hosts", made.hosts_toml())
+            yield made
+        finally:
+            made.call("fleet", "down", codes=(0, 1, 2))
+            for _ in range(50):
+                if not ray_left(home):
+                    break
+                time.sleep(0.1)
+        assert ray_left(home) == [], "nothing of Ray is left"
+
+
+def files(fleet: Fleet, *hosts: str) -> list[str]:
+    return [f"{host}:{fleet.home / host}.dat" for host in hosts]
+
+
+def paced(fleet: Fleet, seconds: int, rate: int = 300) -> str:
+    place = fleet.home / f"paced-{seconds}.toml"
+    place.write_text(f"""
+title = "paced"
+interval = "500ms"
+[[phase]]
+name = "measure"
+duration = "{seconds}s"
+[[phase.stream]]
+name = "reads"
+request = "4KiB"
+address = "random"
+depth = 8
+pace = {{ loop = "open", rate = {rate}, arrivals = "constant" }}
+""")
+    return str(place)
+
+
+def test_one_start_one_record_and_shares_that_sum(fleet: Fleet) -> None:
+    words = [paced(fleet, 4), *files(fleet, "a", "b", "c"), "--hosts", "a,b,c", "--share", "split", "--size", "8MiB"]
+    run = fleet.run(*words)
+    assert run["outcome"] == "done"
+    whole = run["hosts"][-1]
+    assert whole["requests"] / 4 == pytest.approx(300, rel=0.005), "the shares sum to the rate of the profile"
+    assert sorted(row["host"] for row in run["hosts"]) == ["", "a", "b", "c"]
+    # All hosts of this test have one clock, so that what they were told as one instant shows the true error.
+    instants = [event["instant_unix_ns"] for event in run["hosts_began"]]
+    assert len(instants) == 3
+    assert max(instants) - min(instants) <= run["fleet"]["bound_ns"]
+    assert run["fleet"]["within_tolerance"] == (run["fleet"]["bound_ns"] <= 1_000_000)
+    assert all(0 < host["bound_ns"] < 50_000_000 for host in run["fleet"]["hosts"])
+    shown = fleet.call("show", "latest").stdout
+    assert "the slowest first" in shown
+    assert shown.index("Hosts") < shown.index("Targets")
+
+
+def test_the_merged_histogram_is_that_of_all_requests(fleet: Fleet) -> None:
+    """Models are the same to the bit everywhere: each part is run again here, and all of it is merged."""
+    target = "sim:terraserver-2003"
+    changes = ["duration=2s"]
+    run = fleet.run("sqlio-random-read-4", target, "--hosts", "all", "--set", changes[0])
+    plan = profiles.validate(profiles.read("sqlio-random-read-4"), changes)
+    own: list[str] = []
+    for part in divide("sqlio-random-read-4", plan, ["a", "b", "c"], [target], "copies").parts:
+        handle = _core.start(json.dumps(part.plan), [target], json.dumps({"bricks": bricks.texts(), "overrides": []}))
+        events: list[Any] = []
+        while not handle.finished():
+            events += [json.loads(text) for text in handle.events(50)]
+        own += [
+            item["measures"]["response"]["histogram"]
+            for event in events
+            if event["event"] == "interval" and not event["warmup"]
+            for item in event["cells"]
+        ]
+    with Store(fleet.home / "data" / "brickyard" / "runs.db") as store:
+        record = store.record(run["run"])
+        merged = merge(item.histogram for item in record.intervals if item.measure == "response" and not item.warmup)
+    everything = merge(own)
+    assert merged is not None
+    assert everything is not None
+    assert _core.histogram_stats(merged) == _core.histogram_stats(everything)
+    edges = list(range(0, 1_000_000_000, 500_000))
+    assert _core.histogram_counts(merged, edges) == _core.histogram_counts(everything, edges)
+
+
+def test_the_two_hosts_of_overlands_oltp(fleet: Fleet) -> None:
+    """Both on this machine would lock each other out of one file, so that each has one in the place of the array."""
+    run = fleet.run(
+        "overland-oltp-two-hosts",
+        *files(fleet, "a", "b"),
+        *("--hosts", "a,b", "--size", "16MiB"),
+        *("--set", "duration=2s", "--set", "warmup=0s", "--set", "transactions.first.workers=2"),
+    )
+    assert run["outcome"] == "done", run["message"]
+    rows = {row["host"]: row for row in run["hosts"]}
+    assert rows["a"]["requests"] > 0
+    assert rows["b"]["requests"] > 0
+    assert run["verified"]["checked_blocks"] > 0
+    assert run["verified"]["damaged_blocks"] == 0
+    assert [stream["workers"] for stream in run["plan"]["phase"][0]["stream"]] == [2, 8]
+
+
+def test_a_start_that_is_too_loose_is_refused(fleet: Fleet) -> None:
+    words = [paced(fleet, 4), *files(fleet, "a", "b"), "--hosts", "a,b", "--clock-tolerance", "1ns"]
+    done = fleet.call("run", *words, "--late-start", "refuse", "--size", "8MiB", codes=(1, 2))
+    assert "may be apart by" in done.stdout + done.stderr
+    (last, *_) = json.loads(fleet.call("runs", "--json").stdout)["runs"]
+    assert last["outcome"] == "failed"
+
+
+def test_hosts_and_devices_are_named_together(fleet: Fleet) -> None:
+    done = fleet.call("run", paced(fleet, 4), "/dev/sdx", "--hosts", "a,b", "--overwrite", "/dev/sdx", codes=(2,))
+    assert "name host and device, such as a:/dev/sd" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    done = fleet.call("run", paced(fleet, 4), "/f", "--hosts", "a,z", codes=(2,))
+    assert "--hosts z: is no host of the fleet; the fleet has a, b, c" in done.stderr
+
+
+def test_who_has_no_token_gets_nothing(fleet: Fleet) -> None:
+    """Neither by Ray's client, nor by its own low-level calls, nor by a token of his own; no dashboard listens."""
+    probe = (
+        "import sys; from ray._raylet import GcsClient;"
+        "print('got', GcsClient(address=sys.argv[1]).internal_kv_keys(b'', None, 3))"
+    )
+    wrong = fleet.home / "wrong"
+    wrong.write_text("0" * 64)
+    inside = ["ip", "netns", "exec", fleet.namespace("b")]
+    clean = {name: value for name, value in fleet.env.items() if not name.startswith("RAY_")}
+    for own in ({"RAY_AUTH_MODE": "disabled"}, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(wrong)}):
+        with subprocess.Popen(
+            [*inside, sys.executable, "-P", "-c", probe, fleet.address],
+            env={**clean, **own},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as client:
+            said = ""
+            until = time.monotonic() + 15
+            for line in client.stdout or ():
+                said += line
+                if "InvalidAuthToken" in line or "got" in line or time.monotonic() > until:
+                    break
+            client.kill()
+        assert "InvalidAuthToken" in said, said[-2000:]
+        assert "got" not in said
+    for name in ("head", "a", "b", "c"):
+        listening = subprocess.run(
+            ["ip", "netns", "exec", fleet.namespace(name), "cat", "/proc/net/tcp", "/proc/net/tcp6"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        ports = {int(line.split()[1].rpartition(":")[2], 16) for line in listening.splitlines() if " 0A " in line}
+        assert 8265 not in ports, "no dashboard"
+
+
+def wait_for(lines: Iterator[str], word: str, within_s: float) -> float:
+    """How long until a line of standard error has a word."""
+    began_s = time.monotonic()
+    for line in lines:
+        if word in line:
+            return time.monotonic() - began_s
+        assert time.monotonic() - began_s < within_s, f"{word!r} was not said within {within_s} s"
+    raise AssertionError(f"{word!r} was never said")
+
+
+def under_way(fleet: Fleet, host: str) -> int:
+    """The worker of a host, once its record has an interval."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        kept = fleet.home.glob(f"state/brickyard/fleet/*/{host}.jsonl")
+        pids = fleet.pids(host, "brickyard-worker")
+        if pids and any('"event":"interval"' in place.read_text("utf-8") for place in kept):
+            return pids[0]
+        time.sleep(0.1)
+    raise AssertionError(f"no load began on {host}")
+
+
+def ended(run: subprocess.Popen[str]) -> Any:
+    out, err = run.communicate(timeout=60)
+    assert run.returncode == 1, (run.returncode, err[-3000:])
+    return json.loads(out)
+
+
+SWEEP = """
+from brickyard import _core, bricks
+from brickyard.fleet import cluster
+from brickyard.fleet.sweeping import Sweep
+ray = cluster.enter(cluster.load())
+sweep = Sweep(ray, cluster.chosen(ray, "all"), print)
+for number in (0, 40, 80):
+    for left_out in (False, True):
+        there = sweep.reference(number, bricks.texts(), 2, left_out)
+        assert there == _core.reference_simulate(number, bricks.texts(), 2, left_out), (number, there)
+sweep.close()
+print("alike")
+"""
+
+
+def test_sweeps_over_hosts_are_those_of_one_to_the_bit(fleet: Fleet) -> None:
+    done = subprocess.run(
+        [*fleet.command()[:4], sys.executable, "-P", "-c", SWEEP],
+        env=fleet.env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.stdout.strip() == "alike", done.stderr[-2000:]
+    words = ["advise", "buy", "overland-exchange", "--require", "exchange", "--capacity", "500GB", "--most", "3"]
+    words += ["--duration", "2s", "--json"]
+    assert json.loads(fleet.call(*words, "--hosts", "all").stdout) == json.loads(fleet.call(*words).stdout)
+
+
+def test_a_census_finds_the_slow_volume(fleet: Fleet) -> None:
+    """Seven modelled volumes on three hosts, one of which seeks slowly."""
+    drive = "sim:barracuda-es-500,drive.seek_average_read"
+    volumes = [f"{host}:{drive}={seek}ms" for host in ("a", "b", "c") for seek in (8.4, 8.5)]
+    slow = "sim:barracuda-es-500,drive.seek_average_read=17ms,drive.seek_full_read=35ms"
+    done = fleet.call("census", *volumes, f"b:{slow}", "--hosts", "a,b,c", "--check", "--json", codes=(1,))
+    told = json.loads(done.stdout)
+    assert told["units"] == 7
+    assert told["slow"] == [f"b:{slow}"]
+    assert told["missing"] == []
+    assert told["findings"][0]["factor"] > 1.2
+    shown = fleet.call("export", f"s{told['study']}", "--format", "csv", "-o", fleet.home / "census.csv")
+    assert shown.returncode == 0
+
+
+def test_a_killed_worker_and_a_cut_link_are_named(fleet: Fleet) -> None:
+    words = [paced(fleet, 14), *files(fleet, "a", "b", "c"), "--hosts", "a,b,c", "--size", "8MiB", "--json"]
+    run = fleet.begin("run", *words)
+    assert run.stderr is not None
+    pid = under_way(fleet, "c")
+    os.kill(pid, signal.SIGKILL)
+    assert wait_for(run.stderr, "c: lost: its worker ended", 10) < NAMED_WITHIN_S
+    fleet.link("b", "down")
+    assert wait_for(run.stderr, "b: lost: it has not been heard", 10) < NAMED_WITHIN_S + 0.5
+    fleet.link("b", "up")
+    wait_for(run.stderr, "b: is heard again", 10)
+    told = ended(run)
+    assert told["outcome"] == "failed"
+    assert "2 of 3 hosts to the end; c: its worker ended unexpectedly" in told["message"]
+    assert [event["host"] for event in told["hosts_back"]] == ["b"]
+    lost = next(event for event in told["hosts_lost"] if event["host"] == "c")
+    assert lost["streams"] == ["reads on c"]
+    rows = {row["host"]: row for row in told["hosts"]}
+    assert rows["c"]["state"] == "lost"
+    # What b did while nobody heard it has come after it.
+    assert rows["b"]["requests"] == pytest.approx(rows["a"]["requests"], rel=0.02)
+
+
+def test_a_dead_head_leaves_the_records_to_be_collected(fleet: Fleet) -> None:
+    run = fleet.begin("run", paced(fleet, 30), *files(fleet, "a", "b", "c"), "--hosts", "a,b,c", "--size", "8MiB")
+    for host in ("a", "b", "c"):
+        under_way(fleet, host)
+    run.kill()
+    run.communicate(timeout=20)
+    died_s = time.monotonic()
+    while any(fleet.pids(host, "brickyard-worker") for host in ("a", "b", "c")):
+        assert time.monotonic() - died_s < 13, "workers stop by themselves"
+        time.sleep(0.1)
+    collected = json.loads(fleet.call("fleet", "collect", "--json").stdout)["runs"]
+    (number,) = collected.values()
+    told = json.loads(fleet.call("show", number, "--json").stdout)
+    assert told["outcome"] in ("interrupted", "failed")
+    assert "collected from 3 of 3 hosts" in told["message"]
+    assert {row["host"] for row in told["targets_together"]} or told["totals"]
+    assert all(row["requests"] > 0 for row in told["totals"])
+    again = json.loads(fleet.call("fleet", "collect", "--json").stdout)["runs"]
+    assert again == {}, "what was collected is not collected twice"
+
+
+def test_a_killed_raylet_is_named_and_the_others_go_on(fleet: Fleet) -> None:
+    """Last: the fleet has one host less afterwards."""
+    words = [paced(fleet, 9), *files(fleet, "a", "b"), "--hosts", "a,b", "--size", "8MiB", "--json"]
+    run = fleet.begin("run", *words)
+    assert run.stderr is not None
+    under_way(fleet, "b")
+    raylet = fleet.pids("b", "raylet/raylet")[0]
+    os.kill(raylet, signal.SIGKILL)
+    assert wait_for(run.stderr, "b: lost", 10) < NAMED_WITHIN_S
+    told = ended(run)
+    assert told["outcome"] == "failed"
+    assert "b: " in told["message"]
+    rows = {row["host"]: row for row in told["hosts"]}
+    assert rows["a"]["requests"] > 2000
+
+
+def test_without_a_fleet_one_line_says_how_to_start_one(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "brickyard", "run", "sqlio-random-read-4", "/f", "--hosts", "all"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.strip().splitlines() == [done.stderr.strip()]
+    assert "brickyard fleet up" in done.stderr
+
+
+def test_the_manifest_for_kubernetes_has_no_token(fleet: Fleet) -> None:
+    text = fleet.call("fleet", "up", "--kubernetes", "10.0.0.1:6399", "--count", "5").stdout
+    assert "completions: 5" in text
+    assert "RAY_AUTH_MODE" in text
+    assert (fleet.home / "data/brickyard/fleet/token").read_text().strip() not in text

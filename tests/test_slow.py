@@ -1,0 +1,177 @@
+"""Why the slowest requests of a run were slow: causes that were put there, and evidence that says one thing only."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from brickyard.analysis import slow
+from brickyard.cli import main
+from brickyard.lab import disks
+from brickyard.schema import RunWatch
+from brickyard.schema.watch_sheet import SlowAtDevice, SlowSheet, WatchSheet
+from brickyard.store import Json, Record, Store
+from support import MS, SECOND, add_run, cell, interval, phase_end
+
+BRICKYARD = [sys.executable, "-m", "brickyard"]
+CAN_WATCH = os.geteuid() == 0 and Path("/sys/kernel/btf/vmlinux").exists()
+WAIT_S = 60.0
+OPEN = """
+[[phase]]
+duration = "{seconds}s"
+[[phase.stream]]
+request = "4KiB"
+address = "random"
+depth = {depth}
+pace = {{ loop = "open", rate = {rate}, arrivals = "poisson" }}
+"""
+
+
+def profile(folder: Path, **words: int) -> str:
+    place = folder / "load.toml"
+    place.write_text(OPEN.format(**words))
+    return str(place)
+
+
+def ended(process: subprocess.Popen[str]) -> dict[str, Any]:
+    out, err = process.communicate(timeout=WAIT_S)
+    assert process.returncode == 0, err
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+@pytest.fixture
+def slow_disk() -> Iterator[disks.About]:
+    """An emulated disk whose model needs milliseconds for a request, on a loop device."""
+    if not CAN_WATCH:
+        pytest.skip("needs root and a kernel that describes itself (BTF)")
+    about = disks.up(disks.Wanted("slow-run", "sim:msr-2003-wd", 64 << 20, "honest", 8 << 20, None, None, 2.0, None))
+    try:
+        yield about
+    finally:
+        disks.down("slow-run")
+
+
+def test_a_stall_of_the_device_and_a_late_generator_are_told_apart(slow_disk: disks.About, tmp_path: Path) -> None:
+    """The disk stops for 300 ms, and later the whole run does. Both delay as many requests."""
+    load = profile(tmp_path, seconds=6, depth=64, rate=25)
+    subprocess.run([*BRICKYARD, "run", "dd-write", slow_disk.device, "--overwrite", slow_disk.device], check=True,
+                   capture_output=True)  # fmt: skip
+    words = ["run", load, slow_disk.device, "--set", "fill=never", "--json", "--store", str(tmp_path / "store")]
+    with subprocess.Popen([*BRICKYARD, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + WAIT_S
+        while not phase_began(tmp_path / "store"):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(1.5)
+        disks.ask("slow-run", "stall 300ms")
+        time.sleep(1.5)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.4)
+        process.send_signal(signal.SIGCONT)
+        found = ended(process)
+    spikes = [one for one in found["slowest"] if one["response_ns"] > 120 * MS]
+    named = [one["cause"] for one in spikes]
+    assert "device" in named, found["slowest"][:5]
+    assert slow.GENERATOR in named, found["slowest"][:5]
+    assert set(named) <= {"device", slow.GENERATOR, slow.UNKNOWN, slow.ABOVE, "own requests"}, found["slowest"][:9]
+    assert found["watch"]["targets"][0]["slow"]["whose"] == "our own"
+    assert sum(one["time_share"] for one in found["slow_causes"]) == pytest.approx(1)
+
+
+def phase_began(place: Path) -> bool:
+    if not place.exists():
+        return False
+    with Store(place) as store:
+        runs = store.runs()
+        return bool(runs) and bool(store.record(runs[-1].id).costs)
+
+
+def test_a_queue_that_is_too_short_is_named_on_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One place, and twice as many requests as one drive can serve."""
+    load = profile(tmp_path, seconds=20, depth=1, rate=150)
+    assert main(["run", load, "sim:msr-2003-wd", "--json"]) == 0
+    found: Json = json.loads(capsys.readouterr().out)
+    assert [one["cause"] for one in found["slow_causes"]] == [slow.PLACES]
+    assert "at most 1 of 1 places were taken" in found["slowest"][0]["evidence"]
+    assert main(["run", load, "sim:msr-2003-wd"]) == 0
+    assert "own queue depth 100 %" in capsys.readouterr().out
+
+
+START_UNIX = 1_790_000_000 * SECOND
+
+
+def told(tmp_path: Path, event: Json, watch: WatchSheet | None, **interval_words: Any) -> slow.SlowCause:
+    """Of a run with one slow request that ended after 2 s; four places, 1 s an interval."""
+    with Store(tmp_path / "runs.db") as store:
+        place = {"at_ns": 2 * SECOND, "stream": 0, "operation": "read", "offset_bytes": 0, "request_bytes": 4096}
+        intervals = [
+            interval(n * SECOND, (n + 1) * SECOND, cell([MS], depth_max=interval_words.get("depth_max", 1)),
+                     loop_busy_share=interval_words.get("busy", 0.1))
+            for n in range(3)
+        ]  # fmt: skip
+        run = add_run(
+            store,
+            [*intervals, phase_end(slowest=[place | event])],
+            watch=RunWatch(targets=[watch]) if watch else None,
+        )
+        record: Record = store.record(run)
+        (one,) = slow.slow_causes(record)
+        return one
+
+
+def seen(end_ms: float, total_ms: float, *, slow_count: int = 1, stopped: str = "") -> WatchSheet:
+    at_device = SlowAtDevice(
+        end_unix_ns=START_UNIX + round(end_ms * MS), total_ns=round(total_ms * MS), operation="read", offset_bytes=0,
+        bytes=4096, cause="scheduler", evidence="99 % of its time",
+    )  # fmt: skip
+    return WatchSheet(
+        slow=SlowSheet(
+            devices=["sda"], whose="our own", requests=9, slow=slow_count, slowest=[at_device], stopped=stopped
+        )
+    )
+
+
+SERVED = {"service_ns": 100 * MS, "response_ns": 100 * MS}
+LATE = {"service_ns": 10 * MS, "response_ns": 100 * MS}
+
+
+@pytest.mark.parametrize(
+    ("event", "watch", "words", "cause"),
+    [
+        (LATE, None, {"depth_max": 1}, slow.GENERATOR),
+        (LATE, None, {"depth_max": 4}, slow.PLACES),
+        (LATE, None, {"depth_max": 4, "busy": 0.95}, slow.UNKNOWN),
+        (LATE, seen(2000, 100), {"depth_max": 4}, slow.PLACES),
+        (SERVED, None, {}, slow.STORAGE),
+        (SERVED, seen(2000, 99), {}, "scheduler"),
+        (SERVED, seen(1960, 55), {}, "scheduler"),
+        (SERVED, seen(1930, 20), {}, slow.ABOVE),
+        (SERVED, seen(1800, 99), {}, slow.ABOVE),
+        (SERVED, seen(1800, 99, slow_count=500), {}, slow.UNKNOWN),
+        (SERVED, seen(1800, 99, stopped="too fast"), {}, slow.STORAGE),
+        (SERVED, seen(2040, 99), {}, slow.ABOVE),
+    ],
+)
+def test_what_the_evidence_says_and_no_more(
+    event: Json, watch: WatchSheet | None, words: dict[str, Any], cause: str, tmp_path: Path
+) -> None:
+    assert told(tmp_path, event, watch, **words).cause == cause
+
+
+def test_a_short_run_is_not_watched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    load = profile(tmp_path, seconds=1, depth=4, rate=50)
+    assert main(["run", load, str(tmp_path / "data"), "--size", "16MiB", "--json"]) == 0
+    found: Json = json.loads(capsys.readouterr().out)
+    (sheet,) = found["watch"]["targets"]
+    assert "slow" not in sheet or sheet["slow"] is None
+    assert "less than 5 s" in sheet["unknown"]["slow"]

@@ -1,0 +1,417 @@
+"""Arrays, disks and alarms as the page has them, and the watch that it talks to: slow members, trends, schedules, LEDs,
+tests of alarms."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from brickyard import managing
+from brickyard.arrays import Member, Sheet, State, notify
+from brickyard.arrays.alarms import AlarmBook
+from brickyard.arrays.guarding import Guard, Schedule
+from brickyard.arrays.health import Notice
+from brickyard.arrays.host import Host
+from brickyard.arrays.inventory import controllers, disks
+from brickyard.arrays.looking import Drive, Seen, StoreSeen, look_at_members, look_at_store
+from brickyard.arrays.peers import MemberCounters
+from brickyard.arrays.scrubs import ScrubBook, ScrubPlan, window_minutes
+from brickyard.arrays.trends import TrendBook
+from brickyard.arrays.watching import Watcher, WatchMemory
+from brickyard.errors import BadInputError
+from brickyard.facts.roots import NoTools, Roots
+from brickyard.managing import AuditLog, Deed
+from brickyard.schema.target_sheet import HealthSheet
+from brickyard.store import Store
+from web_support import Client, Served, serving
+
+DAY_S = 86_400.0
+
+
+def sheet(state: str = "normal", members: int = 4) -> Sheet:
+    found = tuple(Member(f"/dev/sd{letter}", "active", slot) for slot, letter in enumerate("abcdef"[:members]))
+    return Sheet("md", "/dev/md0", "raid6", 1 << 40, State(state), found, members, {"component_bytes": 1 << 39})
+
+
+def looks_of(slow: float, looks: int, seed: int, jitter: float = 0.15, state: str = "normal") -> Iterator[Seen]:
+    """Four disks under a load that changes; the first takes so many times as long from half of the looks on."""
+    dice = random.Random(seed)
+    array = sheet(state)
+    sums = {member.name: [0, 0] for member in array.members}
+    for look in range(looks):
+        rate = dice.uniform(20, 400)
+        for place, counted in enumerate(sums.values()):
+            requests = int(rate * 30 * dice.uniform(0.9, 1.1))
+            service_ms = (4 + rate / 50) * math.exp(dice.gauss(0, jitter))
+            counted[0] += requests
+            counted[1] += int(requests * service_ms * (slow if place == 0 and look >= looks // 2 else 1))
+        yield Seen((array,), counted={array.key: {name: MemberCounters(*both) for name, both in sums.items()}})
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 1e9
+
+    def __call__(self) -> float:
+        self.now_s += 30
+        return self.now_s
+
+
+def notices_of(watcher: Watcher, looks: Iterator[Seen]) -> list[Notice]:
+    return [notice for seen in looks for notice in watcher.look(seen)]
+
+
+def test_a_member_that_is_three_times_as_slow_as_its_peers_is_told_and_one_that_is_well_again_too() -> None:
+    watcher = Watcher(clock=Clock())
+    (told,) = notices_of(watcher, looks_of(3, 80, 1))
+    assert (told.key, told.severity) == ("slow /dev/md0 /dev/sda", "warning")
+    assert "times as long" in told.text
+    kept = msgspec.json.decode(msgspec.json.encode(watcher.memory), type=WatchMemory)  # a restart of the watch
+    again = Watcher(memory=kept, clock=watcher.clock)
+    (ended,) = notices_of(again, looks_of(1, 120, 2))
+    assert (ended.key, ended.kind) == (told.key, "ends")
+
+
+def test_a_busy_array_and_members_that_differ_a_little_are_no_alarm() -> None:
+    for seed in range(4):
+        assert notices_of(Watcher(clock=Clock()), looks_of(1.0, 80, seed, jitter=0.4)) == []
+        assert notices_of(Watcher(clock=Clock()), looks_of(1.3, 80, seed)) == []
+    # While an array rebuilds or scrubs its members are asked for different things.
+    assert [
+        n for n in notices_of(Watcher(clock=Clock()), looks_of(5, 80, 1, state="scrubbing")) if "slow" in n.key
+    ] == []
+
+
+def test_an_idle_array_and_a_clock_that_jumps_judge_nobody() -> None:
+    clock = Clock()
+    watcher = Watcher(clock=clock)
+    for place, seen in enumerate(looks_of(1, 60, 3)):
+        if place % 5 == 0:
+            clock.now_s += (-1) ** place * 20 * DAY_S
+        assert watcher.look(seen) == []
+    assert [notice.key for notice in notices_of(watcher, looks_of(3, 80, 4))] == ["slow /dev/md0 /dev/sda"]
+    array = sheet()
+    still = Seen((array,), counted={array.key: {member.name: MemberCounters(5, 5) for member in array.members}})
+    assert notices_of(Watcher(clock=Clock()), iter([still] * 60)) == []
+
+
+def test_old_defects_of_a_drive_are_told_once_and_new_ones_as_errors() -> None:
+    def seen(**told: int) -> Seen:
+        return Seen(drives=(Drive("sda", msgspec.convert(told, HealthSheet)),))
+
+    watcher = Watcher()
+    first = watcher.look(seen(reallocated_sectors=8, media_errors=0))
+    assert [(n.kind, n.severity) for n in first] == [("counts", "warning")]
+    assert "8 when the watch looked for the first time" in first[0].text
+    assert watcher.look(seen(reallocated_sectors=8, media_errors=0)) == []
+    (more,) = watcher.look(seen(reallocated_sectors=9, media_errors=0))
+    assert more.severity == "error"
+    (media,) = watcher.look(seen(reallocated_sectors=9, media_errors=2))
+    assert "media errors of the drive sda: 2 more" in media.text
+
+
+def test_a_store_that_is_damaged_or_has_no_room_is_an_alarm(tmp_path: Path) -> None:
+    place = tmp_path / "runs.db"
+    assert look_at_store(place) is None
+    Store(place).close()
+    well = look_at_store(place)
+    assert well is not None
+    assert (well.problem, bool(well.free_bytes)) == ("", True)
+    place.write_bytes(b"this is no store" * 1000)
+    watcher = Watcher()
+    bad = look_at_store(place)
+    told = notices_of(watcher, iter([Seen(store=bad), Seen(store=bad)]))
+    assert [(n.kind, n.severity) for n in told] == [("begins", "error")]
+    assert [n.kind for n in notices_of(watcher, iter([Seen(store=well)] * 3))] == ["ends"]
+    short = Seen(store=StoreSeen("/x/runs.db", "", 5 << 20))
+    (room,) = notices_of(watcher, iter([short, short]))
+    assert room.text == "the store /x/runs.db has room for 5 MiB more; a run ends where it is full"
+
+
+def write(place: Path, text: str) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text)
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    """A tree as the kernel shows it: a host adapter with two disks, one of them in an enclosure with an LED."""
+    sys = tmp_path / "sys"
+    adapter = sys / "devices/pci0000:00/0000:03:00.0"
+    for name, text in (("vendor", "0x1000"), ("device", "0x0097"), ("class", "0x010700")):
+        write(adapter / name, text)
+    write(sys / "class/scsi_host/host0/version_fw", "16.00.10.00\n")
+    for name, number in (("sda", 0), ("sdb", 1)):
+        device = adapter / f"host0/target0:0:{number}/0:0:{number}:0"
+        for field, text in (
+            ("vendor", "SEAGATE "),
+            ("model", "ST4000NM0023"),
+            ("rev", "0004"),
+            ("serial", f"Z1{name}"),
+        ):
+            write(device / field, text)
+        block = device / "block" / name
+        for field, text in (("size", "7814037168"), ("queue/rotational", "1")):
+            write(block / field, text)
+        write(block / "stat", f"{100 * (number + 1)} 0 800 400 50 0 400 100 0 300 500")
+        (block / "device").symlink_to(device)
+        (sys / "class/block").mkdir(parents=True, exist_ok=True)
+        (sys / "class/block" / name).symlink_to(block)
+    slot = sys / "class/enclosure/0:0:9:0/Slot 07"
+    for name, text in (("slot", "7"), ("locate", "0"), ("fault", "0")):
+        write(slot / name, text)
+    write(slot.parent / "id", "0x500605b0")
+    (slot / "device").symlink_to(adapter / "host0/target0:0:0/0:0:0:0")
+    return Host(Roots(sys=str(sys), proc=str(tmp_path / "proc"), tools=NoTools()))
+
+
+def test_disks_and_controllers_are_listed_with_their_places(host: Host) -> None:
+    first, second = disks(host)
+    assert (first.name, first.model, first.serial, first.firmware) == ("sda", "SEAGATE ST4000NM0023", "Z1sda", "0004")
+    assert (first.size_bytes, first.rotates, first.controller) == (7814037168 * 512, True, "0000:03:00.0")
+    assert first.slot is not None
+    assert (first.slot.enclosure, first.slot.slot, first.slot.locate) == ("0x500605b0", "7", False)
+    assert second.slot is None
+    (controller,) = controllers(host, [first, second])
+    assert (controller.firmware, controller.disks) == ("16.00.10.00", ["sda", "sdb"])
+    array = Sheet(
+        "md", "/dev/md0", "raid1", 1, State("normal"), (Member("/dev/sda", "active"), Member("/dev/sdb", "active")), 2
+    )
+    assert look_at_members(host, array) == {"/dev/sda": MemberCounters(150, 500), "/dev/sdb": MemberCounters(250, 500)}
+
+
+def test_the_led_of_a_disk_blinks_with_consent_alone_and_the_audit_log_has_it(host: Host, tmp_path: Path) -> None:
+    audit = AuditLog(tmp_path / "audit.jsonl")
+    led = Path(host.roots.sys) / "class/enclosure/0:0:9:0/Slot 07/locate"
+    with pytest.raises(BadInputError, match="--manage"):
+        managing.do(Deed("locate", "sda", ""), "operator x", audit, manage=False, host=host)
+    assert led.read_text() == "0"
+    assert "blinks" in managing.do(Deed("locate", "sda", ""), "operator x", audit, manage=True, host=host)
+    assert led.read_text().strip() == "1"
+    managing.do(Deed("locate-off", "sda", ""), "operator x", audit, manage=True, host=host)
+    assert led.read_text().strip() == "0"
+    for name, words in (("sdb", "no enclosure"), ("../../etc/passwd", "no such disk")):
+        with pytest.raises(BadInputError, match=words):
+            managing.do(Deed("locate", name, ""), "operator x", audit, manage=True, host=host)
+    assert [line["what"] for line in audit.newest()][-2:] == ["refused", "asked"]
+
+
+def test_trends_keep_what_changes_and_little_else(tmp_path: Path) -> None:
+    book = TrendBook(tmp_path / "state" / "health.json")
+
+    def look(at_s: float, **told: int) -> None:
+        book.take({"Z1": msgspec.convert(told, HealthSheet)}, at_s)
+
+    for look_number in range(200):  # a day and a half, every ten minutes
+        look(1e9 + 600 * look_number, temperature_celsius=30 + look_number % 5, reallocated_sectors=look_number // 150)
+    kept = book.of("Z1")
+    assert 6 <= len(kept) <= 8
+    assert [one.reallocated_sectors for one in kept][-1] == 1
+    assert kept[-1].unix_s > kept[0].unix_s
+    look(9e8, temperature_celsius=20)  # the clock was set back by years
+    look(9e8 + 7 * 3600, temperature_celsius=21)
+    assert [one.temperature_celsius for one in book.of("Z1")] == [20, 21]
+    book.place.write_text("damaged")
+    assert book.of("Z1") == []
+
+
+def test_windows_of_the_day_are_read_and_kept() -> None:
+    assert window_minutes("") == (0, 0)
+    assert window_minutes("22:00-06:30") == (1320, 390)
+    for wrong in ("22-06", "24:00-01:00", "05:00-05:00", "x"):
+        with pytest.raises(BadInputError, match="window"):
+            window_minutes(wrong)
+
+    def at(hour: int, minute: int = 0) -> float:
+        return time.mktime((2026, 3, 10, hour, minute, 0, 0, 0, -1))
+
+    night = ScrubPlan(DAY_S, 1320, 390)
+    assert [night.is_open(at(*when)) for when in ((21, 59), (22, 0), (3, 0), (6, 29), (6, 30))] == [
+        False, True, True, True, False,
+    ]  # fmt: skip
+    assert ScrubPlan(DAY_S).is_open(at(12))
+
+
+class Work:
+    """A scrub that goes on elsewhere."""
+
+    def __init__(self, said: list[str], name: str, rate: int | None) -> None:
+        self.said = said
+        said.append(f"begins {name} {rate}")
+
+    def __enter__(self) -> Work:
+        return self
+
+    def begin(self) -> None:
+        self.said.append("runs")
+
+    def __exit__(self, *_: object) -> None:
+        self.said.append("ended")
+
+
+def test_a_plan_of_the_page_is_kept_to_by_the_watch_within_its_window(tmp_path: Path) -> None:
+    book, done = ScrubBook(tmp_path / "scrubs.json"), list[str]()
+    schedule = Schedule(None, lambda name, rate: Work(done, name, rate), book=book)
+    last: dict[str, Any] = {}
+
+    def at(hour: int, day: int = 10) -> float:
+        return time.mktime((2026, 3, day, hour, 0, 0, 0, 0, -1))
+
+    def look(state: str, hour: int, day: int = 10) -> None:
+        schedule.look(Seen((sheet(state),)), last, at(hour, day), lambda _: None)
+
+    look("normal", 23)
+    assert done == []  # without a plan nothing is scrubbed
+    book.set(sheet().key, ScrubPlan(7 * DAY_S, 22 * 60, 6 * 60, 20 << 20, "operator x"))
+    look("normal", 12)
+    assert done == []
+    look("normal", 23)
+    assert done == [f"begins /dev/md0 {20 << 20}", "runs"]
+    look("scrubbing", 2, 11)
+    look("scrubbing", 7, 11)
+    assert done[2:] == ["ended"]  # its time of day is over
+    assert last == {}
+    look("normal", 23, 11)
+    look("scrubbing", 1, 12)
+    look("normal", 2, 12)
+    assert done[3:] == [f"begins /dev/md0 {20 << 20}", "runs", "ended"]
+    assert list(last) == ["/dev/md0"]
+    look("normal", 23, 14)
+    assert len(done) == 6  # a week has not gone by
+    last["/dev/md0"] = at(23, 14) + 400 * DAY_S  # the clock was set back: it must not wait for a year
+    look("normal", 23, 14)
+    assert len(done) == 8
+    book.set(sheet().key, None)
+    look("scrubbing", 0, 15)
+    assert done[8:] == ["ended"]
+
+
+def test_a_schedule_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
+    book = ScrubBook(tmp_path / "scrubs.json")
+    with pytest.raises(BadInputError, match="once an hour"):
+        book.set("md x", ScrubPlan(60.0))
+    assert book.all() == {}
+
+
+class Receiver(ThreadingHTTPServer):
+    """Keeps what is posted to it."""
+
+    def __init__(self) -> None:
+        self.got: list[Any] = []
+        super().__init__(("127.0.0.1", 0), Receiving)
+
+
+class Receiving(BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        self.server.got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Nothing."""
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    server = Receiver()
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
+
+
+def relay_to(receiver: Receiver, tmp_path: Path) -> notify.Relay:
+    place = tmp_path / "addresses"
+    place.write_text(f"json://127.0.0.1:{receiver.server_address[1]}/alarms\n")
+    place.chmod(0o600)
+    return notify.relay(place)
+
+
+def test_apprise_sends_to_a_real_receiver_and_a_dead_one_is_said(receiver: Receiver, tmp_path: Path) -> None:
+    way = relay_to(receiver, tmp_path)
+    way.send(Notice("array /dev/md0", "begins", "error", "/dev/md0 (raid5) is degraded: a member is missing"))
+    (got,) = receiver.got
+    assert got["message"] == "/dev/md0 (raid5) is degraded: a member is missing"
+    assert (got["type"], "error" in got["title"]) == ("failure", True)
+    receiver.shutdown()
+    receiver.server_close()
+    with pytest.raises(Exception, match="not all of 1 addresses"):
+        way.send(Notice("x", "begins", "warning", "y"))
+
+
+def test_the_test_button_sends_by_the_ways_of_the_watch(receiver: Receiver, tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        client = served.login()
+        assert "no watch is running" in client.post("/api/alarms/test", {}).json["error"]
+        book = AlarmBook(served.web.alarms.place)
+        dead = notify.webhook("http://127.0.0.1:1/none")
+        nowhere = Host(Roots(sys=str(tmp_path / "nosys"), proc=str(tmp_path / "noproc"), tools=NoTools()))
+        guard = Guard(Watcher(), [relay_to(receiver, tmp_path), dead], lambda _: None, host=nowhere, book=book)
+        guard.look()
+        asked = client.post("/api/alarms/test", {})
+        assert asked.status == 200
+        assert client.post("/api/alarms/test", {}).status == 409  # one at a time, whoever asks
+        assert "Send a test message" in client.get("/alarms").text
+        guard.look()
+        told = client.get("/api/alarms").json["test"]
+        assert told["lines"][0] == "apprise: sent"
+        assert told["lines"][1].startswith("webhook: webhook at 127.0.0.1: ")
+        assert "a test message for operator" in receiver.got[0]["message"]
+        guard.look()
+        assert len(receiver.got) == 1
+        assert "apprise: sent" in client.get("/alarms").text
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("web"), manage=True) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def client(served: Served) -> Client:
+    return served.login()
+
+
+def test_every_disk_of_this_host_has_a_page_with_its_trends(client: Client, served: Served) -> None:
+    listed = client.get("/api/disks").json["disks"]
+    assert {f"/dev/{disk['name']}" for disk in listed} <= set(managing.devices())
+    assert client.get("/disks/none").status == 404
+    assert client.get("/api/disks/..%2fx/trends").status == 404
+    for disk in listed[:1]:
+        who = disk["serial"] or disk["name"]
+        for day in range(3):
+            told = msgspec.convert({"reallocated_sectors": day, "temperature_celsius": 30 + day}, HealthSheet)
+            served.web.trends.take({who: told}, 1e9 + day * DAY_S)
+        page = client.get(f"/disks/{disk['name']}").text
+        assert "Reallocated sectors: 0 → 2" in page
+        assert len(client.get(f"/api/disks/{disk['name']}/trends").json["samples"]) == 3
+
+
+def test_what_users_get_is_reckoned_from_the_counters() -> None:
+    names = ("read_requests", "read_bytes", "read_ms", "write_requests", "write_bytes", "write_ms")
+    before = dict.fromkeys(names, 100)
+    after = {**before, "read_requests": 200, "read_ms": 300, "read_bytes": 100 + (1 << 20), "write_requests": 200}
+    load = managing.user_load(before, after, 2.0)
+    assert load is not None
+    assert (load.requests_per_s, load.bytes_per_s, load.service_ns) == (100.0, (1 << 20) / 2, 1e6)
+    idle = managing.user_load(before, before, 2.0)
+    assert idle is not None
+    assert (idle.requests_per_s, idle.service_ns) == (0.0, None)
+    assert managing.user_load(after, before, 2.0) is None  # the counters began anew

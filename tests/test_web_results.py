@@ -1,0 +1,242 @@
+"""Results as the page has them, thresholds and baselines beside a run, replays, and what becomes of it all on a full
+disk, by TLS and with many browsers."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import brickyard
+from brickyard.cli import main
+from brickyard.web import tokens
+from brickyard.web.sessions import Sessions
+from web_support import OPERATOR, READER, TOKENS, Client, Served, serving
+
+FILETIME = 128166372003061629
+MANY = 100
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """200 reads within 2 MiB and 0.2 s, in the form of the MSR Cambridge traces."""
+    home = tmp_path_factory.mktemp("trace")
+    lines = [f"{FILETIME + 10_000 * n},hm,0,Read,{(n * 7 % 500) * 4096},4096,80000" for n in range(200)]
+    (home / "load.csv").write_text("\n".join(lines) + "\n")
+    assert main(["trace", "import", str(home / "load.csv"), "-o", str(home / "load.byt")]) == 0
+    return str(home / "load.byt")
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, trace: str) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("web"), traces=(trace,)) as found:
+        with brickyard.Store(found.web.store) as store:
+            load = brickyard.profile("sqlio-random-read-4", "duration=5s")
+            brickyard.run(store, load, ["sim:terraserver-2003"], repetitions=3)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def client(served: Served) -> Client:
+    return served.login()
+
+
+def test_the_list_has_the_figures_of_each_run(client: Client) -> None:
+    rows = client.get("/api/runs").json["rows"]
+    assert [row["run"] for row in rows][-3:] == [3, 2, 1]
+    for row in rows[-3:]:
+        (part,) = row["parts"]
+        shown = client.get(f"/api/runs/{row['run']}").json
+        assert part["operation"] == "read"
+        assert f"{part['iops']:,.0f}" in shown["answer"]["sentences"][0]
+        assert part["response_p50_ns"] < part["response_p99_ns"]
+    page = client.get("/results").text
+    assert f"{rows[-1]['parts'][0]['iops']:,.0f}" in page
+
+
+def test_a_run_stands_beside_its_thresholds_the_baseline_and_the_run_before(client: Client) -> None:
+    page = client.get("/results/3").text
+    assert "Difference to the last run of this load" in page
+    assert "None are set for the profile" in page
+    require = ["p99<=1ms", "iops>=1", "errors<=1%"]
+    kept = client.post("/api/thresholds", {"profile": "sqlio-random-read-4", "require": require})
+    assert kept.json["require"] == require
+    verdicts = client.get("/api/runs/3").json["thresholds"]
+    assert [one["verdict"] for one in verdicts] == ["fail", "pass", "pass"]
+    page = client.get("/results/3").text
+    assert page.index("Thresholds") < page.index("Difference to the last run") < page.index("Circumstances")
+    assert client.post("/api/baselines", {"name": "old", "runs": [1, 2]}).status == 200
+    page = client.get("/results/3").text
+    assert "Difference to the baseline old" in page
+    assert "/compare?before=1,2&amp;after=3" in page
+    assert "Difference to the baseline old" not in client.get("/results/1").text
+    assert client.post("/api/thresholds", {"profile": "sqlio-random-read-4", "require": []}).status == 200
+    assert client.get("/api/thresholds").json["thresholds"] == {}
+
+
+def test_a_comparison_names_the_condition_that_differs(client: Client, served: Served) -> None:
+    with brickyard.Store(served.web.store) as store:
+        load = brickyard.profile("sqlio-random-read-4", "duration=5s")
+        (found,) = brickyard.run(store, load, ["sim:terraserver-2003"], condition="degraded")
+    side = client.get(f"/api/compare?before=1&after={found.run}").json
+    (told,) = [one["words"] for one in side["differing"] if one["label"] == "Condition"]
+    assert "normal" in told
+    assert "degraded" in told
+    same = client.get("/api/compare?before=1&after=2").json["differing"]
+    assert "Condition" not in {one["label"] for one in same}
+
+
+def test_no_threshold_opens_a_file_and_a_reader_sets_none(client: Client, served: Served, tmp_path: Path) -> None:
+    place = tmp_path / "mine.toml"
+    place.write_text("x")
+    for word in (str(place), "../mine.toml", "mine.toml", "p99<=soon", "<", "nothing>=1", "x" * 200):
+        found = client.post("/api/thresholds", {"profile": "x", "require": [word]})
+        assert found.status == 400, word
+    assert client.post("/api/thresholds", {"profile": "x", "require": ["iops>=1"] * 11}).status == 400
+    reader = served.login(READER)
+    assert reader.post("/api/thresholds", {"profile": "x", "require": ["iops>=1"]}).status == 403
+    assert client.get("/api/thresholds").json["thresholds"] == {}
+
+
+def test_a_trace_is_replayed_from_the_form_and_no_other_file(client: Client, trace: str) -> None:
+    assert client.get("/api/profiles").json["traces"] == [trace]
+    order = {"kind": "replay", "name": trace, "target": "sim:terraserver-2003"}
+    for wrong, status in (
+        ({"name": "/etc/passwd"}, 404),
+        ({"name": trace + "/../load.csv"}, 404),
+        ({"speed": 0}, 400),
+        ({"timing": "now"}, 400),
+        ({"changes": ["depth=0"]}, 400),
+    ):
+        assert client.post("/api/jobs", {**order, **wrong}).status == status, wrong
+    assert client.post("/api/check", order).json == {"ok": True, "error": ""}
+    name = client.post("/api/jobs", {**order, "timing": "fire_hose"}).json["name"]
+    job = client.job_of(name, ("done", "failed", "refused"))
+    assert job["outcome"] == "done", job
+    (run,) = job["runs"]
+    course = client.get(f"/api/runs/{run}/course").json["moments"]
+    assert sum(one["requests"] for one in course) == 200
+
+
+def test_a_full_disk_is_said_and_people_can_still_look(tmp_path: Path) -> None:
+    room = tmp_path / "room"
+    room.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "none", str(room)], check=True)
+    try:
+        with serving(room) as served:
+            with brickyard.Store(served.web.store) as store:
+                load = brickyard.profile("sqlio-random-read-4", "duration=1s")
+                brickyard.run(store, load, ["sim:terraserver-2003"])
+            client = served.login()
+            served.web.sessions = Sessions(TOKENS, served.web.state / "sessions.json")
+            with (room / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+                while file.write(b"x" * 4096):
+                    pass
+            client = served.login()  # no session can be kept on disk, and people log in all the same
+            for path in ("/api/runs", "/results/1", "/arrays", "/alarms", "/"):
+                assert client.get(path).status == 200, path
+            words = "x" * 9000
+            kept = [
+                client.post("/api/runs/1/annotation", {"note": words, "labels": [], "seen": 0}),
+                client.post("/api/thresholds", {"profile": "p", "require": ["iops>=1"]}),
+                client.post("/api/jobs", {"kind": "run", "name": "sqlio-random-read-4", "size": "32MiB"}),
+            ]
+            for one in kept:
+                assert one.status in (400, 409, 500, 503), one.text
+                assert len(one.json["error"]) < 300
+            (room / "filler").unlink()
+            assert client.post("/api/runs/1/annotation", {"note": "room", "labels": [], "seen": 0}).status == 200
+            assert client.get("/api/thresholds").json["thresholds"] == {}
+    finally:
+        subprocess.run(["umount", str(room)], check=True)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    home = tmp_path_factory.mktemp("tls")
+    words = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost"
+    names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"]
+    subprocess.run([*words.split(), *names], cwd=home, check=True, capture_output=True)
+    return home / "cert.pem", home / "key.pem"
+
+
+def test_by_tls_from_the_login_to_the_events(certificate: tuple[Path, Path], tmp_path: Path) -> None:
+    with serving(tmp_path, certificate=certificate) as served:
+        context = ssl.create_default_context(cafile=str(certificate[0]))
+
+        def asked(method: str, path: str, body: object = None, **headers: str) -> http.client.HTTPResponse:
+            connection = http.client.HTTPSConnection("localhost", served.port, timeout=30, context=context)
+            raw = None if body is None else json.dumps(body)
+            connection.request(method, path, raw, {"Content-Type": "application/json", **headers})
+            return connection.getresponse()
+
+        origin = f"https://localhost:{served.port}"
+        found = asked("POST", "/api/login", {"token": OPERATOR}, Origin=origin)
+        assert found.status == 200
+        cookie = found.headers["set-cookie"]
+        assert "secure" in cookie.lower()
+        assert "max-age=" in found.headers["strict-transport-security"]
+        session = {"Cookie": cookie.split(";")[0]}
+        assert asked("GET", "/api/runs", **session).status == 200
+        events = asked("GET", "/api/events", **session)
+        assert events.headers["content-type"].startswith("text/event-stream")
+        assert events.readline().startswith(b"id: ")
+        events.close()
+        # The same page by the plain scheme is another origin, and plain requests are not answered.
+        assert asked("POST", "/api/login", {"token": OPERATOR}, Origin=origin.replace("https", "http")).status == 403
+        with pytest.raises((http.client.BadStatusLine, ConnectionError)):
+            served.ask("GET", "/api/runs")
+        stranger = http.client.HTTPSConnection("localhost", served.port, timeout=30)
+        with pytest.raises(ssl.SSLCertVerificationError):
+            stranger.request("GET", "/")
+
+
+def test_a_hundred_browsers_get_the_same_and_leave_nothing_behind(served: Served, client: Client) -> None:
+    request = f"GET /api/events HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\nCookie: {client.cookie}\r\n\r\n".encode()
+    browsers = [socket.create_connection(("127.0.0.1", served.port), timeout=30) for _ in range(MANY)]
+    try:
+        for one in browsers:
+            one.sendall(request)
+        order = {"kind": "run", "name": "sqlio-random-read-4", "target": "sim:terraserver-2003"}
+        name = client.post("/api/jobs", {**order, "changes": ["duration=3s"]}).json["name"]
+        (run,) = client.job_of(name, ("done",))["runs"]
+        ends = []
+        for one in browsers:
+            had = b""
+            until_s = time.monotonic() + 30
+            while not re.search(rb'"run":%d,[^\n]*"outcome":"done"' % run, had) and time.monotonic() < until_s:
+                had += one.recv(1 << 20)
+            numbers = [int(n) for n in re.findall(rb"^id: \w+-(\d+)", had, re.MULTILINE)]
+            assert numbers == sorted(set(numbers))
+            ends.append(max(numbers))
+        assert len(ends) == MANY
+    finally:
+        for one in browsers:
+            one.close()
+    until_s = time.monotonic() + 60
+    assert served.hub is not None
+    while served.hub.browsers and time.monotonic() < until_s:
+        time.sleep(0.1)
+    assert served.hub.browsers == 0
+    assert client.get("/api/session").status == 200
+
+
+def test_a_first_start_with_tokens_elsewhere_lets_people_log_in(tmp_path: Path) -> None:
+    """The folder of the state is not there yet."""
+    sessions = Sessions(TOKENS, tmp_path / "not" / "there" / "sessions.json")
+    made = sessions.login(OPERATOR, "a")
+    assert made is not None
+    again = Sessions(tokens.Tokens(TOKENS.of), tmp_path / "not" / "there" / "sessions.json")
+    assert again.find(made[0]) is not None
