@@ -13,9 +13,9 @@ import json
 import random
 import time
 
-from brickyard import _core, profiles
+from brickyard import _core
 from brickyard.fleet.merging import Merger
-from brickyard.fleet.shares import divide
+from brickyard.fleet.shares import HostPart
 from brickyard.store import Json
 
 SECOND = 1_000_000_000
@@ -38,6 +38,12 @@ def cell(stream: int, draw: random.Random) -> Json:
     }
 
 
+def part(number: int, host: str, cells: int) -> HostPart:
+    """Of a load with so many streams on every host."""
+    streams = [number * cells + at for at in range(cells)]
+    return HostPart(host, {}, ["/f"], [], [0], [streams], [number])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workers", type=int, default=1000)
@@ -46,13 +52,8 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true")
     asked = parser.parse_args()
     workers, intervals = (20, 2) if asked.smoke else (asked.workers, asked.intervals)
-    streams = "".join(
-        f'[[phase.stream]]\nname = "s{number}"\nrequest = "4KiB"\naddress = "random"\n' for number in range(asked.cells)
-    )
-    text = f'title = "merge"\n[[phase]]\nduration = "{intervals}s"\n{streams}'
-    plan = profiles.validate(profiles.ProfileText("merge", text, "merge"), [])
     hosts = [f"h{number}" for number in range(workers)]
-    merger = Merger(divide("merge", plan, hosts, ["/f"], "copies").parts)
+    merger = Merger(part(number, host, asked.cells) for number, host in enumerate(hosts))
     for host in hosts:
         merger.hear(host, {"event": "phase", "phase": 0, "name": "", "start_ns": 0}, 0.0)
     draw = random.Random(1)

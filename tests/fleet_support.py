@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import subprocess
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-_numbers = itertools.count()
 
 
 def ip(*words: str, check: bool = True) -> None:
@@ -63,7 +61,7 @@ class Fleet:
 
     def call(self, *words: object, codes: tuple[int, ...] = (0,)) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            self.command(*words), env=self.env, capture_output=True, text=True, check=False, cwd=self.home, timeout=120
+            self.command(*words), env=self.env, capture_output=True, text=True, check=False, cwd=self.home, timeout=300
         )
         assert done.returncode in codes, (done.returncode, done.stdout[-2000:], done.stderr[-4000:])
         return done
@@ -113,10 +111,16 @@ def ray_left(home: Path) -> list[str]:
     return found
 
 
+def claimed(bridge: str) -> bool:
+    """Makes a bridge; not where another run of these tests has one of that name."""
+    made = subprocess.run(["ip", "link", "add", bridge, "type", "bridge"], capture_output=True, check=False)
+    return made.returncode == 0
+
+
 @contextmanager
 def network(home: Path, names: list[str]) -> Iterator[Fleet]:
     """A bridge of this host, and a namespace with a link to it for each host."""
-    number = (os.getpid() * 7 + next(_numbers)) % 250
+    number = next(n for n in (*range(os.getpid() % 250, 250), *range(250)) if claimed(f"bk{n}br"))
     tag = f"bk{number}"
     fleet = Fleet(home, tag, f"10.213.{number}", names)
     fleet.env = {
@@ -131,7 +135,6 @@ def network(home: Path, names: list[str]) -> Iterator[Fleet]:
     }
     spaces = ["head", *names]
     try:
-        ip("link", "add", f"{tag}br", "type", "bridge")
         ip("link", "set", f"{tag}br", "up")
         for position, name in enumerate(spaces):
             space, outer, inner = fleet.namespace(name), f"{tag}{position}", f"{tag}i{position}"

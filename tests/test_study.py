@@ -246,7 +246,7 @@ def test_only_combinations_with_a_target_are_planned(tmp_path: Path, capsys: pyt
     runs = answer(capsys, *command)["runs"]
     assert {run["levels"]["drive"] for run in runs} == {"WD"}
     assert {tuple(run["targets"]) for run in runs} == {(str(target),)}
-    assert len(runs) == 6
+    assert len(runs) == 6 * 3, "loads and repetitions"
 
 
 HELD = """

@@ -121,9 +121,13 @@ def test_a_worker_to_which_nobody_speaks_stops_by_itself_and_keeps_its_record(tm
     begun = together(tmp_path)
     silent_s = time.monotonic()
     assert begun.stdout is not None
-    said = [json.loads(line) for line in begun.stdout]
+    said = []
+    for line in begun.stdout:
+        said.append(json.loads(line))
+        if said[-1].get("event") == "end":
+            break
     took_s = time.monotonic() - silent_s
-    begun.wait()
+    begun.communicate(timeout=15)  # closes its standard input: nobody will tell it to forget
     assert 7 < took_s < 13, f"stopped after {took_s:.1f} s"
     assert any(item.get("word") == "head_lost" for item in said)
     assert said[-1]["outcome"] == "interrupted"

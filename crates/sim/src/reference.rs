@@ -350,8 +350,7 @@ fn flash_cells(text: &'static str, table: &str, all: &mut Vec<Cell>) {
             row["request_bytes"],
             row["label"]
         );
-        // Runs of a minute on a hundredth of a drive leave the rest of it spare, unless a tool fills it before: ezFIO writes
-        // all that it tests twice in order and twice at random.
+        // Runs of a minute on a hundredth of a drive leave the rest of it spare, and so does a small namespace.
         let fresh = if row["sync"] == "none" { "drive.steady=false" } else { "" };
         let changes = row.get("changes").copied().unwrap_or(fresh);
         let comma = if changes.is_empty() { "" } else { "," };

@@ -129,7 +129,7 @@ fn a_part_takes_changes_of_its_keys_and_says_which_it_has() {
         ("wd2500jd,drive.scheduler=fiffo", "drive.scheduler=fiffo: `none`, `fifo`, `sptf` or `c-look` is needed"),
         (
             "wd2500jd,drive.kind=tape",
-            "drive.kind=tape: `rotating`, `ssd`, `cloud`, `disk-sheet` or `ssd-sheet` is needed",
+            "drive.kind=tape: `rotating`, `ssd`, `cloud`, `disk-sheet`, `ssd-sheet` or `cloud-volume` is needed",
         ),
         ("wd2500jd,controller.ports=4", "controller.ports: this brick has no controller"),
         ("terraserver-2003,controller.cache=4MiB", "controller.cache=4MiB: no such key; did you mean `cache_bytes`?"),

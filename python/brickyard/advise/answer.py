@@ -44,7 +44,9 @@ def _sureness(found: Found) -> str:
     """Whether the first is surely enough, and else which of those found is."""
     first = found.ranked[0]
     if first.spread is None:
-        return "How far its model is off is not known: no published measurement of such storage was compared with it."
+        return (
+            "There is no interval: how far models of such storage are off is in docs/truth.md, as far as it is known."
+        )
     if first.is_sure:
         return f"It does so at the worse end of the models' interval too ({first.spread.words})."
     sure = next((trial for trial in found.ranked if trial.is_sure), None)

@@ -83,7 +83,7 @@ def _interval(trial: Trial) -> str:
     spread = trial.spread
     if spread is None:
         kind = KINDS[trial.candidate.drive_kind]
-        return f"no interval for {kind}: no published measurement was compared with models of them"
+        return f"no interval for {kind}: how far models of them are off is in docs/truth.md, as far as it is known"
     return (
         f"models of {spread.kind}: nine of ten published figures that they were not fitted to lie within"
         f" {spread.words} of"

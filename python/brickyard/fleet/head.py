@@ -25,7 +25,7 @@ from brickyard.fleet.shares import Division, HostPart, Share
 from brickyard.schema import plan_document
 from brickyard.store import Json
 
-AGENT_S = 60.0  # Ray starts a Python on each host
+AGENT_S = 120.0  # Ray starts a Python on each host
 READY_S = 60.0  # a worker opens its targets, or refuses them
 TAKE_S = 1.0  # a host without news answers so often
 SILENT_S = 4.0  # then it is named; users are promised 5 s

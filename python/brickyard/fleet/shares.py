@@ -18,7 +18,7 @@ from typing import Literal
 
 from brickyard.bricks import is_modelled
 from brickyard.errors import BadInputError, one_line
-from brickyard.schema import plan_document, read_plan
+from brickyard.schema import plan_document, plan_text, read_plan
 from brickyard.schema.plan import Plan
 from brickyard.store import Json
 
@@ -130,9 +130,11 @@ def seed_of(seed: int, host: str) -> int:
 
 def _plan(document: Json, name: str) -> Plan:
     try:
-        return read_plan(json.dumps(document))
+        plan = read_plan(json.dumps(document))
+        plan_text(plan)  # the core's own rules, such as how many workers a plan may have
     except ValueError as error:
         raise BadInputError(f"{name}: {one_line(error)}") from error
+    return plan
 
 
 def _check(name: str, document: Json) -> None:

@@ -28,7 +28,7 @@ from brickyard.fleet.hosts import HostEntry, HostsFile, command_of
 from brickyard.store import Json
 
 UP_S = 600.0  # an environment is made on the host, the first time
-MEMBERS_S = 60.0
+MEMBERS_S = 120.0
 DOWN_S = 40.0
 STORE_BYTES = 100_000_000  # of Ray's objects; ours are the worker and answers
 MARK = "brickyard-fleet-"
@@ -55,9 +55,10 @@ umask 077
 @PYTHON@
 dir=$(mktemp -d /tmp/@MARK@XXXXXX)
 printf %s '@TOKEN@' >"$dir/token"
+mkdir "$dir/ray"  # Ray opens its folder to everybody; the one around it stays ours
 export RAY_AUTH_TOKEN_PATH="$dir/token" @SETTINGS@
 cd "$dir"
-setsid "$python" -m ray.scripts.scripts start --block @WORDS@ --temp-dir "$dir" --disable-usage-stats \\
+setsid "$python" -m ray.scripts.scripts start --block @WORDS@ --temp-dir "$dir/ray" --disable-usage-stats \\
   --include-log-monitor false --object-store-memory @STORE@ >"$dir/log" 2>&1 </dev/null &
 echo "started $! $dir"
 """
@@ -223,7 +224,7 @@ def _end(node: Started) -> str:
 
 def _await_port(head: Started) -> None:
     """Waits until the head says that it runs."""
-    script = f"for _ in $(seq 100); do grep -q 'Ray runtime started' {head.folder}/log && exit 0; " + (
+    script = f"for _ in $(seq 500); do grep -q 'Ray runtime started' {head.folder}/log && exit 0; " + (
         f"kill -0 {head.pid} || break; sleep 0.2; done; tail -n 3 {head.folder}/log >&2; exit 1"
     )
     _told(head.name, head.command, script, MEMBERS_S)

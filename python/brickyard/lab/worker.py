@@ -53,8 +53,7 @@ def main() -> int:
             raise BadInputError("the lab mounts disks, which only root may; run it as root")
         kernel.enter_private_mounts()
         if isinstance(order, RecordOrder):
-            with told_of_space(Path(order.log)):
-                _say(record(order))
+            _say(record(order))
         else:
             check_states(order)
     except BrickyardError as error:
@@ -109,6 +108,7 @@ def record(order: RecordOrder) -> Recording:
         medium = log / "medium"
         orders = Serve(mount=str(fuse), medium=str(medium), size_bytes=setup.size_bytes, log=str(log))
         ending.enter_context(serving(orders))
+        ending.enter_context(told_of_space(log))  # while the disk still holds what it could write
         loop = ending.enter_context(kernel.attached(fuse / "disk"))
         kernel.make_file_system(setup.file_system, loop.path)
         told = ending.enter_context(ledger(log / "count"))

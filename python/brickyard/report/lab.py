@@ -28,7 +28,7 @@ DURABLE, SURVIVED, TORN, GONE, NEEDED = "durable", "survived", "torn", "gone", "
 FATES = {DURABLE: theme.BLUE, SURVIVED: theme.SKY, TORN: theme.ORANGE, GONE: theme.VERMILLION, NEEDED: theme.BLACK}
 WORKED, IGNORED, UNDER_WAY = "worked", "ignored by the disk", "under way"
 FLUSHES = {WORKED: theme.BLUE, IGNORED: theme.VERMILLION, UNDER_WAY: theme.ORANGE}
-TOLD, MISSING = "there", "missing"
+TOLD, MISSING = "acknowledged", "missing"
 COLUMNS = ("states", "distinct", "kept", "lost", "corrupt", "not judged")
 
 
@@ -185,7 +185,11 @@ def _cut(name: str, found: LossExplained, recording: Recording) -> Picture:
     ]
     lost = found.promise
     told = [
-        {"record": p.at, "row": "acknowledgements", "what": MISSING if p == lost else TOLD}
+        {
+            "record": p.at,
+            "row": "acknowledgements",
+            "what": MISSING if lost and p.client == lost.client and p.number >= lost.number else TOLD,
+        }
         for p in recording.promises
         if begin <= p.at <= cut
     ]
@@ -213,7 +217,7 @@ def _cut(name: str, found: LossExplained, recording: Recording) -> Picture:
         .encode(
             x=alt.X("record:Q", title=axis, scale=x),
             y=y,
-            color=colour("what", "acknowledged", {TOLD: "#8a8f98", MISSING: theme.VERMILLION}, told),
+            color=colour("what", "clients", {TOLD: "#8a8f98", MISSING: theme.VERMILLION}, told),
         ),
         alt.Chart(alt.InlineData(values=[{"record": cut, "what": "power cut"}]))
         .mark_rule(color=theme.INK, strokeWidth=1.6, strokeDash=[5, 3])

@@ -9,6 +9,7 @@ use std::sync::Arc;
 pub fn stream(address: Address, sizes: &[(u64, f64)], align_bytes: Option<u64>) -> plan::Stream {
     plan::Stream {
         trace: None,
+        hosts: Vec::new(),
         chain: Vec::new(),
         frames: None,
         name: String::new(),
