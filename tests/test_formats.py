@@ -448,6 +448,7 @@ EXPORTED = dict.fromkeys(profiles.names(), True) | dict.fromkeys(
         "obl-load",
         "overland-large-file",
         "overland-oltp",
+        "overland-oltp-two-hosts",
         "overland-workstation",
         "postmark",
         "postmark-commerce",
