@@ -194,3 +194,19 @@ def test_a_ramp_is_run_to_its_end_and_judged_at_its_highest_step(capsys: pytest.
     ]
     found = answer(capsys, *asked, "--members", "8", "--level", "raid10", "--condition", "normal")
     assert found["found"][0]["conditions"]["normal"]["iops"] > 300
+
+
+def test_intervals_hold_what_they_promise_on_tables_that_are_left_out() -> None:
+    """For each table the interval is made of all others of its kind."""
+    rows = spread.rows()
+    inside, among = 0, 0
+    for table in {row.table for row in rows}:
+        for row in (row for row in rows if row.table == table):
+            made = spread.spread(row.kind, [other for other in rows if other.table != table])
+            if made is None:  # nothing else of its kind was published
+                continue
+            low, high = made.ends(row.simulated)
+            inside += low <= row.published <= high
+            among += 1
+    assert among > 200
+    assert 0.85 <= inside / among <= 0.95
