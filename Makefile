@@ -16,7 +16,7 @@ test: $(VENV)/.built $(VENV)/.fleet worker
 	tests/install-programs
 	crates/watch/bpf/build --check
 	PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED:-1} cargo test --workspace --exclude brickyard-python
-	$(BIN)/pytest --numprocesses 2 --dist loadfile
+	$(BIN)/pytest --numprocesses 3 --dist loadfile
 
 # Real arrays, in guests whose disks may be written over; about six minutes on two cores.
 test-arrays: $(VENV)/.built

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ class Fleet:
     subnet: str
     names: list[str]
     env: dict[str, str] = field(default_factory=dict)
+    begun_s: float = 0.0
+    """When the last run was begun, as files are stamped."""
 
     @property
     def head(self) -> str:
@@ -67,6 +70,7 @@ class Fleet:
         return done
 
     def begin(self, *words: object) -> subprocess.Popen[str]:
+        self.begun_s = time.time()
         return subprocess.Popen(
             self.command(*words),
             env=self.env,

@@ -58,7 +58,7 @@ def test_the_list_has_the_figures_of_each_run(client: Client) -> None:
         (part,) = row["parts"]
         shown = client.get(f"/api/runs/{row['run']}").json
         assert part["operation"] == "read"
-        assert f"{part['iops']:,.0f}" in shown["answer"]["sentences"][0]
+        assert f"{part['iops']:,.0f}" in shown["answer"]["answer"][0]
         assert part["response_p50_ns"] < part["response_p99_ns"]
     page = client.get("/results").text
     assert f"{rows[-1]['parts'][0]['iops']:,.0f}" in page
