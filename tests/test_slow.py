@@ -175,3 +175,9 @@ def test_a_short_run_is_not_watched(tmp_path: Path, capsys: pytest.CaptureFixtur
     (sheet,) = found["watch"]["targets"]
     assert "slow" not in sheet or sheet["slow"] is None
     assert "less than 5 s" in sheet["unknown"]["slow"]
+
+
+def test_a_watch_that_counted_requests_and_listed_none_names_no_cause(tmp_path: Path) -> None:
+    """A driver's commands are counted, and stand in no list."""
+    watch = WatchSheet(slow=SlowSheet(devices=["sda"], whose="all processes", requests=9, slow=3))
+    assert told(tmp_path, SERVED, watch).cause == slow.UNKNOWN

@@ -8,6 +8,7 @@ Refusal: where neither says it, the cause is unknown.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -185,7 +186,9 @@ def _served(event: SlowEvent, phase: int, around: _Around) -> tuple[str, str]:
         return seen.cause, seen.evidence
     if watch.stopped:
         return STORAGE, took
-    if watch.slow <= len(watch.slowest) or min(one.total_ns for one in watch.slowest) < HALF * event.service_ns:
+    # Of requests that are not in the list none took longer than the shortest that is.
+    shortest_ns = min((one.total_ns for one in watch.slowest), default=math.inf)
+    if watch.slow <= len(watch.slowest) or shortest_ns < HALF * event.service_ns:
         return ABOVE, f"{took}; no request to the device took half as long"
     return UNKNOWN, took
 
