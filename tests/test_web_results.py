@@ -6,12 +6,9 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import re
 import shutil
-import socket
 import ssl
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -201,36 +198,6 @@ def test_by_tls_from_the_login_to_the_events(certificate: tuple[Path, Path], tmp
         stranger = http.client.HTTPSConnection("localhost", served.port, timeout=30)
         with pytest.raises(ssl.SSLCertVerificationError):
             stranger.request("GET", "/")
-
-
-def test_a_hundred_browsers_get_the_same_and_leave_nothing_behind(served: Served, client: Client) -> None:
-    request = f"GET /api/events HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\nCookie: {client.cookie}\r\n\r\n".encode()
-    browsers = [socket.create_connection(("127.0.0.1", served.port), timeout=30) for _ in range(MANY)]
-    try:
-        for one in browsers:
-            one.sendall(request)
-        order = {"kind": "run", "name": "sqlio-random-read-4", "target": "sim:terraserver-2003"}
-        name = client.post("/api/jobs", {**order, "changes": ["duration=3s"]}).json["name"]
-        (run,) = client.job_of(name, ("done",))["runs"]
-        ends = []
-        for one in browsers:
-            had = b""
-            until_s = time.monotonic() + 30
-            while not re.search(rb'"run":%d,[^\n]*"outcome":"done"' % run, had) and time.monotonic() < until_s:
-                had += one.recv(1 << 20)
-            numbers = [int(n) for n in re.findall(rb"^id: \w+-(\d+)", had, re.MULTILINE)]
-            assert numbers == sorted(set(numbers))
-            ends.append(max(numbers))
-        assert len(ends) == MANY
-    finally:
-        for one in browsers:
-            one.close()
-    until_s = time.monotonic() + 60
-    assert served.hub is not None
-    while served.hub.browsers and time.monotonic() < until_s:
-        time.sleep(0.1)
-    assert served.hub.browsers == 0
-    assert client.get("/api/session").status == 200
 
 
 def test_a_first_start_with_tokens_elsewhere_lets_people_log_in(tmp_path: Path) -> None:
