@@ -120,7 +120,7 @@ def test_a_characterization_leaves_a_report_and_no_scratch_file(characterized: t
     page = Path(document["report"])
     assert page.parent.parent == home.path
     assert 'id="characterization-graph"' in page.read_text()
-    assert len(list((page.parent / "pictures").glob("*.png"))) == 12
+    assert len(list((page.parent / "pictures").glob("*.png"))) in (12, 13)  # the bar of causes where requests were slow
     assert home.scratch_files == []
 
 
