@@ -27,7 +27,6 @@ from brickyard.lab import disks
 from brickyard.watch import causes
 from brickyard.watch.cgroups import Throttle
 from brickyard.watch.figures import csv_text
-from brickyard.watch.program import NAME
 from brickyard.watch.seen import SeenCell, SeenDevice, SlowRequest, WatchInterval, time_ns
 from brickyard.watch.totals import WatchTotals, aligned_share, percentile_ns
 from brickyard.watch.verdicts import held_back, opinions
@@ -196,7 +195,7 @@ def test_tracepoints_without_programs_count_the_same(loop: str, tmp_path: Path) 
     settle()
     before = counters(loop)
     with watching(loop, "--method", "tracepoints", "--save", str(tmp_path / "seen.byt")) as running:
-        assert not loaded(), "no program is in the kernel"
+        assert not loaded(running), "no program is in the kernel"
         fio(loop, "--rw=randrw", "--bsrange=512-1m", "--ioengine=libaio", "--iodepth=8", "--fsync=16")
         fio(loop, "--rw=randtrim", "--bs=64k", "--io_size=4m")
         shell("dd", "if=/dev/zero", f"of={loop}", "bs=1M", "count=64", "conv=fsync")
@@ -364,26 +363,40 @@ def test_metrics_are_prometheus_text(loop: str) -> None:
 # ---- nothing is left, and bad input
 
 
-def loaded() -> list[str]:
-    """Processes that hold programs of ours in the kernel, by the kernel's word."""
-    found = []
+def loaded(running: Running) -> set[int]:
+    """Processes of a watch that hold programs in the kernel, by the kernel's word; other tests may watch meanwhile."""
+    found = set()
     for place in Path("/proc").glob("[0-9]*/fdinfo/*"):
+        process = place.parent.parent
         try:
-            if "prog_type:" in place.read_text():
-                found.append((place.parent.parent / "comm").read_text().strip())
+            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == running.process.pid and "prog_type:" in place.read_text():
+                found.add(int(process.name))
         except OSError:
             continue
-    return [name for name in found if name.startswith(NAME[:15])]
+    return found
+
+
+def holding(pids: set[int]) -> bool:
+    """Whether any of these processes still holds a program in the kernel."""
+    for pid in pids:
+        try:
+            if any("prog_type:" in place.read_text() for place in Path(f"/proc/{pid}/fdinfo").iterdir()):
+                return True
+        except OSError:
+            continue
+    return False
 
 
 @seen_by_kernel
 def test_nothing_stays_in_the_kernel_after_kill_9(loop: str) -> None:
     with watching(loop) as running:
-        assert loaded(), "they are seen while they are there"
+        programs = loaded(running)
+        assert programs, "they are seen while they are there"
         running.process.kill()
         running.process.wait()
         deadline = time.monotonic() + WAIT_S
-        while loaded():
+        while holding(programs):
             assert time.monotonic() < deadline, "the program outlives its parent"
             time.sleep(0.05)
 

@@ -52,6 +52,13 @@ impl Out {
         writeln!(out, "{text}").and_then(|()| out.flush()).is_ok()
     }
 
+    /// A line for the copy alone: what whoever started the run knows, and what must outlive them.
+    pub fn keep(&self, text: &str) {
+        let mut copy = self.copy.lock().unwrap_or_else(PoisonError::into_inner);
+        // A copy that cannot be written is said at the next line.
+        let _ = copy.as_mut().map(|copy| copy.file.write_all(format!("{text}\n").as_bytes()));
+    }
+
     /// Removes the copy: whoever started the run has it all.
     pub fn forget(&self) {
         let copy = self.copy.lock().unwrap_or_else(PoisonError::into_inner).take();

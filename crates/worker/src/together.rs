@@ -1,8 +1,8 @@
 //! One worker of several, each on a host of its own: all phases begin at one instant, and a worker to which nobody has
 //! spoken for a while ends its load by itself.
 //!
-//! Words come by standard input, a line each: `go PHASE UNIX_NS`, `alive`, `clock`, `stop`, `abandon`, and after
-//! the end `forget`, which removes the copy of the events. What this says
+//! Words come by standard input, a line each: `go PHASE UNIX_NS`, `alive`, `clock`, `keep EVENT`, which adds an event to
+//! the copy alone, `stop`, `abandon`, and after the end `forget`, which removes the copy of the events. What this says
 //! stands beside the events as objects with a `word`.
 
 use std::io::BufRead;
@@ -120,6 +120,10 @@ pub fn listen(words: Words, control: Arc<RunControl>, out: Arc<Out>, over: Arc<A
 }
 
 fn follow(line: &str, go: &Sender<Go>, control: &RunControl, out: &Out) {
+    if let Some(event) = line.strip_prefix("keep ") {
+        out.keep(event);
+        return;
+    }
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     match words[..] {
         ["go", phase, unix_ns] => {

@@ -149,7 +149,16 @@ def enter(fleet: Cluster) -> Any:
         raise BrickyardError(
             f"the fleet at {fleet.address} cannot be reached: {one_line(error)[:200]}; see `brickyard fleet status`"
         ) from error
+    _silence(ray)
     return ray
+
+
+def _silence(ray: Any) -> None:
+    """Ray's driver prints what happens in its cluster to standard output, amid our documents, and has no switch for it.
+
+    A lost host is named by us.
+    """
+    ray._private.worker.print_to_stdstream = lambda *_args, **_words: None
 
 
 def hosts_of(ray: Any) -> dict[str, Json]:

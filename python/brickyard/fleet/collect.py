@@ -130,10 +130,11 @@ def merge(store: Store, run_name: str, kept: list[KeptRecord]) -> int:
         for phase in plan.phase
     ]
     store.add_events(number, [merged_start(parts, starts, phases)])
-    events: list[Json] = []
+    told_to_all = (event for item in kept for event in item.events if event.get("event") == "fleet")
+    events: list[Json] = [event for event in [next(told_to_all, None)] if event is not None]
     for item in kept:
         for event in item.events:
-            if "event" in event:
+            if event.get("event", "fleet") != "fleet":
                 events += merger.hear(item.host, event, 0.0)
     events += merger.whole(0.0, all_of_it=True)
     present = {item.host for item in kept}

@@ -422,6 +422,9 @@ class FleetRun:
                     self._refused = f"{late}; raise --clock-tolerance, or use --late-start mark"
                     self.stop()
                     return found
+            kept = json.dumps(told)
+            for host in known:
+                host.agent.say.remote(f"keep {kept}")
         self._begun.add(phase)
         instant_ns = time.time_ns() + LEAD_NS
         for host in known:

@@ -22,7 +22,7 @@ EVERY_S = 0.5
 LEAST_RUN_S = 5.0
 """A shorter run is over before what the watch costs at its start has paid."""
 MOST_PER_S = 20_000
-"""Chosen so that the watch stays small beside the load; what a request costs it has not been measured alone on a host."""
+"""Chosen so that the watch stays small beside the load; what a request costs it was not measured alone on a host."""
 SLOWEST_KEPT = 400
 OURS, ALL = "our own", "all processes"
 
