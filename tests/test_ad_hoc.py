@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
+from scipy import stats
 
 from brickyard.analysis.summary import circumstances
 from brickyard.cli import main
@@ -188,3 +191,38 @@ def test_a_history_has_units(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     for figure, unit in (("iops", "IOPS"), ("mib_per_s", "MiB/s"), ("response_p99", "ns")):
         assert main(["history", "sim:iodrive-160-slc", "--figure", figure, *store, "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["unit"] == unit
+
+
+def test_repetitions_end_with_their_mean_and_its_interval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The interval is held against scipy's of Student, the rates against those of each run."""
+    words = ["run", "--rw", "randread", "--iodepth", "4", "--runtime", "10", "sim:cheetah-15k4-300"]
+    words += ["--store", str(tmp_path / "runs.db")]
+    assert main([*words, "--repeat", "4", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    rates = [run["totals"][0]["iops"] for run in told["runs"]]
+    (iops,) = (item for item in told["repetitions"] if item["figure"] == "iops")
+    assert iops["values"] == rates
+    logarithms = [math.log(rate) for rate in rates]
+    low, high = stats.t.interval(0.95, len(rates) - 1, fmean(logarithms), stats.sem(logarithms))
+    assert (iops["low"], iops["high"]) == pytest.approx((math.exp(low), math.exp(high)), rel=1e-9)
+    assert main([*words, "--repeat", "2"]) == 0
+    assert "95 % interval" in capsys.readouterr().out
+    assert main(words) == 0
+    assert "95 % interval" not in capsys.readouterr().out
+    assert main(["runs", "--store", str(tmp_path / "runs.db")]) == 0
+    listed = capsys.readouterr().out
+    assert "randread, 4k, depth 4" in listed
+    assert "condition" not in listed
+
+
+def test_a_history_tells_ad_hoc_loads_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = ["--store", str(tmp_path / "runs.db")]
+    for depth, runtime in (("1", "1"), ("8", "2500ms")):
+        words = ["run", "--rw", "randread", "--iodepth", depth, "--runtime", runtime, "sim:cheetah-15k4-300"]
+        assert main([*words, *store]) == 0
+    capsys.readouterr()
+    assert main(["history", "sim:cheetah-15k4-300", *store, "--json"]) == 0
+    named = [item["load"] for item in json.loads(capsys.readouterr().out)["histories"]]
+    assert len({tuple(name) for name in named}) == len(named) == 2
+    assert main(["compare", "1", "2", *store]) == 0
+    assert "phase 1 duration: 1.00s → 2.50s" in " ".join(capsys.readouterr().out.split())

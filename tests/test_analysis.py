@@ -451,6 +451,12 @@ def test_one_interval_cannot_tell_events_apart(tmp_path: Path) -> None:
     assert not figures.few_events
 
 
+def test_an_interval_that_even_samples_may_leave_out_is_no_sign_of_a_stall(tmp_path: Path) -> None:
+    evenly = [MS] * 100 + [3 * MS] * 150
+    figures = latency_shown(tmp_path, [evenly, evenly, [MS] * 4])
+    assert not figures.few_events
+
+
 def test_a_stall_that_outlasts_intervals_is_one_event() -> None:
     quiet, late = [MS] * 100, [MS] * 50 + [3 * SECOND] * 16
     assert analysis.events_beyond(rows_of([quiet, late, late, quiet]), 10 * MS) == 1

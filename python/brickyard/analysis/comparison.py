@@ -191,6 +191,38 @@ def compare(
     )
 
 
+@dataclass(frozen=True)
+class Repeated:
+    """One figure of one stream and operation over all repetitions."""
+
+    name: Name
+    figure: Figure
+    sample: Sample
+
+    def document(self) -> Json:
+        return {
+            "load": list(self.name),
+            "figure": self.figure.name,
+            "n": self.sample.n,
+            "centre": self.sample.centre,
+            "low": self.sample.low,
+            "high": self.sample.high,
+            "values": list(self.sample.values),
+        }
+
+
+def repeated(records: Sequence[Record], *, confidence: float = CONFIDENCE) -> list[Repeated]:
+    """Figures of repetitions that are independent of each other, with their intervals; none of fewer than two."""
+    single, _ = independent(records)
+    found = []
+    for name, side in _sides(single).items():
+        for figure in (figure_of(FIGURES[n], side.found[0][1].operation) for n in default_figures(records)):
+            told = _sample(side, figure, confidence)
+            if told is not None and told.n > 1:
+                found.append(Repeated(name, figure, told))
+    return found
+
+
 def default_figures(*sides: Sequence[Record]) -> tuple[str, ...]:
     """Those of response times, or of service times where a side has no others (fio knows no due instant)."""
     has_response = all(any(i.measure == "response" for i in record.intervals) for side in sides for record in side)
@@ -252,9 +284,7 @@ def _name(record: Record, row: Totals) -> Name:
 
 
 def _change(name: Name, figure: Figure, one: _Side, other: _Side, confidence: float) -> Change | None:
-    sides = [_values(side, figure) for side in (one, other)]
-    wholes = [_whole(side, figure) for side in (one, other)]
-    before, after = (sample(v, whole=w, confidence=confidence) for v, w in zip(sides, wholes, strict=True))
+    before, after = (_sample(side, figure, confidence) for side in (one, other))
     if before is None or after is None:
         return None
     found = difference(after, before, resolution=_resolution(figure, one, other), confidence=confidence)
@@ -299,6 +329,10 @@ def _resolution(figure: Figure, *sides: _Side) -> float:
     if figure.kind not in ("rate", "mib"):
         return figure.resolution
     return max((1 / row.requests for side in sides for _, row in side.found if row.requests), default=0.0)
+
+
+def _sample(side: _Side, figure: Figure, confidence: float) -> Sample | None:
+    return sample(_values(side, figure), whole=_whole(side, figure), confidence=confidence)
 
 
 def _values(side: _Side, figure: Figure) -> list[float]:

@@ -10,9 +10,11 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from brickyard import _core
 from brickyard.analysis.summary import FIGURE, MODEL_SET, circumstance_lines
 from brickyard.schema import plan_values
 from brickyard.store import Record
+from brickyard.units import format_ns
 
 EVERYWHERE = ("Engine", "Host", "Kernel", "Governor", "Brickyard")
 """Alike for all runs of a study, whatever its targets are."""
@@ -56,7 +58,15 @@ def _leaves(asked: object, place: str = "") -> list[tuple[str, str]]:
         return [leaf for key, value in asked.items() for leaf in _leaves(value, f"{place} {key}")]
     if isinstance(asked, list):
         return [leaf for number, value in enumerate(asked, 1) for leaf in _leaves(value, f"{place} {number}")]
-    return [(place.strip(), str(asked))]
+    return [(place.strip(), _value(asked))]
+
+
+def _value(asked: object) -> str:
+    """As a user would write it where three digits say it all: plans have times in whole ns."""
+    if isinstance(asked, str) and asked.endswith("ns") and asked[:-2].isdigit():
+        short = format_ns(int(asked[:-2])).replace(" ", "").replace("µ", "u")
+        return short if asked != "0ns" and _core.parse_duration_ns(short) == int(asked[:-2]) else asked
+    return str(asked)
 
 
 def differing_in_study(records: Sequence[Record]) -> list[Differing]:

@@ -82,11 +82,19 @@ def histories(
                 groups.setdefault(key, []).append(point)
     family = sum(len(points) >= RUNS_MIN for points in groups.values())
     sure = 1 - (1 - confidence) / max(family, 1)
-    return [_history(key, figure_of(FIGURES[figure], key[-2]), points, record, sure) for key, points in groups.items()]
+    names = {key: tuple(dict.fromkeys(part for part in key[:-1] if part)) for key in groups}
+    loads = {key[:-2]: {other[-1] for other in groups if other[:-2] == key[:-2]} for key in groups}
+    for key, points in groups.items():
+        if len(loads[key[:-2]]) > 1:  # other loads have this name too; their plans may have titles of their own
+            names[key] = (str(record(points[-1].run).info.plan_document.get("title", "")), *names[key])
+    return [
+        _history(names[key], figure_of(FIGURES[figure], key[-2]), points, record, sure)
+        for key, points in groups.items()
+    ]
 
 
 def _history(
-    key: tuple[str, ...], figure: Figure, points: list[Point], record: Callable[[int], Record], confidence: float
+    name: tuple[str, ...], figure: Figure, points: list[Point], record: Callable[[int], Record], confidence: float
 ) -> History:
     values = [point.value for point in points]
     bounds = change_points(values, confidence=confidence)
@@ -103,7 +111,7 @@ def _history(
         for (before, place), (_, after) in pairwise(spans)
     ]
     levels = [(first, last - 1, fmean(values[first:last])) for first, last in spans]
-    return History(tuple(part for part in key[:-1] if part), figure, points, turns, levels)
+    return History(name, figure, points, turns, levels)
 
 
 def change_points(values: Sequence[float], *, confidence: float = CONFIDENCE) -> list[int]:

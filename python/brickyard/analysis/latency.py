@@ -17,6 +17,8 @@ PERCENTILES = (50.0, 90.0, 99.0, 99.9, 99.99)
 MIN_SAMPLES_BEYOND = 10  # with fewer, the figure is the luck of a few requests
 MIN_EVENTS_BEYOND = 3
 """With fewer, one event more or less changes how often such latencies are by a half or more."""
+BY_CHANCE = 0.01
+"""A mark that evenly spread samples would get more often than this is not set."""
 BUCKET_ERROR = 0.008
 """A value that comes out of a histogram of two digits is at most this far from that of the request."""
 MERGED_AT_ONCE = 64
@@ -60,12 +62,27 @@ def events_beyond(peaks: Iterable[Peak], value_ns: int) -> int:
 def is_of_few_events(peaks: Sequence[Peak], percentile: float, value_ns: int) -> bool:
     """Whether what lies beyond a percentile comes from fewer events than `MIN_EVENTS_BEYOND`.
 
-    Where even samples that were spread evenly would fall into fewer intervals, that number is asked for instead: a run
-    of one interval cannot tell events apart.
+    Where samples that were spread evenly over the requests could well fall into fewer intervals, fewer are asked for: a
+    run of one interval cannot tell events apart, and one of two intervals has no third.
     """
-    share = (100 - percentile) / 100
-    evenly = int(sum(min(1.0, peak.requests * share) for peak in peaks) + 1e-9)
-    return events_beyond(peaks, value_ns) < min(MIN_EVENTS_BEYOND, evenly)
+    return events_beyond(peaks, value_ns) < _events_asked(peaks, (100 - percentile) / 100)
+
+
+def _events_asked(peaks: Iterable[Peak], share: float) -> int:
+    """The most events, up to `MIN_EVENTS_BEYOND`, that evenly spread samples miss in at most `BY_CHANCE` of runs."""
+    exactly = [1.0] + [0.0] * (MIN_EVENTS_BEYOND - 1)  # how likely so many intervals have a sample beyond
+    for peak in peaks:
+        none = (1 - share) ** peak.requests
+        for number in range(MIN_EVENTS_BEYOND - 1, 0, -1):
+            exactly[number] = exactly[number] * none + exactly[number - 1] * (1 - none)
+        exactly[0] *= none
+    fewer, asked = 0.0, 0
+    for likely in exactly:
+        fewer += likely
+        if fewer > BY_CHANCE:
+            break
+        asked += 1
+    return asked
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,10 @@ from cyclopts import Group, Parameter
 
 from brickyard.cli import judging as judges
 from brickyard.cli import options
-from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stderr, stdout
 from brickyard.cli.progress import Terminal
-from brickyard.cli.tables import print_run
-from brickyard.errors import BAD_INPUT, BadInputError
+from brickyard.cli.told import tell
+from brickyard.errors import BadInputError
 from brickyard.schema.plan import Plan
 from brickyard.store import Store, check_place
 from brickyard.study.interrupt import Interrupt
@@ -138,20 +137,7 @@ def run_on_hosts(
         on = Fleets(kept, terminal, interrupt, ray, wishes, placing.overwrite)
         results = drive(on, name, plan, hosts, targets, times)
         records = [kept.record(result.run) for result in results]
-    if as_json:
-        from brickyard.analysis.summary import run_document
-
-        documents = [{**run_document(record), **judge.document(record)} for record in records]
-        emit(documents[0] if times == 1 else {"runs": documents})
-    else:
-        console = stdout()
-        for record in records:
-            print_run(console, record)
-            judge.print(console, record)
-            console.print()
-    for line in judge.failures(records):
-        stderr().print(line, markup=False, soft_wrap=True)
-    return judge.exit_code(records, EXIT_CODES.get(results[-1].outcome, BAD_INPUT))
+    return tell(records, judge, repetitions=times, as_json=as_json)
 
 
 def tolerance_of(text: str) -> int:

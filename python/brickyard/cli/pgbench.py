@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from brickyard.analysis.summary import run_document
 from brickyard.cli import judging as judges
-from brickyard.cli.characterize import EXIT_CODES
-from brickyard.cli.output import emit, stderr, stdout
+from brickyard.cli.output import emit, stdout
 from brickyard.cli.progress import TRANSACTIONS, Terminal
-from brickyard.cli.tables import print_run
+from brickyard.cli.told import tell
 from brickyard.databases.connect import spoken
 from brickyard.databases.ephemeral import DEFAULT_PLACE
 from brickyard.databases.pgbench_plan import KIND, SCALE_BYTES, read_changes
-from brickyard.errors import BAD_INPUT, BadInputError
+from brickyard.errors import BadInputError
 from brickyard.schema import plan_document
 from brickyard.store import Store, check_place
 from brickyard.study.interrupt import Interrupt
@@ -49,16 +47,7 @@ def run_pgbench(
         with Interrupt() as interrupt, Terminal(words=TRANSACTIONS) as terminal:
             results = measure(kept, terminal, interrupt, spec, times)
         records = [kept.record(result.run) for result in results]
-    if as_json:
-        documents = [{**run_document(record), **judge.document(record)} for record in records]
-        emit(documents[0] if times == 1 else {"runs": documents})
-    else:
-        for record in records:
-            print_run(stdout(), record)
-            judge.print(stdout(), record)
-    for line in judge.failures(records):
-        stderr().print(line, markup=False, soft_wrap=True)
-    return judge.exit_code(records, EXIT_CODES.get(results[-1].outcome, BAD_INPUT))
+    return tell(records, judge, repetitions=times, as_json=as_json)
 
 
 def refuse_options(**given: object) -> None:

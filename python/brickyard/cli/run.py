@@ -13,18 +13,16 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from brickyard import _core, bricks, profiles
-from brickyard.analysis.summary import run_document
 from brickyard.cli import again as traces
 from brickyard.cli import conditioning, options
 from brickyard.cli import judging as judges
 from brickyard.cli.ad_hoc import NO_WORDS, AdHoc, made_profile
-from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.on_hosts import HERE, Hosts, run_on_hosts
 from brickyard.cli.output import emit, stderr, stdout
 from brickyard.cli.progress import Terminal
-from brickyard.cli.tables import print_run
 from brickyard.cli.target import aim_at, aim_directories, check_unnamed, split_overrides
-from brickyard.errors import BAD_INPUT, BadInputError, one_line
+from brickyard.cli.told import tell
+from brickyard.errors import BadInputError, one_line
 from brickyard.formats.fio_export import export_fio
 from brickyard.schema import plan_document, plan_text, read_plan
 from brickyard.schema.plan import Plan
@@ -337,22 +335,14 @@ def _measure(
         )
     records = [store.record(result.run) for result in results]
     answer = traces.answer_of(records[-1], replay, taken) if replay is not None else None
-    if as_json:
-        documents = [{**run_document(record), **judge.document(record)} for record in records]
-        if answer is not None:
-            documents[-1]["trace"] = answer.document()
-        emit(documents[0] if times == 1 else {"runs": documents})
-    else:
-        console = stdout()
-        for record in records:
-            print_run(console, record)
-            judge.print(console, record)
-            console.print()
-        if answer is not None:
-            traces.print_answer(console, answer)
-    for line in judge.failures(records):
-        stderr().print(line, markup=False, soft_wrap=True)
-    return judge.exit_code(records, EXIT_CODES.get(results[-1].outcome, BAD_INPUT))
+    return tell(
+        records,
+        judge,
+        repetitions=times,
+        as_json=as_json,
+        more=None if answer is None else {"trace": answer.document()},
+        print_more=None if answer is None else lambda console: traces.print_answer(console, answer),
+    )
 
 
 def spread(plan: Plan, targets: Sequence[str]) -> Plan:

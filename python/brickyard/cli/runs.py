@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from brickyard.analysis.summary import when
 from brickyard.cli import options
+from brickyard.cli.ad_hoc import NAME as AD_HOC
 from brickyard.cli.output import emit, stdout, table
 from brickyard.cli.selection import open_store
 from brickyard.errors import BadInputError
@@ -20,6 +21,8 @@ from brickyard.store.damage import DAMAGED
 
 Outcome = Literal["done", "interrupted", "failed", "running", "damaged"]
 READ_AT_ONCE = 200  # runs whose facts are in memory
+CONDITION, NORMAL = 6, "normal"
+"""The column of conditions, which is left out where there is nothing else to say."""
 SPAN_S = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -55,7 +58,10 @@ def runs(
             emit({"runs": [_document(run) for run in whole], "found": len(found)})
             return 0
         rows = [_row(run) for run in whole]
-    names = ("run", "study", "started", "outcome", "profile", "load", "target")
+    names = ["run", "study", "started", "outcome", "profile", "load", "condition", "target"]
+    if all(row[CONDITION] == NORMAL for row in rows):
+        del names[CONDITION]
+        rows = [[*row[:CONDITION], *row[CONDITION + 1 :]] for row in rows]
     console = stdout()
     console.print(table("", [(name, "right" if name == "run" else "left") for name in names], rows))
     if len(shown) < len(found):
@@ -65,7 +71,7 @@ def runs(
 
 def _row(run: RunInfo) -> list[str]:
     study = f"s{run.study}" if run.study else ""
-    return [str(run.id), study, when(run), run.outcome, run.profile, _labels(run), ", ".join(run.targets)]
+    return [str(run.id), study, when(run), run.outcome, run.profile, _load(run), run.condition, ", ".join(run.targets)]
 
 
 def since_unix_ns(text: str, now: datetime | None = None) -> int:
@@ -80,6 +86,12 @@ def since_unix_ns(text: str, now: datetime | None = None) -> int:
                 f"--since {text}: write a day such as 2026-01-31, or a span such as 2h or 7d"
             ) from error
     return int(moment.timestamp() * 1e9)
+
+
+def _load(run: RunInfo) -> str:
+    """What sets a run apart from others of its profile; an ad-hoc load has no other name than its title."""
+    title = str(run.plan_document.get("title", "")) if run.profile == AD_HOC else ""
+    return ", ".join(words for words in (title, _labels(run)) if words)
 
 
 def _labels(run: RunInfo) -> str:

@@ -1,0 +1,68 @@
+"""Duty: what any program of `run` says in the end: each run, the repetitions together, and the verdicts.
+
+Refusal: nothing is measured or computed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rich.console import Console
+
+from brickyard.analysis.comparison import Repeated, repeated
+from brickyard.analysis.figures import DASH
+from brickyard.analysis.summary import run_document
+from brickyard.cli.characterize import EXIT_CODES
+from brickyard.cli.judging import Judging
+from brickyard.cli.output import emit, stderr, stdout, table
+from brickyard.cli.tables import LEFT, RIGHT, print_run
+from brickyard.errors import BAD_INPUT
+from brickyard.store import Json, Record
+
+COLUMNS = ("load", "figure", "runs", "together", "95 % interval", "lowest to highest run")
+
+
+def tell(
+    records: Sequence[Record],
+    judge: Judging,
+    *,
+    repetitions: int,
+    as_json: bool,
+    more: Json | None = None,
+    print_more: Callable[[Console], None] | None = None,
+) -> int:
+    """Gives back the exit code. `more` goes into the last run's document, `print_more` says the same in words."""
+    together = repeated(records)
+    if as_json:
+        documents = [{**run_document(record), **judge.document(record)} for record in records]
+        documents[-1] |= more or {}
+        several = {"runs": documents, "repetitions": [item.document() for item in together]}
+        emit(documents[0] if repetitions == 1 else several)
+    else:
+        console = stdout()
+        for record in records:
+            print_run(console, record)
+            judge.print(console, record)
+            console.print()
+        if together:
+            _print_together(console, together)
+        if print_more is not None:
+            print_more(console)
+    for line in judge.failures(records):
+        stderr().print(line, markup=False, soft_wrap=True)
+    return judge.exit_code(records, EXIT_CODES.get(records[-1].info.outcome, BAD_INPUT))
+
+
+def _print_together(console: Console, found: Sequence[Repeated]) -> None:
+    rows = []
+    for item in found:
+        text, of = item.figure.text, item.sample
+        interval = DASH if of.low is None or of.high is None else f"{text(of.low)} to {text(of.high)}"
+        spread = f"{text(min(of.values))} to {text(max(of.values))}"
+        rows.append([", ".join(item.name), item.figure.title, str(of.n), text(of.centre), interval, spread])
+    columns = list(zip(COLUMNS, (LEFT, LEFT, RIGHT, RIGHT, RIGHT, RIGHT), strict=True))
+    console.print(table("Repetitions together", columns, rows))
+    console.print("The interval is Student's, of the logarithms of the runs' own figures (docs/statistics.md).")
+    if any(item.sample.is_outside for item in found):
+        console.print("A percentile of all requests together may lie outside of the interval of the runs' own.")
+    console.print()
