@@ -17,6 +17,7 @@ import pytest
 
 from brickyard import _core, bricks, profiles
 from brickyard.analysis.latency import merge
+from brickyard.fleet import tls
 from brickyard.fleet.shares import divide
 from brickyard.store import Store
 from fleet_support import Fleet, network, ray_left
@@ -150,7 +151,7 @@ def test_hosts_and_devices_are_named_together(fleet: Fleet) -> None:
 
 
 def test_who_has_no_token_gets_nothing(fleet: Fleet) -> None:
-    """Neither by Ray's client, nor by its own low-level calls, nor by a token of his own; no dashboard listens."""
+    """Neither by Ray's low-level calls nor by a token of his own, even with the certificate; no dashboard listens."""
     probe = (
         "import sys; from ray._raylet import GcsClient;"
         "print('got', GcsClient(address=sys.argv[1]).internal_kv_keys(b'', None, 3))"
@@ -159,6 +160,9 @@ def test_who_has_no_token_gets_nothing(fleet: Fleet) -> None:
     wrong.write_text("0" * 64)
     inside = ["ip", "netns", "exec", fleet.namespace("b")]
     clean = {name: value for name, value in fleet.env.items() if not name.startswith("RAY_")}
+    certificate = next(fleet.home.rglob("fleet.pem"))
+    assert certificate.stat().st_mode & 0o777 == 0o600
+    clean |= tls.settings(certificate)
     for own in ({"RAY_AUTH_MODE": "disabled"}, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(wrong)}):
         with subprocess.Popen(
             [*inside, sys.executable, "-P", "-c", probe, fleet.address],
@@ -185,6 +189,24 @@ def test_who_has_no_token_gets_nothing(fleet: Fleet) -> None:
         ).stdout
         ports = {int(line.split()[1].rpartition(":")[2], 16) for line in listening.splitlines() if " 0A " in line}
         assert 8265 not in ports, "no dashboard"
+
+
+def test_who_has_no_certificate_is_not_spoken_to(fleet: Fleet) -> None:
+    """Every port of Ray that other hosts reach, without TLS and without the certificate."""
+    plain = (
+        "s.sendall(b'PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n' + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])); print(s.recv(99))"
+    )
+    bare = (
+        "import ssl; c = ssl.create_default_context(); c.check_hostname = False; c.verify_mode = ssl.CERT_NONE;"
+        "c.set_alpn_protocols(['h2']); t = c.wrap_socket(s); print(t.version()); print(t.recv(99))"
+    )
+    inside = ["ip", "netns", "exec", fleet.namespace("b"), sys.executable, "-P", "-c"]
+    begin = f"import socket; s = socket.create_connection(('{fleet.head}', 6399), 5); "
+    spoken = subprocess.run([*inside, begin + plain], capture_output=True, text=True, check=False)
+    assert spoken.returncode != 0 or spoken.stdout.strip() == "b''", spoken.stdout
+    refused = subprocess.run([*inside, begin + bare], capture_output=True, text=True, check=False)
+    assert refused.stdout.startswith("TLSv1"), refused.stderr
+    assert "CERTIFICATE_REQUIRED" in refused.stderr.upper(), (refused.stdout, refused.stderr)
 
 
 def wait_for(lines: Iterator[str], word: str, within_s: float) -> float:
@@ -305,6 +327,50 @@ def test_a_dead_head_leaves_the_records_to_be_collected(fleet: Fleet) -> None:
     assert all(row["requests"] > 0 for row in told["totals"])
     again = json.loads(fleet.call("fleet", "collect", "--json").stdout)["runs"]
     assert again == {}, "what was collected is not collected twice"
+
+
+def test_one_file_under_two_hosts_is_not_written_by_both(fleet: Fleet) -> None:
+    """The hosts share a kernel, as two hosts on one array share its device."""
+    shared = fleet.home / "shared.dat"
+    shared.write_bytes(bytes(8 << 20))
+    load = fleet.home / "writes.toml"
+    load.write_text(Path(paced(fleet, 2)).read_text().replace("depth = 8", "depth = 8\noperations = { write = 100 }"))
+    before = shared.read_bytes()
+    done = fleet.call("run", load, shared, "--hosts", "a,b", codes=(2,))
+    assert f"a:{shared} and b:{shared} are one and the same" in done.stderr
+    assert "--share partition" in done.stderr
+    assert shared.read_bytes() == before
+
+
+def test_a_study_has_hosts_as_a_factor(fleet: Fleet) -> None:
+    """An open loop of 300/s on each host: two hosts serve twice as many, and each cell knows its hosts."""
+    design = fleet.home / "hosts.toml"
+    paced(fleet, 2)
+    design.write_text(f"""
+title = "hosts"
+order = "written"
+[base]
+profile = "paced-2.toml"
+[factor.hosts]
+hosts = "{{value}}"
+[factor.hosts.levels]
+one = {{ value = "a", target = {files(fleet, "a")} }}
+two = {{ value = "a,b", target = {files(fleet, "a", "b")} }}
+[[table]]
+rows = ["hosts"]
+""")
+    told = json.loads(fleet.call("study", design, "--size", "8MiB", "--json").stdout)
+    assert (told["outcome"], len(told["made"])) == ("done", 2)
+    alone, both = (json.loads(fleet.call("show", number, "--json").stdout) for number in told["made"])
+    assert [row["host"] for row in alone["hosts"] if row["host"]] == ["a"]
+    assert sorted(row["host"] for row in both["hosts"] if row["host"]) == ["a", "b"]
+    rates = [sum(row["iops"] for row in run["totals"]) for run in (alone, both)]
+    assert rates == pytest.approx([300, 600], rel=0.02)
+    again = json.loads(fleet.call("study", design, "--size", "8MiB", "--json").stdout)
+    assert (again["made"], again["reused"]) == ([], 2)
+    design.write_text(design.read_text().replace("[base]", '[base]\ncondition = "degraded"'))
+    refused = fleet.call("study", design, "--size", "8MiB", codes=(2,))
+    assert "condition: works on one host" in refused.stderr
 
 
 def test_a_killed_raylet_is_named_and_the_others_go_on(fleet: Fleet) -> None:

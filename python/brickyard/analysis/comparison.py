@@ -199,17 +199,6 @@ class Repeated:
     figure: Figure
     sample: Sample
 
-    def document(self) -> Json:
-        return {
-            "load": list(self.name),
-            "figure": self.figure.name,
-            "n": self.sample.n,
-            "centre": self.sample.centre,
-            "low": self.sample.low,
-            "high": self.sample.high,
-            "values": list(self.sample.values),
-        }
-
 
 def repeated(records: Sequence[Record], *, confidence: float = CONFIDENCE) -> list[Repeated]:
     """Figures of repetitions that are independent of each other, with their intervals; none of fewer than two."""

@@ -86,7 +86,7 @@ def histories(
     loads = {key[:-2]: {other[-1] for other in groups if other[:-2] == key[:-2]} for key in groups}
     for key, points in groups.items():
         if len(loads[key[:-2]]) > 1:  # other loads have this name too; their plans may have titles of their own
-            names[key] = (str(record(points[-1].run).info.plan_document.get("title", "")), *names[key])
+            names[key] = (record(points[-1].run).info.plan.title, *names[key])
     return [
         _history(names[key], figure_of(FIGURES[figure], key[-2]), points, record, sure)
         for key, points in groups.items()

@@ -27,6 +27,7 @@ def up(
     token: Annotated[
         Path | None, Parameter(validator=options.READ, help="Its token file; a cluster without a token is refused.")
     ] = None,
+    tls: Annotated[bool, Parameter(help="Nodes speak to each other under a certificate made for this fleet.")] = True,
     kubernetes: Annotated[
         str | None, Parameter(help="Print a Kubernetes Job whose pods join the head at this address; start nothing.")
     ] = None,
@@ -47,7 +48,7 @@ def up(
             raise BadInputError("--address: name its token file with --token")
         fleet = starting.join(address, token)
     elif hosts is not None:
-        fleet = starting.up(read_hosts(hosts))
+        fleet = starting.up(read_hosts(hosts), with_tls=tls)
     if json:
         emit({"address": fleet.address, "hosts": [host["name"] for host in fleet.hosts]})
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -17,10 +17,13 @@ from brickyard.cli.told import tell
 from brickyard.errors import BadInputError
 from brickyard.schema.plan import Plan
 from brickyard.store import Store, check_place
+from brickyard.study.cells import Share
 from brickyard.study.interrupt import Interrupt
 
 if TYPE_CHECKING:
     from brickyard.fleet.sweeping import Sweep
+    from brickyard.study.cells import StudyCell
+    from brickyard.study.runner import RunSpec
 
 HOSTS = Group("Many hosts", sort_key=5)
 TOLERANCE = "1ms"
@@ -61,7 +64,7 @@ class Hosts:
         Parameter(name="--hosts", group=HOSTS, help="Hosts of the fleet, such as a,b,c, or all (docs/fleet.md)."),
     ] = None
     share: Annotated[
-        Literal["copies", "split", "partition"],
+        Share,
         Parameter(
             name="--share",
             group=HOSTS,
@@ -118,9 +121,9 @@ def run_on_hosts(
     if not targets:
         raise BadInputError("--hosts: name a target that every host has, or one of each, such as a:/dev/sdb")
     check_place(store)
-    words = [*(["--size", placing.size] if placing.size else [])]
-    words += ["--i-know-this-destroys-data"] if placing.i_know_this_destroys_data else []
-    wishes = FleetWishes(asked.share, tolerance_of(asked.clock_tolerance), asked.late_start, asked.lost, tuple(words))
+    wishes = FleetWishes(
+        asked.share, tolerance_of(asked.clock_tolerance), asked.late_start, asked.lost, _words_of(placing)
+    )
     ray = cluster.enter(cluster.load())
     hosts = cluster.chosen(ray, str(asked.hosts))
     if dry_run:
@@ -138,6 +141,31 @@ def run_on_hosts(
         results = drive(on, name, plan, hosts, targets, times)
         records = [kept.record(result.run) for result in results]
     return tell(records, judge, repetitions=times, as_json=as_json)
+
+
+def hosting_of(
+    store: Store, terminal: Terminal, interrupt: Interrupt, placing: options.Placing
+) -> Callable[[StudyCell, RunSpec], RunSpec]:
+    """Runs of a study over the hosts that its cells name."""
+    from brickyard.fleet import cluster
+    from brickyard.fleet.drive import Fleets
+    from brickyard.fleet.head import FleetWishes
+
+    ray = cluster.enter(cluster.load())
+    words = _words_of(placing)
+
+    def hosting(cell: StudyCell, spec: RunSpec) -> RunSpec:
+        wishes = FleetWishes(cell.share, tolerance_of(TOLERANCE), words=words)
+        hosts = cluster.chosen(ray, str(cell.recipe.hosts))
+        return Fleets(store, terminal, interrupt, ray, wishes, placing.overwrite).over(spec, hosts)
+
+    return hosting
+
+
+def _words_of(placing: options.Placing) -> tuple[str, ...]:
+    words = ["--size", placing.size] if placing.size else []
+    words += ["--i-know-this-destroys-data"] if placing.i_know_this_destroys_data else []
+    return tuple(words)
 
 
 def tolerance_of(text: str) -> int:

@@ -335,14 +335,7 @@ def _measure(
         )
     records = [store.record(result.run) for result in results]
     answer = traces.answer_of(records[-1], replay, taken) if replay is not None else None
-    return tell(
-        records,
-        judge,
-        repetitions=times,
-        as_json=as_json,
-        more=None if answer is None else {"trace": answer.document()},
-        print_more=None if answer is None else lambda console: traces.print_answer(console, answer),
-    )
+    return tell(records, judge, repetitions=times, as_json=as_json, trace=answer)
 
 
 def spread(plan: Plan, targets: Sequence[str]) -> Plan:

@@ -12,7 +12,7 @@ from brickyard.analysis.conclusions import conclusions
 from brickyard.analysis.differing import differing_in_study
 from brickyard.analysis.observe import Observed
 from brickyard.cli import options
-from brickyard.cli.on_hosts import ComputedOn, sweeping
+from brickyard.cli.on_hosts import ComputedOn, hosting_of, sweeping
 from brickyard.cli.output import emit, print_line, print_text, stderr, stdout, table
 from brickyard.cli.progress import IOPS, TRANSACTIONS, Terminal
 from brickyard.cli.tables import print_answer, print_warnings
@@ -110,7 +110,12 @@ def study(
         with Terminal(words=TRANSACTIONS if design.base.profile == KIND else IOPS) as terminal:
             for note in layout.notes:
                 terminal.note(note)
-            matrix = Matrix(kept, terminal, interrupt, design, wishes, planned)
+            far = not no_run and any(step.cell.recipe.hosts for step in planned)
+            placing = options.Placing(
+                size=size, overwrite=overwrite, i_know_this_destroys_data=i_know_this_destroys_data
+            )
+            hosting = hosting_of(kept, terminal, interrupt, placing) if far else None
+            matrix = Matrix(kept, terminal, interrupt, design, wishes, planned, hosting)
             result = MatrixResult(None) if no_run else matrix.run()
         return _told(kept, design, layout, planned, result, output, as_json=json)
 

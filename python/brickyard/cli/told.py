@@ -5,19 +5,20 @@ Refusal: nothing is measured or computed here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from rich.console import Console
 
 from brickyard.analysis.comparison import Repeated, repeated
 from brickyard.analysis.figures import DASH
 from brickyard.analysis.summary import run_document
+from brickyard.cli import again as traces
 from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.judging import Judging
 from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.cli.tables import LEFT, RIGHT, print_run
 from brickyard.errors import BAD_INPUT
-from brickyard.store import Json, Record
+from brickyard.store import Record
 
 COLUMNS = ("load", "figure", "runs", "together", "95 % interval", "lowest to highest run")
 
@@ -28,16 +29,15 @@ def tell(
     *,
     repetitions: int,
     as_json: bool,
-    more: Json | None = None,
-    print_more: Callable[[Console], None] | None = None,
+    trace: traces.AgainAnswer | None = None,
 ) -> int:
-    """Gives back the exit code. `more` goes into the last run's document, `print_more` says the same in words."""
+    """Gives back the exit code. `trace` is what the last run says of the trace that it issued."""
     together = repeated(records)
     if as_json:
         documents = [{**run_document(record), **judge.document(record)} for record in records]
-        documents[-1] |= more or {}
-        several = {"runs": documents, "repetitions": [item.document() for item in together]}
-        emit(documents[0] if repetitions == 1 else several)
+        if trace is not None:
+            documents[-1]["trace"] = trace.document()
+        emit(documents[0] if repetitions == 1 else {"runs": documents, "repetitions": [*map(_document, together)]})
     else:
         console = stdout()
         for record in records:
@@ -46,11 +46,24 @@ def tell(
             console.print()
         if together:
             _print_together(console, together)
-        if print_more is not None:
-            print_more(console)
+        if trace is not None:
+            traces.print_answer(console, trace)
     for line in judge.failures(records):
         stderr().print(line, markup=False, soft_wrap=True)
     return judge.exit_code(records, EXIT_CODES.get(records[-1].info.outcome, BAD_INPUT))
+
+
+def _document(item: Repeated) -> dict[str, object]:
+    of = item.sample
+    return {
+        "load": list(item.name),
+        "figure": item.figure.name,
+        "n": of.n,
+        "centre": of.centre,
+        "low": of.low,
+        "high": of.high,
+        "values": list(of.values),
+    }
 
 
 def _print_together(console: Console, found: Sequence[Repeated]) -> None:

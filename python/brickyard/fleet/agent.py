@@ -77,7 +77,11 @@ class Agent:
         }
         for number, target in enumerate(targets):
             found.update({f"target {number} {name}": value for name, value in _target_facts(target).items()})
-        return {"facts": {name: value for name, value in found.items() if value}, "cpus": len(os.sched_getaffinity(0))}
+        return {
+            "facts": {name: value for name, value in found.items() if value},
+            "cpus": len(os.sched_getaffinity(0)),
+            "identities": [_identity(target) for target in targets],
+        }
 
     def place(self, program: bytes) -> None:
         """Takes the worker, which then runs out of memory."""
@@ -217,6 +221,42 @@ def _processor() -> str:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.machine()
+
+
+def _identity(target: str) -> str:
+    """The same text on all hosts that see one and the same device or file; empty where nothing tells.
+
+    A disk has a worldwide name; a file has one by its number on such a disk, or on an export of NFS. What lies on this
+    host alone is told by the host's boot.
+    """
+    try:
+        status = os.stat(target)
+    except OSError:
+        return ""
+    is_device = (status.st_mode & 0o170000) == 0o060000
+    device = status.st_rdev if is_device else status.st_dev
+    export = "" if is_device else _export_of(device)
+    if export:
+        return f"{export} {status.st_ino}"
+    home = os.path.realpath(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
+    part = _text(f"{home}/partition")
+    disk = os.path.dirname(home) if part else home
+    names = (f"{disk}/wwid", f"{disk}/device/wwid", f"{disk}/dm/uuid", f"{disk}/md/uuid")
+    name = next((text for text in map(_text, names) if text), "")
+    if not name:
+        name = f"{_text('/proc/sys/kernel/random/boot_id')} {os.major(device)}:{os.minor(device)}"
+    return f"{name} {part}" if is_device else f"{name} {part} {status.st_ino}"
+
+
+def _export_of(device: int) -> str:
+    """The NFS export that a device number stands for: SERVER:/PATH."""
+    number = f"{os.major(device)}:{os.minor(device)}"
+    for line in _text("/proc/self/mountinfo").splitlines():
+        mount, _, source = line.partition(" - ")
+        words = source.split()
+        if mount.split()[2] == number and len(words) > 1 and words[0].startswith("nfs"):
+            return words[1]
+    return ""
 
 
 def _target_facts(target: str) -> dict[str, str]:

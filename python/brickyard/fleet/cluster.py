@@ -20,7 +20,7 @@ from typing import Any
 
 from brickyard import outputs
 from brickyard.errors import BadInputError, BrickyardError, one_line
-from brickyard.fleet import needs_ray
+from brickyard.fleet import needs_ray, tls
 from brickyard.outputs import Mark
 from brickyard.store import Json, default_place
 
@@ -67,6 +67,11 @@ def token_file() -> Path:
     return home() / "token"
 
 
+def certificate_file() -> Path:
+    """Of a fleet that speaks TLS."""
+    return home() / "fleet.pem"
+
+
 def state_file() -> Path:
     return home() / "fleet.json"
 
@@ -89,11 +94,14 @@ def forget() -> None:
     """Removes what `save` wrote, and the token."""
     outputs.remove_ours(state_file(), MARK)
     outputs.remove_ours(token_file(), TOKEN_MARK)
+    outputs.remove_ours(certificate_file(), tls.MARK)
 
 
 def environment() -> dict[str, str]:
     """What Ray has to find around it, wherever one of its processes starts."""
-    return {**SETTINGS, "RAY_AUTH_TOKEN_PATH": str(token_file())}
+    place = certificate_file()
+    secret = tls.settings(place) if place.is_file() else {}
+    return {**SETTINGS, **secret, "RAY_AUTH_TOKEN_PATH": str(token_file())}
 
 
 def refuse_open(address: str) -> None:

@@ -9,7 +9,7 @@ import base64
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,12 +100,17 @@ def collected(store: Store) -> set[str]:
     }
 
 
+def _kind(event: Mapping[str, object]) -> str:
+    """Empty for words that are no event."""
+    return str(event.get("event", ""))
+
+
 def merge(store: Store, run_name: str, kept: list[KeptRecord]) -> int:
     """Adds a run out of what its hosts kept; gives back its number."""
     note = kept[0].note
     plan = read_plan(json.dumps(note["plan"]))
     parts = [part_of(document) for document in note["parts"]]
-    starts = {item.host: event for item in kept for event in item.events if event.get("event") == "start"}
+    starts = {item.host: event for item in kept for event in item.events if _kind(event) == "start"}
     if not starts:
         raise BadInputError(f"{run_name}: no host had begun; nothing was measured")
     number = store.add_run(
@@ -130,11 +135,11 @@ def merge(store: Store, run_name: str, kept: list[KeptRecord]) -> int:
         for phase in plan.phase
     ]
     store.add_events(number, [merged_start(parts, starts, phases)])
-    told_to_all = (event for item in kept for event in item.events if event.get("event") == "fleet")
+    told_to_all = (event for item in kept for event in item.events if _kind(event) == "fleet")
     events: list[Json] = [event for event in [next(told_to_all, None)] if event is not None]
     for item in kept:
         for event in item.events:
-            if event.get("event", "fleet") != "fleet":
+            if _kind(event) not in ("", "fleet"):
                 events += merger.hear(item.host, event, 0.0)
     events += merger.whole(0.0, all_of_it=True)
     present = {item.host for item in kept}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from brickyard.fleet.head import FleetRun, FleetWishes
@@ -47,19 +47,22 @@ class Fleets:
         labels: Json | None = None,
         study: int | None = None,
     ) -> RunResult:
+        asked = RunSpec(name, plan, list(targets), labels=labels or {})
+        return self.runner.run(self.over(asked, hosts), (lambda: study) if study is not None else None)
+
+    def over(self, spec: RunSpec, hosts: Sequence[str]) -> RunSpec:
+        """A run as one over hosts; raises BadInputError where its shares have no answer."""
         own = [text for text in self.overwrite if text.partition(":")[0] in hosts]
-        division = divide(name, plan, hosts, targets, self.wishes.share, own)
-        run_name = f"{name.rpartition('/')[2]}-{secrets.token_hex(6)}"
-        spec = RunSpec(
-            name,
-            division.plan,
-            division.targets,
-            {"hosts": list(hosts), "share": self.wishes.share, "fleet_run": run_name},
-            labels=labels or {},
+        division = divide(spec.profile, spec.profile_plan, hosts, spec.targets, self.wishes.share, own)
+        run_name = f"{spec.profile.rpartition('/')[2]}-{secrets.token_hex(6)}"
+        return replace(
+            spec,
+            plan=division.plan,
+            targets=division.targets,
+            options={"hosts": list(hosts), "share": self.wishes.share, "fleet_run": run_name},
             places=(),
             start=lambda: FleetRun(self.ray, division, self.wishes, run_name, self.listener.note),
         )
-        return self.runner.run(spec, (lambda: study) if study is not None else None)
 
 
 def drive(

@@ -21,9 +21,11 @@ from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.fleet import cluster
 from brickyard.fleet.clocks import Offset, offset_of, start_bound
 from brickyard.fleet.merging import Merger, merged_start
-from brickyard.fleet.shares import Division, HostPart, Share
+from brickyard.fleet.shares import Division, HostPart
 from brickyard.schema import plan_document
 from brickyard.store import Json
+from brickyard.study.cells import Share
+from brickyard.study.forecast import forecast
 
 AGENT_S = 120.0  # Ray starts a Python on each host
 READY_S = 60.0  # a worker opens its targets, or refuses them
@@ -53,6 +55,15 @@ class FleetWishes:
     """For every worker, such as the size of a file that it makes."""
 
 
+@dataclass(frozen=True)
+class HostFacts:
+    """What an agent says of its host and of its targets, in their order."""
+
+    cpus: int
+    facts: dict[str, str] = field(default_factory=dict)
+    identities: list[str] = field(default_factory=list)
+
+
 @dataclass
 class FarHost:
     """What is known of one host."""
@@ -71,7 +82,7 @@ class FarHost:
     lost_s: float | None = None
     ended: bool = False
     code: int | None = None
-    facts: Json = field(default_factory=dict)
+    facts: HostFacts = field(default_factory=lambda: HostFacts(0))
     clock: Json = field(default_factory=dict)
     offset: Offset | None = None
     kept: str = ""
@@ -130,7 +141,8 @@ class FleetRun:
             self._each(AGENT_S, [host.agent.facts.remote(host.part.targets) for host in self.hosts], "says nothing"),
             strict=True,
         ):
-            host.facts = facts
+            host.facts = HostFacts(**facts)
+        self._look_for_shared()
         # Hosts that share a target are prepared one after another: the first fills it, the next ones find it filled.
         shared = self._wishes.share == "partition" or self._division.has_named_hosts
         first, self._queue = (self.hosts[:1], self.hosts[1:]) if shared else (self.hosts, [])
@@ -147,6 +159,24 @@ class FleetRun:
             if host.ended and host.start is None:
                 kind = BadInputError if host.code == BadInputError.exit_code else BrickyardError
                 raise kind(f"{host.part.host}: {host.message or 'the worker ended before it began'}")
+
+    def _look_for_shared(self) -> None:
+        """One device under several hosts is meant where they have parts of it, or streams of their own; else refused
+        where it is written to, since each host would write over what another wrote, and said where it is read."""
+        if self._wishes.share == "partition" or self._division.has_named_hosts:
+            return
+        seen: dict[str, str] = {}
+        for host in self.hosts:
+            for target, identity in zip(host.part.targets, host.facts.identities, strict=True):
+                place = f"{host.part.host}:{target}"
+                if identity and identity in seen:
+                    same = f"{seen[identity]} and {place} are one and the same"
+                    if forecast(self._division.plan, []).writes:
+                        raise BadInputError(
+                            f"{same}, and each host would write over what the other wrote; use --share partition"
+                        )
+                    self._say(f"{same}: every host reads all of it, and what one reads a cache may have from another")
+                seen.setdefault(identity, place)
 
     def _each(self, within_s: float, asked: list[Any], otherwise: str) -> list[Any]:
         """The answers of all hosts."""
@@ -480,8 +510,8 @@ class FleetRun:
             "round_trip_ns": offset.round_trip_ns,
             "synchronized": bool(host.clock.get("synchronized")),
             "max_error_ns": host.clock.get("max_error_ns"),
-            "core_free": int(host.facts["cpus"]) >= OTHER_CORES,
-            "facts": host.facts["facts"],
+            "core_free": host.facts.cpus >= OTHER_CORES,
+            "facts": host.facts.facts,
         }
 
     def _is_over(self, now_s: float) -> bool:

@@ -14,15 +14,14 @@ import re
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Literal
 
 from brickyard.bricks import is_modelled
 from brickyard.errors import BadInputError, one_line
 from brickyard.schema import plan_document, plan_text, read_plan
 from brickyard.schema.plan import Plan
 from brickyard.store import Json
+from brickyard.study.cells import Share
 
-Share = Literal["copies", "split", "partition"]
 END = re.compile(r"(?P<number>[0-9.]+)(?P<unit>%|[A-Za-z]*)")
 
 

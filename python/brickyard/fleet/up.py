@@ -22,7 +22,7 @@ from typing import Any
 
 from brickyard import outputs
 from brickyard.errors import BadInputError, BrickyardError, one_line
-from brickyard.fleet import cluster, needs_ray
+from brickyard.fleet import cluster, needs_ray, tls
 from brickyard.fleet.cluster import Cluster
 from brickyard.fleet.hosts import HostEntry, HostsFile, command_of
 from brickyard.store import Json
@@ -55,6 +55,9 @@ umask 077
 @PYTHON@
 dir=$(mktemp -d /tmp/@MARK@XXXXXX)
 printf %s '@TOKEN@' >"$dir/token"
+cat >"$dir/fleet.pem" <<'PEM'
+@CERTIFICATE@
+PEM
 mkdir "$dir/ray"  # Ray opens its folder to everybody; the one around it stays ours
 export RAY_AUTH_TOKEN_PATH="$dir/token" @SETTINGS@
 cd "$dir"
@@ -77,6 +80,15 @@ echo ended
 
 
 @dataclass(frozen=True)
+class Secret:
+    """What all nodes of a fleet have and nobody else."""
+
+    token: str
+    certificate: str
+    """PEM with its key; empty where the fleet speaks no TLS."""
+
+
+@dataclass(frozen=True)
 class Started:
     """Ray on one host."""
 
@@ -90,27 +102,30 @@ class Started:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
-def up(hosts: HostsFile) -> Cluster:
+def up(hosts: HostsFile, *, with_tls: bool = True) -> Cluster:
     """Starts the head here and a node on each host; what was started is ended again where one of them fails."""
-    needs_ray()
     if cluster.state_file().exists():
         raise BadInputError(
             f"{cluster.state_file()}: there is a fleet already; end it with `brickyard fleet down`, or join its hosts"
         )
-    token = secrets.token_hex(32)
-    outputs.folder(cluster.home())
-    outputs.write_whole(cluster.token_file(), token, cluster.TOKEN_MARK, mode=0o600)
+    certificate = tls.made([hosts.head.address, *(host.address for host in hosts.host)]) if with_tls else ""
+    secret = Secret(secrets.token_hex(32), certificate)
     started: list[Started] = []
     try:
+        outputs.folder(cluster.home())
+        outputs.write_whole(cluster.token_file(), secret.token, cluster.TOKEN_MARK, mode=0o600)
+        if certificate:
+            outputs.write_whole(cluster.certificate_file(), certificate, tls.MARK, mode=0o600)
+        needs_ray()
         head = hosts.head
         command = [*head.reach, "sh", "-s"]
         words = f"--head --node-ip-address {head.address} --port {head.port} --num-cpus 0"
         words += " --include-dashboard false --no-monitor"
-        started.append(_start("head", head.address, command, f"python={shlex.quote(sys.executable)}", words, token))
+        started.append(_start("head", head.address, command, f"python={shlex.quote(sys.executable)}", words, secret))
         address = f"{head.address}:{head.port}"
         _await_port(started[0])
         with ThreadPoolExecutor(16) as pool:
-            waiting = [pool.submit(_start_host, host, address, token) for host in hosts.host]
+            waiting = [pool.submit(_start_host, host, address, secret) for host in hosts.host]
             failures = []
             for future in waiting:
                 try:
@@ -172,11 +187,11 @@ def down() -> list[str]:
     return failures
 
 
-def _start_host(host: HostEntry, address: str, token: str) -> Started:
+def _start_host(host: HostEntry, address: str, secret: Secret) -> Started:
     python = f"python={shlex.quote(host.python)}" if host.python else PYTHON.replace("@LOCK@", _lock())
     resource = shlex.quote(json.dumps({f"{cluster.RESOURCE}{host.name}": 1}))
     words = f"--address {address} --node-ip-address {host.address} --num-cpus 1 --resources {resource}"
-    return _start(host.name, host.address, command_of(host), python, words, token)
+    return _start(host.name, host.address, command_of(host), python, words, secret)
 
 
 def _lock() -> str:
@@ -184,10 +199,17 @@ def _lock() -> str:
     return (resources.files("brickyard.fleet") / "hosts.lock").read_text("utf-8").strip()
 
 
-def _start(name: str, address: str, command: list[str], python: str, words: str, token: str) -> Started:
-    settings = " ".join(f"{key}={value}" for key, value in cluster.SETTINGS.items())
+def _start(name: str, address: str, command: list[str], python: str, words: str, secret: Secret) -> Started:
+    given = {**cluster.SETTINGS, **(tls.settings("$dir/fleet.pem") if secret.certificate else {})}
     script = _filled(
-        START, PYTHON=python, TOKEN=token, SETTINGS=settings, WORDS=words, STORE=str(STORE_BYTES), MARK=MARK
+        START,
+        PYTHON=python,
+        TOKEN=secret.token,
+        CERTIFICATE=secret.certificate.strip(),
+        SETTINGS=" ".join(f'{key}="{value}"' for key, value in given.items()),
+        WORDS=words,
+        STORE=str(STORE_BYTES),
+        MARK=MARK,
     )
     said = _told(name, command, script, UP_S)
     last = said.splitlines()[-1].split() if said.strip() else []

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
+from typing import Literal, get_args
 
 from brickyard import bricks, profiles
 from brickyard.analysis.pivot import Where
@@ -30,6 +31,10 @@ from brickyard.study.holding import SetUp, modelled_redundancy_s
 from brickyard.study.keys import nearest
 from brickyard.study.runner import RunSpec
 from brickyard.study.seeds import seed_of
+
+Share = Literal["copies", "split", "partition"]
+"""What each of several hosts does of a load."""
+SHARES: tuple[Share, ...] = get_args(Share)
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,10 @@ class StudyCell:
     @property
     def is_modelled(self) -> bool:
         return any(bricks.is_modelled(target) for target in self.targets)
+
+    @property
+    def share(self) -> Share:
+        return next((share for share in SHARES if share == self.recipe.share), SHARES[0])
 
     @property
     def condition(self) -> str:
@@ -130,7 +139,7 @@ def lay_out(design: Design, wishes: Wishes) -> Layout:
     return Layout(found, excluded, notes)
 
 
-KEYS = ("profile", "target", "condition", "neighbour", "array", "rebuild_rate")
+KEYS = ("profile", "target", "condition", "neighbour", "array", "rebuild_rate", "hosts", "share")
 """Of a run, as a design writes them; a factor that is called like one is most likely meant for it."""
 
 
@@ -195,7 +204,25 @@ def _filled(design: Design, cell: StudyCell, combination: Sequence[Level]) -> St
         raise BadInputError(
             f"{design.name}: {cell.name}: condition {recipe.condition} is none of {', '.join(CONDITIONS)}"
         )
+    if recipe.share is not None and recipe.share not in SHARES:
+        raise BadInputError(f"{design.name}: {cell.name}: share {recipe.share} is none of {', '.join(SHARES)}")
+    if recipe.hosts is not None:
+        _check_hosts(design, recipe, cell.name)
     return replace(cell, recipe=recipe)
+
+
+def _check_hosts(design: Design, recipe: Recipe, name: str) -> None:
+    """What only the host of a study can do."""
+    conditions = {
+        "condition": recipe.condition not in (None, "normal"),
+        "neighbour": recipe.neighbour is not None,
+        "array": recipe.array is not None,
+        "rebuild_rate": recipe.rebuild_rate is not None,
+        f"profile = {KIND}": recipe.profile == KIND,
+    }
+    for key, is_set in conditions.items():
+        if is_set:
+            raise BadInputError(f"{design.name}: {name}: {key}: works on one host; leave hosts out of such cells")
 
 
 def _replaced(recipe: Recipe, values: Mapping[str, str]) -> Recipe:
@@ -212,6 +239,8 @@ def _replaced(recipe: Recipe, values: Mapping[str, str]) -> Recipe:
         neighbour=one(recipe.neighbour),
         array=one(recipe.array),
         rebuild_rate=one(recipe.rebuild_rate),
+        hosts=one(recipe.hosts),
+        share=one(recipe.share),
         changes=tuple(put(change) for change in recipe.changes),
         modelled_changes=tuple(put(change) for change in recipe.modelled_changes),
     )
@@ -321,6 +350,9 @@ class Specs:
         own = self._wishes.changes
         changes += [change for change in own if not (cell.is_modelled and bricks.is_override(change))]
         plan = profiles.validate(text, changes)
+        if cell.recipe.hosts is not None:
+            spec = RunSpec(text.name, plan, list(cell.targets), {"hosts": cell.recipe.hosts, "share": cell.share})
+            return self._labelled(spec, cell, repetition)
         options = self._modelled(cell) if cell.is_modelled else self._real(cell, plan)
         spec = RunSpec(text.name, plan, list(cell.targets), options, condition=cell.condition)
         return self._labelled(spec, cell, repetition)
@@ -382,4 +414,5 @@ class Specs:
         named = {key: value for key, value in labels.items() if key != "usd"}
         model = spec.options if "bricks" in spec.options else None
         what = [named, spec.plan_text, spec.targets, spec.condition, model]
+        what += [spec.options] if "hosts" in spec.options else []
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:32]

@@ -36,6 +36,9 @@ class Recipe:
     neighbour: str | None = None
     array: str | None = None
     rebuild_rate: str | None = None
+    hosts: str | None = None
+    """Names with commas between them, or `all`; None where this host alone carries the load."""
+    share: str | None = None
     changes: tuple[str, ...] = ()
     modelled_changes: tuple[str, ...] = ()
 
@@ -48,13 +51,16 @@ class Recipe:
             neighbour=other.neighbour or self.neighbour,
             array=other.array or self.array,
             rebuild_rate=other.rebuild_rate or self.rebuild_rate,
+            hosts=other.hosts or self.hosts,
+            share=other.share or self.share,
             changes=(*self.changes, *other.changes),
             modelled_changes=(*self.modelled_changes, *other.modelled_changes),
         )
 
     def places(self) -> set[str]:
         """The factors (or `value`) that its texts ask for."""
-        texts = (self.profile, self.condition, self.neighbour, self.array, self.rebuild_rate, *(self.targets or ()))
+        texts = [self.profile, self.condition, self.neighbour, self.array, self.rebuild_rate, self.hosts, self.share]
+        texts += self.targets or ()
         return {name for text in (*texts, *self.changes, *self.modelled_changes) for name in PLACE.findall(text or "")}
 
 
@@ -219,6 +225,8 @@ def _recipe(keys: Keys, *, closed: bool = False) -> Recipe:
         neighbour=keys.text("neighbour", "") or None,
         array=keys.text("array", "") or None,
         rebuild_rate=keys.text("rebuild_rate", "") or None,
+        hosts=keys.text("hosts", "") or None,
+        share=keys.text("share", "") or None,
         changes=tuple(keys.changes("set")),
         modelled_changes=tuple(keys.changes("set_on_models")),
     )

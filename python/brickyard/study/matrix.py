@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from brickyard import _core
@@ -43,6 +43,10 @@ class Step:
     @property
     def identity(self) -> str:
         return str(self.spec.labels["cell"])
+
+
+Hosting = Callable[[StudyCell, RunSpec], RunSpec]
+"""Makes of a run one over the hosts of its cell; raises BadInputError where they cannot carry it."""
 
 
 @dataclass
@@ -130,7 +134,9 @@ class Matrix:
         design: Design,
         wishes: Wishes,
         planned: list[Step],
+        hosting: Hosting | None = None,
     ) -> None:
+        self._hosting = hosting
         self.store, self.listener, self.interrupt = store, listener, interrupt
         self.design, self.wishes, self.planned = design, wishes, planned
         self.runner = Runner(store, listener, interrupt)
@@ -177,6 +183,15 @@ class Matrix:
                 cell.set_up.check(manage=self.wishes.manage)
             except BadInputError as error:
                 raise BadInputError(f"{self.design.name}: {cell.name}: {one_line(error)}") from error
+        for step in {(step.cell.recipe.hosts, step.cell.share, step.spec.profile): step for step in todo}.values():
+            self._placed(step, step.spec)
+
+    def _placed(self, step: Step, spec: RunSpec) -> RunSpec:
+        if step.cell.recipe.hosts is None:
+            return spec
+        if self._hosting is None:
+            raise BadInputError(f"{self.design.name}: {step.cell.name}: no fleet; see `brickyard fleet up`")
+        return self._hosting(step.cell, spec)
 
     def _all(self, todo: list[Step]) -> None:
         for number, step in enumerate(todo):
@@ -231,7 +246,7 @@ class Matrix:
             from brickyard.study.pgbench import at_home
 
             spec = at_home(spec, self._homes)
-        return self.runner.run(spec, self._study, held)
+        return self.runner.run(self._placed(step, spec), self._study, held)
 
     def _counted(self, step: Step, last: RunResult) -> bool:
         errors = sum(rate.errors for rate in last.rates)

@@ -37,7 +37,7 @@ class Line:
         labels = [factor.level(cell.levels[factor.name]).label for factor in design.factors]
         lasts = "until its limits" if self.seconds is None else format_seconds(self.seconds)
         done = "in the store" if self.is_done else ""
-        where = ", ".join(cell.targets)
+        where = ", ".join(cell.targets) + (f" on {cell.recipe.hosts}" if cell.recipe.hosts else "")
         condition = "" if cell.condition == "normal" else cell.condition.replace("_", " ")
         return [
             str(self.number),
@@ -75,6 +75,7 @@ class StudyPlan:
             for line in self.lines
             if not line.is_done
             and not line.step.cell.is_modelled
+            and line.step.cell.recipe.hosts is None
             and line.step.spec.options.get("create_bytes") is None
             for target in line.step.cell.targets
             if not os.path.lexists(target)
@@ -118,7 +119,8 @@ def refusals(plan: StudyPlan, *, manage: bool) -> list[str]:
     for line in plan.lines:
         cell, spec = line.step.cell, line.step.spec
         key = json.dumps([plan_text(structs.replace(spec.plan, seed=0)), spec.targets, spec.options, cell.condition])
-        if line.is_done or key in seen or not set(plan.missing_targets).isdisjoint(cell.targets):
+        is_far = cell.recipe.hosts is not None  # its hosts look at their targets themselves
+        if line.is_done or key in seen or is_far or not set(plan.missing_targets).isdisjoint(cell.targets):
             continue
         seen.add(key)
         try:
