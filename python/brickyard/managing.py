@@ -428,9 +428,9 @@ class AuditLine(msgspec.Struct, frozen=True):
     asked: dict[str, Any]
     words: str = ""
 
-    @property
-    def array(self) -> object:
-        return self.asked.get("array")
+    def asks(self, name: str) -> object:
+        """What was asked under this name; anything, as it is read from a file."""
+        return self.asked.get(name)
 
 
 def _writable(value: Any) -> Any:

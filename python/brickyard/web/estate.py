@@ -281,7 +281,7 @@ def array_page(request: Request, web: Web) -> Response:
         "devices": [device for device in managing.devices() if device not in names],
         "alarms": [alarm for alarm in web.alarms.all() if _is_about(one.sheet, alarm.key, alarm.text)],
         "events": [event for event in web.alarms.events if _is_about(one.sheet, event.key, event.text)][:EVENTS_SHOWN],
-        "audit": [line for line in web.audit.newest(AUDIT_SHOWN) if line.array == one.sheet.key],
+        "audit": [line for line in web.audit.newest(AUDIT_SHOWN) if line.asks("array") == one.sheet.key],
         "now_s": time.time(),
         "disks": {f"/dev/{disk.name}": disk.name for disk in looks.disks()},
         "plan": web.scrubs.all().get(one.sheet.key),
