@@ -273,12 +273,11 @@ def test_a_database_whose_encoding_is_sql_ascii_is_no_worse(
         connection.execute("create database ascii encoding 'SQL_ASCII' template template0")
         connection.execute("create role guest login password 'x'")
         try:
-            known = psycopg.conninfo.conninfo_to_dict(postgres.dsn)
-            dsn = psycopg.conninfo.make_conninfo(**{**known, "dbname": "ascii"})
+            dsn = psycopg.conninfo.make_conninfo(postgres.dsn, dbname="ascii")
             words = ["--set", "scale=1", "--set", "transactions=10", "--set", "pg.synchronous_commit=off"]
             assert run(place, dsn, *words) == 0
             assert "and stays" not in capsys.readouterr().err
-            weak = psycopg.conninfo.make_conninfo(**{**known, "dbname": "ascii", "user": "guest", "password": "x"})
+            weak = psycopg.conninfo.make_conninfo(postgres.dsn, dbname="ascii", user="guest", password="x")
             assert run(place, weak) == 2
             assert "alter role guest createdb; grant pg_checkpoint to guest" in capsys.readouterr().err
         finally:
@@ -297,8 +296,7 @@ def test_a_scale_that_no_volume_holds_is_refused_behind_a_dsn_too(
         connection.execute("create role guest login createdb password 'x'")
         connection.execute("grant pg_checkpoint to guest")
         try:
-            known = psycopg.conninfo.conninfo_to_dict(postgres.dsn)
-            dsn = psycopg.conninfo.make_conninfo(**{**known, "user": "guest", "password": "x"})
+            dsn = psycopg.conninfo.make_conninfo(postgres.dsn, user="guest", password="x")
             assert run(place, dsn, "--set", "scale=20000") == 2
         finally:
             connection.execute("drop role guest")
