@@ -203,7 +203,7 @@ def _overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     """Whether two keys reach one place: `depth` is that of every phase and stream, `measure.depth` of one phase."""
     shorter, longer = sorted((one, other), key=len)
     same_leaf = shorter[-1] == longer[-1] and shorter[:-1] == longer[: len(shorter) - 1]
-    return same_leaf or shorter == longer[: len(shorter)]
+    return same_leaf or shorter == longer[: len(shorter)] or (len(shorter) == 1 and shorter[0] in longer)
 
 
 def combinations_words(count: int) -> str:
