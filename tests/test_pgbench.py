@@ -377,11 +377,12 @@ def test_the_published_tables_are_those_of_the_reference() -> None:
 def test_rates_beside_the_published_ones_are_the_study_s_own_means(tmp_path: Path) -> None:
     """Of 100 and 400 the study's figure is 200, as its noise is a share of the rate."""
     with Store(tmp_path / "store.db") as store:
+        study = store.add_study(kirkwood.STUDY, {})
         for clients, rates in (("1", (100, 400)), ("2", (600, 600))):
             for rate in rates:
                 call = cell([MS] * rate, operation="call")
                 labels = {"levels": {"clients": clients, "scale": "10"}, "repetition": 1}
-                add_run(store, [interval(0, SECOND, call), phase_end(end_ns=SECOND)], labels=labels)
+                add_run(store, [interval(0, SECOND, call), phase_end(end_ns=SECOND)], study=study, labels=labels)
         records = [store.record(run.id) for run in store.runs()]
     (_, _, rows), *_ = kirkwood.tables(kirkwood.STUDY, records)
     measured = next(row for row in rows if row[0].startswith("measured"))
