@@ -203,21 +203,21 @@ def _clear_pairs(outcomes: list[Outcome]) -> Iterator[tuple[Outcome, Outcome]]:
 
 
 @dataclass(frozen=True)
-class Held:
+class LeftOutCover:
     """The intervals of a table's kinds of storage, made without it, and which part of its figures they hold."""
 
     spreads: list[Spread]
     covered: float | None
 
 
-def held(table: Table, rows: Sequence[SpreadRow]) -> Held:
+def held(table: Table, rows: Sequence[SpreadRow]) -> LeftOutCover:
     """`rows` are of every table. Of a kind that has no interval without this table, no figure is judged."""
     named = {outcome.table for outcome in table.outcomes}
     others = [row for row in rows if row.table not in named]
     own = [_spread_row(outcome) for outcome in table.outcomes]
     found = {kind: made for kind in sorted({row.kind for row in own}) if (made := spread(kind, others))}
     inside = [row.distance <= math.log(found[row.kind].factor) for row in own if row.kind in found]
-    return Held(list(found.values()), statistics.fmean(inside) if inside else None)
+    return LeftOutCover(list(found.values()), statistics.fmean(inside) if inside else None)
 
 
 def _spread_row(outcome: Outcome) -> SpreadRow:
