@@ -19,6 +19,8 @@ from brickyard.analysis import kirkwood, pgbench
 from brickyard.databases.ephemeral import Server, ephemeral_postgres
 from brickyard.databases.pgbench_home import MARK, PREFIX
 from brickyard.databases.pgbench_log import LogReader
+from brickyard.databases.pgbench_plan import check_unseen_room, read_changes
+from brickyard.errors import BadInputError
 from brickyard.schema import PhaseEnd, ServerSample
 from brickyard.store import Record, Store
 
@@ -260,6 +262,69 @@ def test_settings_that_give_up_durability_are_warned_of(own: tuple[str, Path]) -
     words = ["--set", "scale=1", "--set", "transactions=10", "--set", "pg.synchronous_commit=off"]
     assert run(place, dsn, *words) == 0
     assert "not_durable" in [warning.id for warning in latest(place).info.warnings]
+
+
+def test_a_database_whose_encoding_is_sql_ascii_is_no_worse(
+    own: tuple[str, Path], postgres: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its texts come as bytes unless the client says otherwise."""
+    _, place = own
+    with psycopg.connect(postgres.dsn, autocommit=True) as connection:
+        connection.execute("create database ascii encoding 'SQL_ASCII' template template0")
+        connection.execute("create role guest login password 'x'")
+        try:
+            dsn = psycopg.conninfo.make_conninfo(postgres.dsn, dbname="ascii")
+            words = ["--set", "scale=1", "--set", "transactions=10", "--set", "pg.synchronous_commit=off"]
+            assert run(place, dsn, *words) == 0
+            assert "and stays" not in capsys.readouterr().err
+            weak = psycopg.conninfo.make_conninfo(postgres.dsn, dbname="ascii", user="guest", password="x")
+            assert run(place, weak) == 2
+            assert "alter role guest createdb; grant pg_checkpoint to guest" in capsys.readouterr().err
+        finally:
+            connection.execute("drop database ascii")
+            connection.execute("drop role guest")
+    assert "not_durable" in [warning.id for warning in latest(place).info.warnings]
+    assert pgbench.settings_of(latest(place))["fsync"] in ("on", "off")
+
+
+def test_a_scale_that_no_volume_holds_is_refused_behind_a_dsn_too(
+    own: tuple[str, Path], postgres: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With no more rights than the manual asks for: the server does not tell such an account where its data lie."""
+    _, place = own
+    with psycopg.connect(postgres.dsn, autocommit=True) as connection:
+        connection.execute("create role guest login createdb password 'x'")
+        connection.execute("grant pg_checkpoint to guest")
+        try:
+            dsn = psycopg.conninfo.make_conninfo(postgres.dsn, user="guest", password="x")
+            assert run(place, dsn, "--set", "scale=20000") == 2
+        finally:
+            connection.execute("drop role guest")
+    assert "scale 20000 takes about 279.4 GiB" in capsys.readouterr().err
+
+
+def test_behind_a_volume_that_cannot_be_seen_a_large_scale_needs_the_user_s_word() -> None:
+    def checked(*words: str) -> str:
+        try:
+            check_unseen_room(read_changes("postgresql://far/shop", words), "postgresql://far/shop")
+        except BadInputError as error:
+            return str(error)
+        return ""
+
+    assert checked("scale=10") == ""
+    assert "cannot be seen" in checked("scale=100")
+    assert checked("scale=100", "room=10GiB") == ""
+    assert "but 1 GiB are free" in checked("scale=100", "room=1GiB")
+
+
+def test_a_passphrase_that_would_stand_in_the_list_of_processes_is_refused(
+    own: tuple[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    dsn, place = own
+    assert run(place, f"{dsn}&sslpassword=KeyPhrase" if "?" in dsn else f"{dsn}?sslpassword=KeyPhrase") == 2
+    err = capsys.readouterr().err
+    assert "list of processes" in err
+    assert "KeyPhrase" not in err
 
 
 def test_databases_of_killed_runs_are_named(

@@ -93,7 +93,11 @@ def connected(dsn: str, *, autocommit: bool = True) -> Iterator[psycopg.Connecti
     name = spoken(dsn)
     try:
         connection = psycopg.connect(
-            dsn, autocommit=autocommit, connect_timeout=CONNECT_S, application_name="brickyard terraserver"
+            dsn,
+            autocommit=autocommit,
+            connect_timeout=CONNECT_S,
+            application_name="brickyard",
+            client_encoding="utf8",  # that of the database may be SQL_ASCII, in which texts are bytes
         )
     except psycopg.Error as error:
         raise BadInputError(

@@ -16,7 +16,7 @@ from typing import Any
 
 from brickyard.databases.connect import connected, driver, spoken
 from brickyard.databases.ephemeral import DEFAULT_PLACE, Server, ephemeral_postgres
-from brickyard.databases.pgbench_plan import PgbenchSpec, check_room
+from brickyard.databases.pgbench_plan import PgbenchSpec, check_room, check_unseen_room
 from brickyard.databases.programs import DEBIAN, find_programs
 from brickyard.errors import BadInputError, one_line
 from brickyard.study.replay import local_volume
@@ -105,6 +105,12 @@ class OwnDatabase(Home):
         self._maintenance = spec.target
         self.name = PREFIX + secrets.token_hex(6)
         psycopg = driver()
+        if "sslpassword" in psycopg.conninfo.conninfo_to_dict(spec.target):
+            # libpq takes it from no environment, and pgbench's command line is for everybody to read.
+            raise BadInputError(
+                f"{spoken(spec.target)}: sslpassword would stand in the list of processes; use a key without a"
+                " passphrase, or a service file (PGSERVICEFILE) that has it"
+            )
         with connected(spec.target) as connection:
             place = _volume(connection)
             _check_rights(connection, spec.target)
@@ -112,6 +118,8 @@ class OwnDatabase(Home):
                 _check_setting(connection, name, spec.target)
             if place:
                 check_room(spec, Path(place))
+            else:
+                check_unseen_room(spec, spoken(spec.target))
             sql = psycopg.sql
             left = _left_behind(connection)
             connection.execute(sql.SQL("create database {}").format(sql.Identifier(self.name)))
@@ -219,10 +227,24 @@ def _left_behind(connection: Any) -> list[str]:
 
 
 def _volume(connection: Any) -> str | None:
-    address, directory = connection.execute(
-        "select host(inet_server_addr()), (select setting from pg_settings where name = 'data_directory')"
+    """Where the server's data lie, if it runs here: by its own word, or by where our session's process works."""
+    address, directory, pid = connection.execute(
+        "select host(inet_server_addr()), (select setting from pg_settings where name = 'data_directory'),"
+        " pg_backend_pid()"
     ).fetchone()
-    return local_volume(directory, address)
+    return local_volume(directory or _works_in(pid), address)
+
+
+def _works_in(pid: int) -> str | None:
+    """The data directory of a backend on this host: an account without further rights may not ask the server for it."""
+    process = Path(f"/proc/{pid}")
+    try:
+        if not (process / "comm").read_text().startswith("postgres"):
+            return None
+        place = (process / "cwd").readlink()
+    except OSError:
+        return None
+    return str(place) if (place / "PG_VERSION").is_file() else None
 
 
 def _check_rights(connection: Any, dsn: str) -> None:

@@ -17,6 +17,7 @@ from brickyard import _core
 from brickyard.databases.connect import is_dsn
 from brickyard.databases.settings import refuse_outside
 from brickyard.errors import BadInputError, one_line
+from brickyard.reading import parsed_bytes
 from brickyard.schema.duration import Duration
 from brickyard.schema.plan import ClosedPace, OtherKind, OtherPhase, OtherPlan, OtherStream, PgbenchAsked
 from brickyard.study.keys import nearest
@@ -26,6 +27,8 @@ KIND = "pgbench"
 INTERVAL_NS = 1_000_000_000
 SCALE_BYTES = 15_000_000  # a scale's 100,000 accounts with their index: 15 MB, as pgbench's own manual counts them
 SERVER_BYTES = 64 << 20  # what initdb makes, and the first file of the log
+UNSEEN_SCALE = 10
+"""150 MB and the log: the most that is loaded into a server whose volume nobody has looked at."""
 WAL_BYTES = 1 << 30  # PostgreSQL's default of max_wal_size
 BUILT_IN = ("tpcb-like", "simple-update", "select-only")
 PROTOCOLS = ("prepared", "extended", "simple")
@@ -63,6 +66,8 @@ class PgbenchSpec:
     preset: str = "default"
     seed: int = 1
     settings: dict[str, str] = field(default_factory=dict)
+    room_bytes: int | None = None
+    """On the server's volume, as the user says where it cannot be seen; no part of the plan."""
 
     @property
     def own(self) -> dict[str, str]:
@@ -152,6 +157,8 @@ def _changed(spec: PgbenchSpec, name: str, value: str) -> PgbenchSpec:
         return replace(spec, **{name: _whole(name, value)})  # type: ignore[arg-type]
     if name == "duration":
         return replace(spec, duration_ns=_duration_ns(value))
+    if name == "room":
+        return replace(spec, room_bytes=parsed_bytes(value, f"--set room={value}"))
     if name == "rate":
         return replace(spec, rate_per_s=_rate(value))
     choices = {"protocol": PROTOCOLS, "checksums": ("default", "on", "off"), "preset": tuple(PRESETS)}
@@ -161,7 +168,8 @@ def _changed(spec: PgbenchSpec, name: str, value: str) -> PgbenchSpec:
         return replace(spec, **{name: value})  # type: ignore[arg-type]
     if name in ("script", "server"):
         return replace(spec, **{name: value})  # type: ignore[arg-type]
-    known = ["scale", "clients", "threads", "transactions", "seed", "duration", "rate", "script", "server", *choices]
+    known = ["scale", "clients", "threads", "transactions", "seed", "duration", "rate", "script", "server", "room"]
+    known += choices
     raise BadInputError(f"--set {name}: pgbench has no such key{nearest(name, known)}; settings are pg.NAME=VALUE")
 
 
@@ -213,7 +221,21 @@ def _setting_bytes(name: str, value: str) -> int:
 
 def check_room(spec: PgbenchSpec, place: Path) -> None:
     """Refuses a scale that does not fit before anything is loaded."""
-    free = shutil.disk_usage(place).free
+    _refuse_beyond(shutil.disk_usage(place).free, spec, place)
+
+
+def check_unseen_room(spec: PgbenchSpec, shown: str) -> None:
+    """The same where the server's volume cannot be seen: what the user says, or a small scale."""
+    if spec.room_bytes is not None:
+        _refuse_beyond(spec.room_bytes, spec, shown)
+    elif spec.scale > UNSEEN_SCALE:
+        raise BadInputError(
+            f"{shown}: how much room its volume has cannot be seen from here, and scale {spec.scale} takes about"
+            f" {format_size(spec.needed_bytes())}; look there, and say what is free with --set room=SIZE"
+        )
+
+
+def _refuse_beyond(free: int, spec: PgbenchSpec, place: Path | str) -> None:
     needed = spec.needed_bytes()
     if free < needed:
         raise BadInputError(

@@ -19,19 +19,21 @@ from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
 from brickyard.study.seeds import seed_of
 
+ROOM = "room_bytes"
+
 
 def run_spec(target: str, changes: Iterable[str]) -> RunSpec:
     """Without its server, which is made when the run begins; no password stands in it."""
     spec = read_changes(target, changes)
     shown = spoken(target) if spec.is_dsn else target
-    return RunSpec(KIND, spec.plan(), [shown])
+    return RunSpec(KIND, spec.plan(), [shown], {ROOM: spec.room_bytes} if spec.room_bytes else {})
 
 
 def at_home(run: RunSpec, homes: Homes, target: str | None = None) -> RunSpec:
     """With the server or database of its set. `target` is the DSN where it has a password."""
     if not isinstance(run.plan, OtherPlan):
         raise BadInputError(f"{run.profile}: is no run of pgbench")
-    spec = spec_of(run.plan, target or run.targets[0])
+    spec = replace(spec_of(run.plan, target or run.targets[0]), room_bytes=run.options.get(ROOM))
     home = homes.take(spec)
     return replace(run, start=starter(spec, home), places=(home.place,) if home.place else (), targets=[home.shown])
 
@@ -54,7 +56,8 @@ def measure(store: Store, listener: Listener, interrupt: Interrupt, spec: Pgbenc
             own = replace(spec, seed=seed_of(spec.seed, repetition)) if times > 1 else spec
             labels: Json = {"repetition": repetition} if times > 1 else {}
             shown = spoken(spec.target) if spec.is_dsn else spec.target
-            run = RunSpec(KIND, own.plan(), [shown], labels=labels)
+            room: Json = {ROOM: own.room_bytes} if own.room_bytes else {}
+            run = RunSpec(KIND, own.plan(), [shown], room, labels=labels)
             results.append(runner.run(at_home(run, homes, spec.target), noted if times > 1 else None))
             if results[-1].outcome != "done" or interrupt.requested:
                 break
