@@ -67,12 +67,14 @@ mkdir "$dir/ray"  # Ray opens its folder to everybody; the one around it stays o
 export RAY_AUTH_TOKEN_PATH="$dir/token" @SETTINGS@
 setsid "$python" -m ray.scripts.scripts start --block @WORDS@ --temp-dir "$dir/ray" --disable-usage-stats \\
   --include-log-monitor false --object-store-memory @STORE@ >"$dir/log" 2>&1 </dev/null &
+echo $! >"$dir/pid"
 echo "started $!"
 """
 END = """
 case '@DIR@' in /tmp/@MARK@*[!0-9A-Za-z]*) exit 2 ;; /tmp/@MARK@?*) ;; *) exit 2 ;; esac
 pids() { grep -slz '^RAY_AUTH_TOKEN_PATH=@DIR@/token$' /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3; }
-for pid in $(pids); do kill -TERM "$pid" 2>/dev/null; done
+first=$(cat '@DIR@/pid' 2>/dev/null)  # it ends the others in their order
+for pid in $(pids); do [ "$pid" = "$first" ] && kill -TERM "$pid" 2>/dev/null; done
 for _ in 1 2 3 4 5 6 7 8 9 10; do
   [ -z "$(pids)" ] && break
   sleep 0.3
@@ -107,12 +109,9 @@ def up(hosts: HostsFile, *, with_tls: bool = True) -> Cluster:
         [_planned(host.name, host.address, command_of(host)) for host in hosts.host],
         _planned("head", head.address, [*head.reach, "sh", "-s"]),
     )
-    needs_ray()
+    _keep_secret(secret)
     try:
         cluster.save(planned)  # before anything runs, so that whatever dies meanwhile, `down` knows where it was
-        outputs.write_whole(cluster.token_file(), secret.token, cluster.TOKEN_MARK, mode=0o600)
-        if certificate:
-            outputs.write_whole(cluster.certificate_file(), certificate, tls.MARK, mode=0o600)
         words = f"--head --node-ip-address {head.address} --port {head.port} --num-cpus 0"
         words += " --include-dashboard false --no-monitor"
         assert planned.head is not None
@@ -126,6 +125,19 @@ def up(hosts: HostsFile, *, with_tls: bool = True) -> Cluster:
         _end_all(planned)
         raise
     return planned
+
+
+def _keep_secret(secret: Secret) -> None:
+    """Ray reads its settings once, so that it is imported when all of them are there."""
+    try:
+        outputs.folder(cluster.home())
+        outputs.write_whole(cluster.token_file(), secret.token, cluster.TOKEN_MARK, mode=0o600)
+        if secret.certificate:
+            outputs.write_whole(cluster.certificate_file(), secret.certificate, tls.MARK, mode=0o600)
+        needs_ray()
+    except BaseException:
+        cluster.forget()
+        raise
 
 
 def _planned(name: str, address: str, command: list[str]) -> Node:
