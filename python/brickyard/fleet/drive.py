@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from brickyard.errors import BrickyardError
-from brickyard.fleet.head import FleetRun, FleetWishes
+from brickyard.fleet.head import FleetRun, FleetWishes, worker_program
 from brickyard.fleet.shares import divide, split_targets
 from brickyard.schema.plan import Plan
 from brickyard.store import Json, Store
@@ -101,6 +101,7 @@ def each_volume(
 
     A round that one of its volumes holds up is taken apart: each volume by itself.
     """
+    worker_program()  # without it no volume can be measured
     on.listener.expect(len(together))
     units = [f"{host}:{target}" for some in together for host, target in some]
     study = on.store.add_study(f"census of {len(units)}", {"census": name, "units": units})
