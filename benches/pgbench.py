@@ -62,7 +62,7 @@ def main() -> None:
     parser.add_argument("directory", type=Path, nargs="?", default=Path("/var/tmp"))
     parser.add_argument("--smoke", action="store_true", help="once, too short for a figure")
     options = parser.parse_args()
-    seconds, rounds = (1, 1) if options.smoke else (10, 7)
+    seconds, rounds = (1, 1) if options.smoke else (4, 21)
     heads = ("no log, tps", "own log, tps", "ours, tps", "ours/own log", "ours/no log")
     print(f"{'script':12} " + " ".join(f"{head:>12}" for head in heads))
     for script in ("select-only",) if options.smoke else ("select-only", "tpcb-like"):

@@ -240,10 +240,10 @@ title = "a disk of the guest: 200 requests and 8 MB a second"
 kind = "cloud"
 capacity_bytes = "40MiB"
 iops = 200
-burst_ios = 1
+burst_ios = 20
 io_unit_bytes = "1GiB"
 mb_per_s = 8.0
-burst_bytes = "4KiB"
+burst_bytes = "800000B"
 read_latency = "300us"
 write_latency = "300us"
 latency_tail = "100us"
@@ -251,10 +251,10 @@ seed = 1
 [basis]
 capacity_bytes = "derived: what the arrays use of it"
 iops = "derived: QEMU's throttle"
-burst_ios = "derived"
+burst_ios = "derived: QEMU lets a tenth of a second through at once"
 io_unit_bytes = "derived: it counts requests"
 mb_per_s = "derived: QEMU's throttle"
-burst_bytes = "derived"
+burst_bytes = "derived: the same"
 read_latency = "derived: an emulated disk"
 write_latency = "derived: an emulated disk"
 latency_tail = "derived: an emulated disk"
@@ -263,12 +263,14 @@ seed = "derived"
 
 
 @pytest.mark.parametrize("depth", [1, 4])
-def test_a_rebuild_beside_users_is_what_the_model_says(run: Run, tmp_path: Path, depth: int) -> None:
-    """md's pace beside a load, and the load's beside md, on the same disks."""
+def test_a_rebuild_beside_users_has_the_pace_that_the_model_says(run: Run, tmp_path: Path, depth: int) -> None:
+    """md's pace beside a load on the same disks: the rebuild takes five seconds, the run three. What users get beside
+    it is printed, and is no claim of the model (docs/models.md)."""
     create(5, 3)
     load = ("--set", f"depth={depth}", "--set", "warmup=1s")
-    code, real = run("/dev/md0", 8, "--condition", "rebuilding", "--manage", *load)
+    code, real = run("/dev/md0", 2, "--condition", "rebuilding", "--manage", *load)
     assert code == 0, real
+    assert real["condition_check"]["valid"], real["condition_check"]
     samples = [s for s in real["condition_check"]["samples"] if s["progress_share"] is not None]
     first, last = samples[0], samples[-1]
     seconds = (last["unix_ns"] - first["unix_ns"]) / 1e9
@@ -277,10 +279,9 @@ def test_a_rebuild_beside_users_is_what_the_model_says(run: Run, tmp_path: Path,
     place = tmp_path / "guest-disk.toml"
     place.write_text(GUEST_DISK, "utf-8")
     target = f"sim:{place},software=linux-md,level=raid5,members=3,stripe=512KiB"
-    code, modelled = run(target, 8, "--condition", "rebuilding", *load)
+    code, modelled = run(target, 2, "--condition", "rebuilding", *load)
     assert code == 0, modelled
     background = modelled["background"][0]["bytes_per_s"] / 1e6
     rates = [document["totals"][0]["iops"] for document in (real, modelled)]
     print(f"{depth} deep: md {pace:.2f} MB/s, model {background:.2f}; users {rates[0]:.0f}/s, model {rates[1]:.0f}/s")
     assert 1 / 1.5 < background / pace < 1.5, (background, pace)
-    assert 1 / 1.3 < rates[1] / rates[0] < 1.3, rates
