@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import json
+import math
+import os
 import random
+import signal
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from scipy import stats
 
 from brickyard import _core, profiles
-from brickyard.analysis.census import Peer, census
+from brickyard.analysis.census import Peer, census, least_score
+from brickyard.analysis.hosts import host_rows, host_words
+from brickyard.cli import main
+from brickyard.cli.census import words
 from brickyard.errors import BadInputError
+from brickyard.fleet import cluster
+from brickyard.fleet import up as starting
 from brickyard.fleet.clocks import offset_of, start_bound
+from brickyard.fleet.drive import rounds
 from brickyard.fleet.hosts import read_hosts
-from brickyard.fleet.merging import Merger
+from brickyard.fleet.merging import Merger, merged_start
 from brickyard.fleet.shares import Division, divide
+from brickyard.schema import RunFacts, plan_document
 from brickyard.schema.plan import Plan
-from brickyard.store import Json
-from support import MS, SECOND, US, cell, histogram, interval
+from brickyard.store import Json, Store
+from support import MS, SECOND, US, cell, histogram, interval, start_event
 
 HOSTS = ["a", "b", "c"]
 
@@ -212,6 +226,244 @@ def test_healthy_units_are_left_alone_and_few_are_not_judged() -> None:
     assert named <= 4, f"{named} of 40 healthy censuses name somebody"
     assert census(healthy(4, 1)).too_few
     assert not census(healthy(4, 1)).slow
+
+
+def alike(count: int, sigma: float, draw: random.Random) -> list[Peer]:
+    """Healthy units with five figures and intervals of a steady load, log-normal about one middle."""
+    made = []
+    for number in range(count):
+        figures = {f"f{figure}": math.exp(draw.gauss(0, sigma)) for figure in range(3)}
+        times = {f"t{figure}": math.exp(draw.gauss(0, sigma)) for figure in range(2)}
+        own = draw.gauss(0, sigma)
+        series = [(4.0, MS * math.exp(own + draw.gauss(0, 0.05))) for _ in range(12)]
+        made.append(Peer(f"u{number}", figures, times, {"model": "m"}, {"read": series}))
+    return made
+
+
+@pytest.mark.parametrize(("count", "sigma"), [(5, 0.1), (20, 0.1), (50, 0.05), (250, 0.05)])
+def test_a_healthy_census_names_somebody_in_five_of_a_hundred(count: int, sigma: float) -> None:
+    draw, tried = random.Random(count), 60 if count > 100 else 200
+    named = sum(bool(census(alike(count, sigma, draw)).slow) for _ in range(tried))
+    assert stats.binomtest(named, tried, 0.05, alternative="greater").pvalue > 0.001, f"{named} of {tried}"
+
+
+def test_the_farthest_of_alike_units_is_as_far_by_draws_as_by_the_formula(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = least_score(200, 0.01)
+    monkeypatch.setattr("brickyard.analysis.census.MOST_DRAWN", 100)
+    assert least_score.__wrapped__(200, 0.01) == pytest.approx(drawn, rel=0.05)
+
+
+def test_a_unit_with_errors_is_named_and_is_nobodys_peer() -> None:
+    units = healthy(12, 3)
+    units[4] = replace(units[4], errors=54_000, figures={"iops": 1e6})
+    found = census(units)
+    assert found.errors == {"u4": 54_000}
+    assert (found.judged, found.slow) == (11, [])
+    said = words(found, [])
+    assert said[0].startswith("Requests failed on u4 (54,000).")
+    assert "None of 11 units" in said[1]
+    assert max(spread.high for spread in found.spreads if spread.name == "iops") < 1e6
+
+
+def test_kinds_of_few_units_are_not_judged_nor_mixed() -> None:
+    disks = [replace(unit, name=f"hdd{n}", traits={"model": "hdd"}) for n, unit in enumerate(healthy(2, 1))]
+    disks = [replace(unit, figures={"iops": 1.0}) for unit in disks]
+    flash = [replace(unit, traits={"model": "ssd"}) for unit in healthy(4, 2)]
+    found = census([*disks, *flash])
+    assert (found.too_few, found.slow) == (True, [])
+    assert words(found, []) == ["Not judged, since 5 of a kind are needed: hdd (2), ssd (4).", "No unit was judged."]
+    found = census([*disks, *(replace(unit, traits={"model": "A"}) for unit in healthy(10, 4))])
+    assert "hdd (2)" in words(found, [])[0]
+    assert "None of 10 units" in words(found, [])[1]
+
+
+def two_hosts(store: Store) -> int:
+    """Twelve intervals of 1 s, of which b told three before it was lost; each of 100 requests."""
+    division = divide("x", load(), ["a", "b"], ["/f"], "copies")
+    merger = Merger(division.parts)
+    number = store.add_run(
+        profile="x",
+        profile_hash="",
+        plan=division.plan,
+        condition="normal",
+        targets=division.targets,
+        options={"hosts": ["a", "b"], "share": "copies", "fleet_run": "x-1"},
+        software_version="",
+        facts=RunFacts(),
+    )
+    hosts = [
+        {
+            "host": host, "targets": [at], "seed": 1, "offset_ns": 0, "bound_ns": 0, "round_trip_ns": 0,
+            "synchronized": True, "max_error_ns": 0, "core_free": True, "facts": {},
+        }
+        for at, host in enumerate("ab")
+    ]  # fmt: skip
+    told = {"event": "fleet", "share": "copies", "bound_ns": 0, "tolerance_ns": MS, "within_tolerance": True}
+    events: list[Json] = [
+        merged_start(division.parts, {"a": start_event(), "b": start_event()}, []),
+        {**told, "hosts": hosts},
+    ]
+    for host in "ab":
+        events += merger.hear(host, {"event": "phase", "phase": 0, "name": "m", "start_ns": 0}, 0.0)
+    for index in range(12):
+        merger.hear("a", of_host([MS] * 100, index), 0.0)
+        if index < 3:
+            merger.hear("b", of_host([MS] * 100, index), 0.0)
+        if index == 3:
+            merger.gone("b")
+        events += merger.whole(0.0)
+    events.append({"event": "host_lost", "host": "b", "at_ns": 3 * SECOND, "reason": "killed", "streams": ["b"]})
+    end = {"event": "host_end", "message": "", "kept": ""}
+    events += [{**end, "host": "a", "outcome": "done"}, {**end, "host": "b", "outcome": "failed"}]
+    store.add_events(number, events)
+    store.end_run(number, {"event": "end", "end_ns": 12 * SECOND, "outcome": "failed", "message": "b"}, None, [])
+    return number
+
+
+def test_a_lost_host_has_the_rate_that_it_had_and_is_not_among_all_hosts(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(two_hosts(store))
+    rows = {row.host: row for row in host_rows(record)}
+    assert [rows[name].iops for name in ("a", "b", "")] == pytest.approx([100, 100, 100])
+    assert (rows["b"].state, rows[""].state, rows[""].requests) == ("lost", "without b", 1200)
+    assert host_words(record)[0] == "Lost, and not in the figures of all hosts: b."
+
+
+def kept_record(folder: Path, run: str, host: str, intervals: int) -> Path:
+    """As a worker writes it; without intervals it never began."""
+    parts = divide("x", load(), ["a", "b"], ["/f"], "copies")
+    note = {
+        "brickyard_record": 1,
+        "run": run,
+        "plan": plan_document(parts.plan),
+        "targets": parts.targets,
+        "host": host,
+    }
+    note |= {"share": "copies", "parts": [part.document() for part in parts.parts]}
+    events = [start_event(), {"event": "phase", "phase": 0, "name": "m", "start_ns": 0}] if intervals else []
+    events += [of_host([MS] * 100, index) for index in range(intervals)]
+    place = folder / f"{run}-{host}.jsonl"
+    place.write_text("".join(json.dumps(line) + "\n" for line in [note, *events]))
+    return place
+
+
+def test_collect_leaves_out_what_says_nothing_new_and_names_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "runs.db"
+    with Store(place) as store:
+        two_hosts(store)  # x-1, of which three intervals of b came
+    (kept := tmp_path / "kept").mkdir()
+    kept_record(kept, "a-0", "a", 0)
+    kept_record(kept, "x-1", "b", 3)
+    kept_record(kept, "z-9", "a", 4)
+    words = ["fleet", "collect", str(kept), "--store", str(place), "--json"]
+    assert main(words) == 0
+    said = capsys.readouterr()
+    assert list(json.loads(said.out)["runs"]) == ["z-9"]
+    assert "a-0: no host had begun; nothing was measured" in said.err
+    assert "x-1: is run 1 already, with all that was kept" in said.err
+    (bare := tmp_path / "bare.jsonl").write_text('{"brickyard_record": 1}\n')
+    assert main(["fleet", "collect", str(bare), "--store", str(place)]) == 2
+    assert "is no record that a host of a fleet kept" in capsys.readouterr().err
+    kept_record(kept, "x-1", "b", 12)  # b came back, and has what nobody heard
+    assert main(words) == 0
+    assert list(json.loads(capsys.readouterr().out)["runs"]) == ["x-1"]
+    assert main(words) == 0
+    assert json.loads(capsys.readouterr().out)["runs"] == {}
+
+
+@pytest.fixture
+def fleet_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    cluster.home().mkdir(parents=True)
+    cluster.token_file().write_text("0" * 64)
+    return cluster.home()
+
+
+def node(name: str, folder: str, *command: str) -> Json:
+    return {"name": name, "address": "10.0.0.1", "command": list(command or ("sh", "-s")), "folder": folder}
+
+
+def note_fleet(*hosts: Json) -> None:
+    head = node("head", "/tmp/brickyard-fleet-none0")
+    told = {"brickyard_fleet": 1, "address": "10.0.0.1:1", "node_address": "", "hosts": hosts, "head": head}
+    cluster.state_file().write_text(json.dumps(told))
+
+
+def test_down_ends_no_process_and_no_folder_that_is_not_the_fleets(fleet_home: Path, tmp_path: Path) -> None:
+    bystander = subprocess.Popen(["sleep", "60"])
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    try:
+        note_fleet(
+            {**node("a", "/tmp/brickyard-fleet-none1"), "pid": bystander.pid},
+            node("b", f"/tmp/brickyard-fleet-x/../..{mine}"),
+        )
+        (failure,) = starting.down()
+        assert failure.startswith("b: ")
+        assert "is no folder that `fleet up` makes" in failure
+        assert bystander.poll() is None
+        assert mine.is_dir()
+        done = subprocess.run(
+            ["sh", "-s"],
+            input=starting.END.replace("@DIR@", f"/tmp/brickyard-fleet-x/../..{mine}").replace("@MARK@", starting.MARK),
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, mine.is_dir()) == (2, True)
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_what_cannot_be_ended_stays_known(fleet_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    note_fleet(node("a", "/tmp/brickyard-fleet-none1"), node("b", "/tmp/brickyard-fleet-none2", "false"))
+    assert main(["fleet", "down"]) == 1
+    assert "b: " in capsys.readouterr().err
+    assert [host.name for host in cluster.load().nodes] == ["b"]
+    assert cluster.token_file().is_file()
+    assert main(["fleet", "down", "--forget"]) == 1
+    assert list(fleet_home.iterdir()) == []
+
+
+def test_garbage_in_place_of_a_fleet_is_told_in_one_line(fleet_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster.state_file().write_text('{"brickyard_fleet": 1, "hosts": [')
+    for verb in ("status", "down"):
+        assert main(["fleet", verb]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "is not what `fleet up` wrote" in line
+
+
+def test_a_killed_up_leaves_a_fleet_that_down_ends(fleet_home: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    reached = tmp_path / "reached"
+    way = tmp_path / "way"
+    way.write_text(f'#!/bin/sh\n[ -e {reached} ] && exec "$@"\ntouch {reached}\nexec sleep 20\n')
+    way.chmod(0o755)
+    hosts = tmp_path / "hosts.toml"
+    entry = f'address = "127.0.0.1"\nreach = ["{way}"]\n'
+    hosts.write_text(f'[head]\n{entry}[[host]]\nname = "a"\n{entry}')
+    words = [sys.executable, "-P", "-m", "brickyard", "fleet", "up", "--no-tls", "--hosts", str(hosts)]
+    process = subprocess.Popen(words, start_new_session=True)
+    try:
+        deadline = time.monotonic() + 60
+        while not reached.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert [one.name for one in cluster.load().nodes] == ["a", "head"]
+    assert starting.down() == []
+    assert not cluster.state_file().exists()
+
+
+def test_each_host_has_the_volumes_of_all_and_its_own() -> None:
+    together = rounds(["a", "b"], ["/dev/sdb", "a:/dev/sdc"], one_at_a_time=False)
+    assert together == [[("a", "/dev/sdb"), ("b", "/dev/sdb")], [("a", "/dev/sdc")]]
+    with pytest.raises(BadInputError, match="c is not among the hosts a, b"):
+        rounds(["a", "b"], ["c:/dev/sdc"], one_at_a_time=False)
 
 
 def test_units_are_compared_with_their_own_kind() -> None:

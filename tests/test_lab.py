@@ -219,6 +219,9 @@ def test_orders_that_mean_nothing_change_nothing(
     for words in (
         ["slow", "disk", "0"],
         ["stall", "disk", "soon"],
+        ["stall", "disk", "99"],
+        ["power-cut", "disk", "--when", "flush:0"],
+        ["up", "other", "--size", "1KiB"],
         ["fail", "disk", "0"],
         ["corrupt", "disk", "somehow", "0"],
         ["power-cut", "disk", "--when", "noon"],
@@ -250,6 +253,31 @@ def test_a_killed_disk_fails_at_once_and_the_next_command_cleans_up(
     assert main(["lab", "list"]) == 0
     assert "no disk is up" in capsys.readouterr().out
     until(lambda: left_behind(str(disks.home())) == [], "something of ours is left")
+
+
+def test_a_disk_whose_making_was_killed_can_be_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [sys.executable, "-m", "brickyard", "lab", "up", "disk", "--size", "1GiB", "--fs", "ext4"]
+    process = subprocess.Popen([*words, "--model", MODEL, "--speed", "0.01"])
+    try:
+        until(lambda: bool(left_behind("mkfs.ext4")), "no file system is made")
+    finally:
+        process.kill()
+        process.wait()
+    assert [about.name for about in disks.listed()] == ["disk"]
+    assert main(["lab", "up", "disk", "--size", "64MiB"]) == 2
+    assert "is up already" in capsys.readouterr().err
+    assert main(["lab", "down", "disk"]) == 0
+    until(lambda: left_behind(str(disks.home())) == [], "something is left")
+
+
+def test_a_slow_disk_with_dirty_files_and_no_room_goes_down(up: Callable[..., disks.About]) -> None:
+    about = up("--model", MODEL, "--fs", "ext4")
+    (Path(about.at) / "dirty").write_bytes(os.urandom(4 << 20))
+    assert main(["lab", "slow", "disk", "3000"]) == 0
+    assert main(["lab", "full", "disk"]) == 0
+    began = time.monotonic()
+    assert main(["lab", "down", "disk"]) == 0
+    assert time.monotonic() - began < 30
 
 
 def test_a_disk_is_as_slow_as_its_model(up: Callable[..., disks.About]) -> None:

@@ -6,19 +6,24 @@ import html
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from brickyard.cli import main
 from brickyard.lab import explore as exploring
-from brickyard.lab.durability import experiment
+from brickyard.lab.checks import NotJudged, beneath, no_links
+from brickyard.lab.durability import Result, experiment
 from brickyard.lab.explain import explain
 from brickyard.lab.explore import Exploration, Outcome, explore, record
 from brickyard.lab.orders import LOST, Setup
+from brickyard.lab.worker import STORY
+from test_lab import left_behind, until
 
 SIZE, XFS_SIZE = 256 << 20, 512 << 20
 
@@ -159,3 +164,99 @@ def test_where_there_is_no_room_for_the_log_the_load_fails_in_one_line(
         assert "no space left for the log" in said, said
     finally:
         subprocess.run(["umount", "--lazy", str(small)], check=True)
+
+
+LEAVES = """
+import os, subprocess, sys
+q = subprocess.DEVNULL
+p = subprocess.Popen(["sleep", "{s}"], start_new_session=True, stdin=q, stdout=q, stderr=q)
+{then}
+"""
+
+
+def running(word: str) -> bool:
+    return any(word in text for text in left_behind(word))
+
+
+def test_what_a_check_leaves_behind_judges_no_later_state(sqlite: Path) -> None:
+    check = LEAVES.format(s=2501, then="sys.exit(not os.path.exists('ledger.sqlite'))")
+    outcome = found(sqlite, "command", states=10, workers=1, command=(sys.executable, "-c", check))
+    assert (outcome.kept, outcome.states) == (10, 10), outcome.first
+    assert not running("2501")
+
+
+def test_a_check_that_hangs_leaves_nothing_behind(sqlite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exploring, "STATE_S", 3.0)
+    check = LEAVES.format(s=2502, then="p.wait()")
+    outcome = found(sqlite, "command", states=1, workers=1, command=(sys.executable, "-c", check))
+    assert outcome.not_judged == 1
+    until(lambda: left_behind("sleep 2502") + left_behind("/brickyard-lab show") == [], "something is left")
+
+
+def test_a_log_leads_nowhere_off_its_disk(sqlite: Path, tmp_path: Path) -> None:
+    """Its story says where the data lie; it may be anybody's."""
+    victim, place = tmp_path / "victim", tmp_path / "log"
+    victim.mkdir()
+    (victim / "PG_VERSION").write_text("15")
+    (victim / "postmaster.pid").write_text("1")
+    shutil.copytree(sqlite, place)
+    recording = exploring.read_recording(place)
+    recording.setup.workload = "postgres"
+    for data in (str(victim), f"../../../../../..{victim}"):
+        recording.data = data
+        (place / STORY).write_bytes(msgspec.json.encode(recording))
+        outcome = found(place, "postgres", states=1, workers=1)
+        assert "does not lie on the disk" in outcome.first["not judged"][1]
+    assert sorted(path.name for path in victim.iterdir()) == ["PG_VERSION", "postmaster.pid"]
+
+
+def test_links_on_a_disk_are_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "mount/data").mkdir(parents=True)
+    (tmp_path / "mount/data/file").write_text("")
+    no_links(tmp_path / "mount")
+    assert beneath(tmp_path / "mount", "data/file") == tmp_path / "mount/data/file"
+    (tmp_path / "mount/link").symlink_to(tmp_path)
+    with pytest.raises(NotJudged, match="symbolic link"):
+        beneath(tmp_path / "mount", "link/data")
+    with pytest.raises(NotJudged, match="symbolic link"):
+        no_links(tmp_path / "mount")
+
+
+def test_states_that_were_not_judged_are_no_success(
+    sqlite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flag = tmp_path / "first"  # the first state is judged, the others are not
+    check = f"import os,sys; known=os.path.exists({str(flag)!r}); open({str(flag)!r}, 'w'); sys.exit(3 if known else 0)"
+    words = ["lab", "crash", "explore", "--log", str(sqlite), "--states", "6", "--workers", "1", "--check", "command"]
+    assert main([*words, "--json", "--", sys.executable, "-c", check]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["kept"] > 0 < told["not_judged"]
+    honest = experiment("sqlite")[0]
+    wanted = Exploration(sqlite, "sqlite")
+    for outcome, right in ((Outcome(states=1000, kept=1, not_judged=999), False), (Outcome(states=9, kept=9), True)):
+        assert Result(honest, wanted, outcome, "", 1, 1.0, 1.0).as_it_should == right
+
+
+def test_a_shipped_check_of_another_workload_is_refused(sqlite: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lab", "crash", "explore", "--log", str(sqlite), "--check", "files", "--states", "2"]) == 2
+    assert "the log is of sqlite" in capsys.readouterr().err
+
+
+def test_a_silent_load_ends_when_its_time_is_over(tmp_path: Path) -> None:
+    began = time.monotonic()
+    recorded(tmp_path / "log", "command", command=["sh", "-c", "sleep 2503; echo late"])
+    assert time.monotonic() - began < 30
+    assert not running("2503")
+
+
+def test_an_interrupted_recording_ends_all_that_it_began(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "brickyard", "lab", "crash", "record", "command", "--log", str(tmp_path / "log")]
+    process = subprocess.Popen([*words, "--duration", "1h", "--size", "256MiB", "--", "sleep", "2504"])
+    try:
+        until(lambda: any(text.startswith("sleep 2504") for text in left_behind("sleep 2504")), "nothing was begun")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) != 0
+    finally:
+        process.kill()
+        process.wait()
+    until(lambda: left_behind("sleep 2504") + left_behind(str(tmp_path / "log")) == [], "something is left")

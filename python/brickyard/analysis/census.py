@@ -6,6 +6,8 @@ found as Perseus does (Lu et al., FAST '23): response times of single intervals 
 peers, and a unit whose intervals lie beyond the prediction for a window of them is named. Perseus regresses over
 throughput; in a closed loop that is the reciprocal of the response time, so here the load is what is in flight.
 
+Units with errors are named as such and are nobody's peers: what fails at once looks fast.
+
 Refusal: nothing is read or written, nobody is called broken.
 """
 
@@ -15,9 +17,10 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
-from scipy import stats
+from scipy import optimize, stats
 
 from brickyard.analysis.hosts import fleet_of
 from brickyard.analysis.totals import asked_phase, totals
@@ -27,6 +30,9 @@ from brickyard.units import format_size
 
 FALSE_ALARMS = 0.05
 """Of a census of healthy units, at most this share names any of them, were their figures log-normal."""
+DRAWS, MOST_DRAWN = 20_000, 200
+"""Censuses of healthy units that are drawn to know how far the farthest of them lies; larger ones are computed."""
+SEED = 7
 LEAST_SCORE = 3.5  # Iglewicz and Hoaglin, How to detect and handle outliers, 1993
 LEAST_FACTOR = 1.10
 """A unit that is nearer to its peers is called like them, however alike these are."""
@@ -53,6 +59,8 @@ class Peer:
     """Response times in ns; less is better."""
     traits: Mapping[str, str] = field(default_factory=dict)
     series: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
+    errors: int = 0
+    """Requests that failed."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +119,14 @@ class Census:
     common: list[Common]
     too_few: bool
     """Nobody can be told from the rest."""
+    errors: Mapping[str, int] = field(default_factory=dict)
+    """Requests that failed, of the units that have any; the worst first."""
+    not_judged: Mapping[str, int] = field(default_factory=dict)
+    """Kinds that are too few to judge, and how many units each has."""
+
+    @property
+    def judged(self) -> int:
+        return self.units - len(self.errors) - sum(self.not_judged.values())
 
     @property
     def slow(self) -> list[str]:
@@ -125,6 +141,9 @@ class Census:
             "units": self.units,
             "slow": self.slow,
             "too_few": self.too_few,
+            "judged": self.judged,
+            "not_judged": dict(self.not_judged),
+            "errors": dict(self.errors),
             "figures": [spread.document() for spread in self.spreads],
             "findings": [found.document() for found in self.findings],
             "common": [common.document() for common in self.common],
@@ -132,29 +151,57 @@ class Census:
 
 
 def census(units: Sequence[Peer], peers_by: str = "model") -> Census:
-    """All of it. Units are compared with those that have the same `peers_by`, where these are enough."""
-    groups = peer_groups(units, peers_by)
-    tests = sum(len(group) * (len(_names(group)) + 1) for group in groups)
-    score = max(LEAST_SCORE, float(stats.norm.isf(FALSE_ALARMS / max(tests, 1))))
+    """All of it. Units without errors are compared with those that have the same `peers_by`, where these are enough."""
+    whole = [unit for unit in units if not unit.errors]
+    failing = sorted((unit for unit in units if unit.errors), key=lambda unit: (-unit.errors, unit.name))
+    groups = peer_groups(whole, peers_by)
+    judged = [group for group in groups.values() if len(group) >= FEWEST_PEERS]
+    families = sum(len(_names(group)) + len({kind for unit in group for kind in unit.series}) for group in judged)
     findings: list[Finding] = []
-    for group in groups:
-        if len(group) >= FEWEST_PEERS:
-            findings += _by_figure(group, score)
-            named = {found.unit for found in findings}
-            findings += _by_intervals([unit for unit in group if unit.name not in named], group)
-    found = Census(len(units), spreads(units), findings, [], all(len(group) < FEWEST_PEERS for group in groups))
-    slow = set(found.slow)
-    return Census(found.units, found.spreads, findings, in_common(units, slow), found.too_few)
+    for group in judged:
+        findings += _by_figure(group, families)
+        named = {found.unit for found in findings}
+        findings += _by_intervals([unit for unit in group if unit.name not in named], group, families)
+    return Census(
+        units=len(units),
+        spreads=spreads(whole),
+        findings=findings,
+        common=in_common(units, {found.unit for found in findings} | {unit.name for unit in failing}),
+        too_few=not judged,
+        errors={unit.name: unit.errors for unit in failing},
+        not_judged={kind: len(group) for kind, group in groups.items() if len(group) < FEWEST_PEERS},
+    )
 
 
-def peer_groups(units: Sequence[Peer], peers_by: str) -> list[list[Peer]]:
-    """Units of one kind; kinds of too few units are compared with all that are left over."""
+def peer_groups(units: Sequence[Peer], peers_by: str) -> dict[str, list[Peer]]:
+    """Units by their kind."""
     by_kind: dict[str, list[Peer]] = defaultdict(list)
     for unit in units:
         by_kind[unit.traits.get(peers_by, "")].append(unit)
-    large = [group for _, group in sorted(by_kind.items()) if len(group) >= FEWEST_PEERS]
-    rest = [unit for _, group in sorted(by_kind.items()) if len(group) < FEWEST_PEERS for unit in group]
-    return [*large, *([rest] if rest else [])]
+    return dict(sorted(by_kind.items()))
+
+
+@cache
+def least_score(count: int, chance: float) -> float:
+    """How far from the median, in robust sigmas, the farthest of so many alike units lies with this chance.
+
+    The MAD of few units is often far too small, so that the normal distribution's quantile would name a healthy unit in
+    a fifth of the censuses. Up to 200 units such censuses are drawn. Beyond, median and MAD are normal about what they
+    estimate, with variances of 1.57 and 1.36 over the count (Serfling, Approximation Theorems, 1980, 2.3 and 2.8).
+    """
+    if count <= MOST_DRAWN:
+        values = np.random.default_rng(SEED).standard_normal((DRAWS, count))
+        far = values - np.median(values, axis=1, keepdims=True)
+        sigma = MAD_TO_SIGMA * np.median(np.abs(far), axis=1)
+        return max(LEAST_SCORE, float(np.quantile(far.max(axis=1) / sigma, 1 - chance)))
+    at, weights = np.polynomial.hermite_e.hermegauss(15)
+    shares = np.outer(weights, weights) / weights.sum() ** 2
+    middles, sigmas = np.meshgrid(at * math.sqrt(1.571 / count), 1 + at * math.sqrt(1.36 / count), indexing="ij")
+
+    def beyond(score: float) -> float:
+        return float(np.sum(shares * -np.expm1(count * stats.norm.logcdf(middles + score * sigmas)))) - chance
+
+    return max(LEAST_SCORE, float(optimize.brentq(beyond, 1.0, 50.0)))
 
 
 def _names(units: Sequence[Peer]) -> list[tuple[str, bool]]:
@@ -169,43 +216,58 @@ def _values(units: Sequence[Peer], name: str, *, more_is_better: bool) -> tuple[
     return having, np.array([(unit.figures if more_is_better else unit.times)[name] for unit in having], dtype=float)
 
 
-def _by_figure(units: Sequence[Peer], score: float) -> list[Finding]:
+def _by_figure(units: Sequence[Peer], families: int) -> list[Finding]:
     found = []
     for name, more_is_better in _names(units):
         having, values = _values(units, name, more_is_better=more_is_better)
         if len(having) < FEWEST_PEERS:
             continue
+        score = least_score(len(having), FALSE_ALARMS / families)
         slowness = -np.log(values) if more_is_better else np.log(values)
-        middle = float(np.median(slowness))
-        # Of identical peers the MAD is 0; a hundredth of a figure is in nobody's hand.
-        sigma = max(MAD_TO_SIGMA * float(np.median(np.abs(slowness - middle))), 0.01)
+        middle, sigma = _middle_and_sigma(slowness)
         for unit, far in zip(having, slowness - middle, strict=True):
             if far / sigma > score and math.exp(far) > LEAST_FACTOR:
                 found.append(Finding(unit.name, name, math.exp(far), float(far / sigma), "figure"))
     return sorted(found, key=lambda item: -item.factor)
 
 
-def _by_intervals(units: Sequence[Peer], peers: Sequence[Peer]) -> list[Finding]:
-    """Units with a window of intervals beyond what peers' response times predict for the load."""
+def _middle_and_sigma(values: np.ndarray) -> tuple[float, float]:
+    """Of identical peers the MAD is 0; a hundredth of a figure is in nobody's hand."""
+    middle = float(np.median(values))
+    return middle, max(MAD_TO_SIGMA * float(np.median(np.abs(values - middle))), 0.01)
+
+
+def _by_intervals(units: Sequence[Peer], peers: Sequence[Peer], families: int) -> list[Finding]:
+    """Units with a window of intervals beyond what peers' response times predict for the load, and farther beyond than
+    the worst windows of peers are by chance."""
     worst: dict[str, Finding] = {}
     for kind in dict.fromkeys(name for unit in peers for name in unit.series):
         points = [point for unit in peers for point in unit.series.get(kind, ())]
         if len(points) < FEWEST_POINTS:
             continue
         curve, limit = _predicted(np.log([load for load, _ in points]), np.log([time for _, time in points]))
+        all_ = {unit.name: _worst_window(unit.series.get(kind, ()), curve) for unit in peers}
+        known = np.array([far for far in all_.values() if far is not None])
+        if len(known) < FEWEST_PEERS:
+            continue
+        middle, sigma = _middle_and_sigma(known)
+        limit = max(limit, middle + least_score(len(known), FALSE_ALARMS / families) * sigma)
         for unit in units:
-            series = unit.series.get(kind, ())
-            if len(series) < WINDOW:
+            far = all_[unit.name]
+            if far is None:
                 continue
-            predicted = np.polyval(curve, np.log([load for load, _ in series]))
-            above = np.log([time for _, time in series]) - predicted
-            windows = np.median(np.lib.stride_tricks.sliding_window_view(above, WINDOW), axis=1)
-            far = float(windows.max())
             found = Finding(unit.name, f"{kind}, response time at times", math.exp(far), far / limit, "intervals")
             is_worst = unit.name not in worst or worst[unit.name].factor < found.factor
             if far > limit and found.factor > LEAST_FACTOR and is_worst:
                 worst[unit.name] = found
     return sorted(worst.values(), key=lambda item: -item.factor)
+
+
+def _worst_window(series: Sequence[tuple[float, float]], curve: np.ndarray) -> float | None:
+    if len(series) < WINDOW:
+        return None
+    above = np.log([time for _, time in series]) - np.polyval(curve, np.log([load for load, _ in series]))
+    return float(np.median(np.lib.stride_tricks.sliding_window_view(above, WINDOW), axis=1).max())
 
 
 def _predicted(load: np.ndarray, slow: np.ndarray) -> tuple[np.ndarray, float]:
@@ -300,9 +362,13 @@ def _sheet_traits(sheet: TargetSheet) -> dict[str, str]:
 def _unit(record: Record, target: int, name: str, traits: Mapping[str, str]) -> Peer:
     rates: dict[str, float] = {}
     times: dict[str, float] = {}
+    errors = 0
     for row in totals(record):
         asked = asked_phase(record, row.phase)
-        if row.operation in CHAINS or asked is None or asked.stream[row.stream].target != target or not row.is_rated:
+        if row.operation in CHAINS or asked is None or asked.stream[row.stream].target != target:
+            continue
+        errors += row.errors
+        if not row.is_rated:
             continue
         rates[f"{row.phase_name}, {row.operation} IOPS"] = row.iops
         p99 = row.measures["response"].percentiles["p99"] if "response" in row.measures else None
@@ -316,4 +382,4 @@ def _unit(record: Record, target: int, name: str, traits: Mapping[str, str]) -> 
         if own is not None and own.target == target and counts:
             kind = f"{item.operation} {format_size(round(item.bytes / item.requests))}"
             series[kind].append((float((own.workers or 1) * (own.depth or 1)), item.mean_ns))
-    return Peer(name, rates, times, traits, dict(series))
+    return Peer(name, rates, times, traits, dict(series), errors)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from brickyard.analysis.latency import Latency, as_one
-from brickyard.analysis.totals import Totals, asked_phase, phase_name, totals
+from brickyard.analysis.totals import Totals, asked_phase, phase_name, rated_intervals, totals
 from brickyard.schema import Fleet, HostBack, HostBegan, HostEnd, HostLost, RunOutcome, RunWarning
 from brickyard.store import CHAINS, Json, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns
@@ -60,7 +60,10 @@ def fleet_of(record: Record) -> Fleet | None:
 
 
 def host_rows(record: Record) -> list[HostRow]:
-    """For each phase a row a host, the slowest first, then all of them together; none for a run on one host."""
+    """For each phase a row a host, the slowest first, then all of them together; none for a run on one host.
+
+    A host that was lost has its rates over the time that it delivered; it is not among all hosts.
+    """
     fleet = fleet_of(record)
     if fleet is None:
         return []
@@ -79,11 +82,15 @@ def host_rows(record: Record) -> list[HostRow]:
         found += sorted(
             mine, key=lambda row: (-(row.percentile("p99") or 0), -(row.response.mean_ns if row.response else 0))
         )
-        found.append(_row(record, phase, "", "", own))
+        lost = [name for name in by_host if name in hosts and states.get(name) == LOST]
+        others = [row for row in own if hosts[row.stream] not in lost]
+        found.append(_row(record, phase, "", f"without {', '.join(lost)}" if lost else "", others))
     return found
 
 
 def _row(record: Record, phase: int, host: str, state: str, rows: list[Totals]) -> HostRow:
+    """Totals have rates over the whole phase, in part of which a lost host was dead."""
+    share = _delivered_share(record, phase, {row.stream for row in rows}) if state == LOST else 1.0
     return HostRow(
         phase=phase,
         phase_name=phase_name(record, phase),
@@ -91,10 +98,19 @@ def _row(record: Record, phase: int, host: str, state: str, rows: list[Totals]) 
         state=state,
         requests=sum(row.requests for row in rows),
         errors=sum(row.errors for row in rows),
-        iops=sum(row.iops for row in rows),
-        bytes_per_s=sum(row.bytes_per_s for row in rows),
+        iops=sum(row.iops for row in rows) / share,
+        bytes_per_s=sum(row.bytes_per_s for row in rows) / share,
         response=as_one(row.measures["response"] for row in rows if "response" in row.measures),
     )
+
+
+def _delivered_share(record: Record, phase: int, streams: set[int]) -> float:
+    """Of the time over which a phase is rated, the part up to the last interval with anything of these streams."""
+    last_ns = max((i.start_ns for i in record.intervals if i.phase == phase and i.stream in streams), default=0)
+    spans = rated_intervals(record, phase)
+    whole_ns = sum(span.end_ns - span.start_ns for span in spans)
+    delivered_ns = sum(span.end_ns - span.start_ns for span in spans if span.start_ns <= last_ns)
+    return delivered_ns / whole_ns if delivered_ns else 1.0
 
 
 def states_of(record: Record) -> dict[str, str]:
@@ -136,7 +152,7 @@ def host_words(record: Record) -> list[str]:
     found = []
     lost = [host for host, state in states_of(record).items() if state == LOST]
     if lost:
-        found.append(f"Missing from these figures: {', '.join(lost)}.")
+        found.append(f"Lost, and not in the figures of all hosts: {', '.join(lost)}.")
     rows = [row for row in host_rows(record) if row.host and row.state != LOST]
     phases = list(dict.fromkeys(row.phase for row in rows))
     for phase in phases:
@@ -181,7 +197,7 @@ def host_documents(record: Record) -> Json:
 
 
 def host_warnings(record: Record) -> list[RunWarning]:
-    fleet = fleet_of(record)
+    fleet = max(record.of(Fleet), key=lambda event: event.bound_ns, default=None)  # one for each loose start
     if fleet is None:
         return []
     found = []

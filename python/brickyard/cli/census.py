@@ -42,7 +42,10 @@ def run(
         Parameter(negative="", show_default=False, help="Never measure two hosts at once; for volumes of one array."),
     ] = False,
     check: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Exit with 1 where a unit is slow or was not measured.")
+        bool,
+        Parameter(
+            negative="", show_default=False, help="Exit with 1 where a unit is slow, has errors, or was not measured."
+        ),
     ] = False,
     placing: options.Placing = options.AS_IT_IS,
     store: options.StorePlace = None,
@@ -68,19 +71,23 @@ def run(
     with Store(store) as kept:
         if hosts is None:
             study, outcomes, runs = _here(kept, text.name, plan, targets, placing)
+            refused: dict[str, str] = {}
         else:
-            study, outcomes, runs = _on_hosts(kept, text.name, plan, targets, hosts, placing, one_at_a_time)
+            study, outcomes, runs, refused = _on_hosts(kept, text.name, plan, targets, hosts, placing, one_at_a_time)
         records = [kept.record(run) for run in runs]
     measured = [record for record in records if record.info.outcome == "done"]
     found = census([unit for record in measured for unit in units_of(record)], peers)
     missing = [target for record in records if record.info.outcome != "done" for target in record.info.targets]
+    missing += refused
     if json:
         emit({"study": study, "runs": runs, "missing": missing, **found.document()})
     else:
         _print(stdout(), found, missing, study)
+    if refused and all(outcome == "done" for outcome in outcomes):
+        return FAILED
     if any(outcome != "done" for outcome in outcomes):
         return next(EXIT_CODES.get(outcome, BAD_INPUT) for outcome in outcomes if outcome != "done")
-    return FAILED if check and (found.slow or missing) else DONE
+    return FAILED if check and (found.slow or found.errors or missing) else DONE
 
 
 def _on_hosts(
@@ -91,7 +98,7 @@ def _on_hosts(
     hosts: str,
     placing: options.Placing,
     one_at_a_time: bool,
-) -> tuple[int, list[str], list[int]]:
+) -> tuple[int, list[str], list[int], dict[str, str]]:
     from brickyard.fleet import cluster
     from brickyard.fleet.drive import Fleets, each_volume, rounds
     from brickyard.fleet.head import FleetWishes
@@ -102,8 +109,8 @@ def _on_hosts(
     together = rounds(cluster.chosen(ray, hosts), targets, one_at_a_time=one_at_a_time)
     with Interrupt() as interrupt, Terminal() as terminal:
         on = Fleets(store, terminal, interrupt, ray, FleetWishes(words=tuple(words)), placing.overwrite)
-        study, results = each_volume(on, name, plan, together)
-    return study, [result.outcome for result in results], [result.run for result in results]
+        study, results, refused = each_volume(on, name, plan, together)
+    return study, [result.outcome for result in results], [result.run for result in results], refused
 
 
 def _here(
@@ -164,21 +171,31 @@ def _value(value: float, unit: str) -> str:
     return format_ns(value) if unit == "ns" else three_digits(value)
 
 
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+
+
 def words(found: Census, missing: list[str]) -> list[str]:
     """The answer."""
     said = [f"Not measured: {', '.join(missing)}."] if missing else []
-    if found.too_few:
-        return [*said, f"Too few units of one kind to judge any: {found.units}, {FEWEST_PEERS} are needed."]
+    if found.errors:
+        counts = [f"{unit} ({errors:,})" for unit, errors in found.errors.items()]
+        said.append(f"Requests failed on {_some(counts)}. Units with errors are compared with none.")
+    if found.not_judged:
+        kinds = [f"{kind or 'of no known kind'} ({count})" for kind, count in found.not_judged.items()]
+        said.append(f"Not judged, since {FEWEST_PEERS} of a kind are needed: {_some(kinds)}.")
     slow = found.slow
+    if found.too_few:
+        return [*said, "No unit was judged."]
     if not slow:
-        return [*said, f"None of {found.units} units is slow beyond what chance makes of alike ones."]
-    names = ", ".join(slow[:SHOWN]) + (f" and {len(slow) - SHOWN} more" if len(slow) > SHOWN else "")
-    said.append(f"{len(slow)} of {found.units} units are slow: {names}.")
+        said.append(f"None of {found.judged} units is slow beyond what chance makes of alike ones.")
+    else:
+        said.append(f"{len(slow)} of {found.judged} units are slow: {_some(slow)}.")
     for common in found.common:
         said.append(
-            f"In common: {common.trait} {common.value}: {common.slow_with} of {common.slow} slow ones have it, and"
+            f"In common: {common.trait} {common.value}: {common.slow_with} of the {common.slow} named have it, and"
             f" {common.others_with} of the {common.others} others."
         )
-    if not found.common:
+    if slow and not found.common:
         said.append("Nothing that is known of them sets them apart from the others.")
     return said

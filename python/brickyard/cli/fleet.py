@@ -50,7 +50,7 @@ def up(
     elif hosts is not None:
         fleet = starting.up(read_hosts(hosts), with_tls=tls)
     if json:
-        emit({"address": fleet.address, "hosts": [host["name"] for host in fleet.hosts]})
+        emit({"address": fleet.address, "hosts": [host.name for host in fleet.hosts]})
     else:
         stdout().print(
             f"the fleet is up at {fleet.address}; see `brickyard fleet status`", markup=False, soft_wrap=True
@@ -66,7 +66,7 @@ def status(*, json: options.Json = False) -> int:
     fleet = cluster.load()
     known = cluster.hosts_of(cluster.enter(fleet))
     for host in fleet.hosts:
-        known.setdefault(host["name"], {"address": host["address"], "alive": False})
+        known.setdefault(host.name, {"address": host.address, "alive": False})
     if json:
         emit({"address": fleet.address, "hosts": known})
     else:
@@ -76,11 +76,18 @@ def status(*, json: options.Json = False) -> int:
 
 
 @app.command
-def down(*, json: options.Json = False) -> int:
-    """End what `up` started on the hosts."""
+def down(
+    *,
+    forget: Annotated[
+        bool,
+        Parameter(negative="", show_default=False, help="Also forget hosts that cannot be reached; Ray may run there."),
+    ] = False,
+    json: options.Json = False,
+) -> int:
+    """End what `up` started on the hosts; what cannot be reached stays known, for another `down`."""
     from brickyard.fleet import up as starting
 
-    failures = starting.down()
+    failures = starting.down(forget=forget)
     if json:
         emit({"failures": failures})
     for failure in failures:
@@ -109,14 +116,17 @@ def collect(
     else:
         ray = cluster.enter(cluster.load())
         kept = collecting.from_hosts(ray, cluster.chosen(ray, "all"))
-    made = {}
+    made, left = {}, {}
     with Store(store) as runs:
-        have = collecting.collected(runs)
         for name, items in sorted(collecting.by_run(kept).items()):
-            if name not in have:
+            if why := collecting.known(runs, name, items):
+                left[name] = why
+            else:
                 made[name] = collecting.merge(runs, name, items)
+    for name, why in left.items():
+        stderr().print(f"{name}: {why}", markup=False, soft_wrap=True)
     if json:
-        emit({"runs": made})
+        emit({"runs": made, "left": left})
     else:
         for name, number in made.items():
             stdout().print(f"{name}: run {number}; see `brickyard show {number}`", markup=False, soft_wrap=True)

@@ -21,6 +21,7 @@ app.command(
     "brickyard.cli.lab_crash:durability", name="durability", help="Configurations of a database, and what each loses."
 )
 
+LEAST_BYTES = 1 << 20  # of a disk on which anything can be done
 Name = Annotated[str, Parameter(help="The disk, as `lab up` named it.")]
 When = Annotated[
     str | None,
@@ -61,6 +62,8 @@ def up(
     if model is not None and not model.startswith("sim:"):
         raise BadInputError(f"--model {model}: not a modelled brick; see brickyard bricks, such as sim:msr-2003-wd")
     size_bytes = parsed_bytes(size, "--size") if size else None
+    if size_bytes is not None and size_bytes < LEAST_BYTES:
+        raise BadInputError(f"--size {size}: use at least {format_size(LEAST_BYTES)}")
     about = disks.up(
         Wanted(name, model, size_bytes, cache, parsed_bytes(cache_size, "--cache-size"), fs, at, speed, log)
     )
@@ -113,6 +116,8 @@ def _broken(name: str, words: str, when: str | None) -> int:
         kind, _, value = when.partition(":")
         if kind not in ("flush", "write") or not value:
             raise BadInputError(f"--when {when}: use flush:NUMBER or write:OFFSET")
+        if kind == "flush" and value.strip("0") == "":
+            raise BadInputError(f"--when {when}: the first flush is flush:1")
         trigger = f"when {kind} {value} "
     disks.ask(name, trigger + words)
     print_line(stdout(), f"{name}: {words}" + (f", at {when}" if when else ""))
@@ -134,6 +139,8 @@ def slow(name: Name, factor: float, /, *, when: When = None) -> int:
 @app.command
 def stall(name: Name, time: str, /, *, when: When = None) -> int:
     """Let no request end for a TIME such as 5s."""
+    if time[-1:].isdecimal():
+        raise BadInputError(f"stall {time}: give a unit, such as {time}s")
     return _broken(name, f"stall {time}", when)
 
 

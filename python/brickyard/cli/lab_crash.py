@@ -140,7 +140,7 @@ def explore_(
 ) -> int:
     """Draw crash states of a log, judge each distinct one, and count what was lost or damaged.
 
-    Exit code 1 if anything was, or if no state could be judged.
+    Exit code 1 if anything was, or if a state could not be judged.
     """
     if states < 1 or workers < 1:
         raise BadInputError("--states and --workers are at least 1")
@@ -171,7 +171,7 @@ def explore_(
     else:
         _print_outcome(outcome)
         _print_page(page)
-    return FAILED if outcome.found or outcome.not_judged == outcome.states else DONE
+    return FAILED if outcome.found or outcome.not_judged else DONE
 
 
 def _torn_bytes(torn: str) -> int:
@@ -252,7 +252,8 @@ def durability(
 ) -> int:
     """Cut the power at many places of a database's load, and count what it loses, beside controls that must lose.
 
-    Exit code 1 where a configuration that must keep everything does not, or a control is not found out.
+    Exit code 1 where a configuration that must keep everything does not, a control is not found out, or a state could
+    not be judged.
     """
     if states < 1:
         raise BadInputError("--states is at least 1")

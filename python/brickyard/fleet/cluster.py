@@ -18,6 +18,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from brickyard import outputs
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.fleet import needs_ray, tls
@@ -48,14 +50,29 @@ ANSWERED, REFUSED = "answered", "InvalidAuthToken"
 
 
 @dataclass(frozen=True)
+class Node:
+    """Ray on one host: what runs a shell there, and the folder that all of it knows itself by."""
+
+    name: str
+    address: str
+    command: list[str]
+    folder: str
+
+
+@dataclass(frozen=True)
 class Cluster:
     """What `fleet up` keeps of a fleet: where Ray listens, and how each host was reached."""
 
     address: str
     node_address: str = ""
     """Of the host that starts the others, among the addresses that it has."""
-    hosts: list[Json] = field(default_factory=list)
-    head: Json = field(default_factory=dict)
+    hosts: list[Node] = field(default_factory=list)
+    head: Node | None = None
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The head last, as the others need it to the end."""
+        return [*self.hosts, *([self.head] if self.head else [])]
 
 
 def home() -> Path:
@@ -83,11 +100,14 @@ def save(fleet: Cluster) -> None:
 
 def load() -> Cluster:
     try:
-        document = json.loads(state_file().read_text("utf-8"))
+        return msgspec.json.decode(state_file().read_bytes(), type=Cluster)
     except OSError as error:
         raise BadInputError("there is no fleet; start one with `brickyard fleet up --hosts hosts.toml`") from error
-    document.pop("brickyard_fleet", None)
-    return Cluster(**document)
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise BadInputError(
+            f"{state_file()}: is not what `fleet up` wrote ({one_line(error)}), so that nobody knows which hosts run"
+            " Ray; end it there by hand, and remove the file"
+        ) from error
 
 
 def forget() -> None:

@@ -12,44 +12,58 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from brickyard import _core
-from brickyard.errors import BadInputError
+from brickyard.errors import BadInputError, one_line
 from brickyard.fleet import cluster
 from brickyard.fleet.merging import Merger, merged_start
 from brickyard.fleet.shares import part_of
-from brickyard.schema import RunFacts, plan_text, read_plan
-from brickyard.store import Json, Store
+from brickyard.schema import Fleet, RunFacts, plan_text, read_plan
+from brickyard.store import Json, Record, Store
+from brickyard.store.damage import DAMAGED
 
-OWN = "brickyard_record"
+
+class Note(msgspec.Struct, frozen=True):
+    """The first line of a record: the run, and the host that kept it."""
+
+    brickyard_record: Literal[1]
+    run: str
+    host: str
+    plan: dict[str, Any]
+    targets: list[str]
+    parts: list[dict[str, Any]]
+    share: str
 
 
 @dataclass(frozen=True)
 class KeptRecord:
     """What one host has of a run."""
 
-    note: Json
+    note: Note
     events: list[Json]
 
     @property
     def host(self) -> str:
-        return str(self.note["host"])
+        return self.note.host
 
 
 def read_kept(lines: Iterable[str], name: str) -> KeptRecord:
     """A record; its last line may be cut, where the host died."""
     events: list[Json] = []
-    note: Json | None = None
+    note: Note | None = None
     for line in lines:
         try:
             item = json.loads(line)
         except ValueError:
             break
         if note is None:
-            if not isinstance(item, dict) or item.get(OWN) != 1:
-                raise BadInputError(f"{name}: is no record that a host of a fleet kept")
-            note = item
+            try:
+                note = msgspec.convert(item, Note)
+            except msgspec.ValidationError as error:
+                raise BadInputError(f"{name}: is no record that a host of a fleet kept: {one_line(error)}") from error
         else:
             events.append(item)
     if note is None:
@@ -87,17 +101,42 @@ def from_hosts(ray: Any, hosts: Iterable[str]) -> list[KeptRecord]:
 def by_run(kept: Iterable[KeptRecord]) -> dict[str, list[KeptRecord]]:
     found: dict[str, list[KeptRecord]] = defaultdict(list)
     for item in kept:
-        found[str(item.note["run"])].append(item)
+        found[item.note.run].append(item)
     return dict(found)
 
 
-def collected(store: Store) -> set[str]:
-    """Runs that are in the store already, whole or not."""
-    return {
-        str(info.options["fleet_run"])
-        for info in store.runs()
-        if "fleet_run" in info.options and "collected" in info.options
-    }
+def known(store: Store, run_name: str, kept: Iterable[KeptRecord]) -> str:
+    """Why a run is not to be collected: the store has all of it, or there is nothing of it; empty where it is.
+
+    A run that ended without some hosts is collected if these have kept more than the store has of them.
+    """
+    kept = list(kept)
+    if not any(_kind(event) == "start" for item in kept for event in item.events):
+        return "no host had begun; nothing was measured"
+    for info in store.runs():
+        if info.options.get("fleet_run") != run_name or info.outcome == DAMAGED:
+            continue
+        if "collected" in info.options:
+            return f"is run {info.id} already"
+        if info.ended_unix_ns is not None and not _has_more(store.record(info.id), kept):
+            return f"is run {info.id} already, with all that was kept"
+    return ""
+
+
+def _has_more(record: Record, kept: Iterable[KeptRecord]) -> bool:
+    """Whether a host kept more intervals than came of it."""
+    fleet = next(iter(record.of(Fleet)), None)
+    phases = record.info.plan.phase
+    targets = {host.host: set(host.targets) for host in fleet.hosts} if fleet else {}
+    for item in kept:
+        mine = targets.get(item.host, set())
+        came = {
+            (one.phase, one.start_ns) for one in record.intervals if phases[one.phase].stream[one.stream].target in mine
+        }
+        has = sum(_kind(event) == "interval" and bool(event["cells"]) for event in item.events)
+        if has > len(came):
+            return True
+    return False
 
 
 def _kind(event: Mapping[str, object]) -> str:
@@ -108,8 +147,8 @@ def _kind(event: Mapping[str, object]) -> str:
 def merge(store: Store, run_name: str, kept: list[KeptRecord]) -> int:
     """Adds a run out of what its hosts kept; gives back its number."""
     note = kept[0].note
-    plan = read_plan(json.dumps(note["plan"]))
-    parts = [part_of(document) for document in note["parts"]]
+    plan = read_plan(json.dumps(note.plan))
+    parts = [part_of(document) for document in note.parts]
     starts = {item.host: event for item in kept for event in item.events if _kind(event) == "start"}
     if not starts:
         raise BadInputError(f"{run_name}: no host had begun; nothing was measured")
@@ -118,8 +157,8 @@ def merge(store: Store, run_name: str, kept: list[KeptRecord]) -> int:
         profile_hash=hashlib.sha256(plan_text(plan).encode()).hexdigest(),
         plan=plan,
         condition="normal",
-        targets=note["targets"],
-        options={"hosts": [part.host for part in parts], "share": note["share"], "fleet_run": run_name, "collected": 1},
+        targets=note.targets,
+        options={"hosts": [part.host for part in parts], "share": note.share, "fleet_run": run_name, "collected": 1},
         software_version=_core.version(),
         facts=RunFacts(),
     )

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from brickyard.fleet.head import FleetRun, FleetWishes
-from brickyard.fleet.shares import divide, targets_of
+from brickyard.errors import BrickyardError
+from brickyard.fleet.head import FleetRun, FleetWishes, worker_program
+from brickyard.fleet.shares import divide, split_targets
 from brickyard.schema.plan import Plan
 from brickyard.store import Json, Store
 from brickyard.study.interrupt import Interrupt
@@ -85,8 +86,9 @@ def drive(
 
 
 def rounds(hosts: Sequence[str], targets: Sequence[str], *, one_at_a_time: bool) -> list[list[tuple[str, str]]]:
-    """Hosts and volumes that are measured together: each host's first, then the second ones, and so on."""
-    of_host = {host: targets_of(host, hosts, targets) for host in hosts}
+    """Hosts and volumes that are measured together: each host's first, then the second ones, and so on. Each host has
+    the volumes that all have, and its own."""
+    of_host = {host: [*split[1], *split[0]] for host in hosts if (split := split_targets(host, hosts, targets))}
     longest = max((len(own) for own in of_host.values()), default=0)
     together = [[(host, own[at]) for host, own in of_host.items() if at < len(own)] for at in range(longest)]
     return [[unit] for some in together for unit in some] if one_at_a_time else together
@@ -94,18 +96,33 @@ def rounds(hosts: Sequence[str], targets: Sequence[str], *, one_at_a_time: bool)
 
 def each_volume(
     on: Fleets, name: str, plan: Plan, together: Sequence[Sequence[tuple[str, str]]]
-) -> tuple[int, list[RunResult]]:
-    """The same load on every volume; the number of the study, and its runs. A failed round does not end the others."""
+) -> tuple[int, list[RunResult], dict[str, str]]:
+    """The same load on every volume; the number of the study, its runs, and why volumes were not measured at all.
+
+    A round that one of its volumes holds up is taken apart: each volume by itself.
+    """
+    worker_program()  # without it no volume can be measured
     on.listener.expect(len(together))
     units = [f"{host}:{target}" for some in together for host, target in some]
     study = on.store.add_study(f"census of {len(units)}", {"census": name, "units": units})
     results: list[RunResult] = []
-    for number, some in enumerate(together, 1):
-        hosts = [host for host, _ in some]
-        targets = [f"{host}:{target}" for host, target in some]
-        results.append(on.one(name, plan, hosts, targets, {"round": number}, study))
-        if results[-1].outcome == "interrupted":
-            break
-    worst = next((result.outcome for result in results if result.outcome != "done"), "done")
-    on.store.end_study(study, worst, [])
-    return study, results
+    refused: dict[str, str] = {}
+    waiting = [(number, list(some)) for number, some in enumerate(together, 1)]
+    try:
+        while waiting:
+            number, some = waiting.pop(0)
+            targets = [f"{host}:{target}" for host, target in some]
+            try:
+                results.append(on.one(name, plan, [host for host, _ in some], targets, {"round": number}, study))
+            except BrickyardError as error:
+                on.listener.note(f"round {number}: {error}")
+                if len(some) == 1:
+                    refused[targets[0]] = str(error)
+                waiting[:0] = [(number, [unit]) for unit in some] if len(some) > 1 else []
+                continue
+            if results[-1].outcome == "interrupted":
+                break
+    finally:
+        bad = next((result.outcome for result in results if result.outcome != "done"), "done")
+        on.store.end_study(study, "failed" if refused and bad == "done" else bad, [])
+    return study, results, refused

@@ -441,8 +441,9 @@ class FleetRun:
                 host.message = "did not answer when clocks were compared"
                 host.agent.say.remote("abandon")
         found: list[Json] = []
-        if phase == 0 or not self._begun:
-            told = self._fleet_event()
+        told = self._fleet_event()
+        is_first = phase == 0 or not self._begun
+        if is_first or not told["within_tolerance"]:
             found.append(told)
             if not told["within_tolerance"]:
                 bound, allowed = told["bound_ns"] / 1e6, told["tolerance_ns"] / 1e6
@@ -452,6 +453,7 @@ class FleetRun:
                     self._refused = f"{late}; raise --clock-tolerance, or use --late-start mark"
                     self.stop()
                     return found
+        if is_first:
             kept = json.dumps(told)
             for host in known:
                 host.agent.say.remote(f"keep {kept}")

@@ -175,8 +175,22 @@ def _hosts_of(stream: Json, hosts: Sequence[str]) -> list[str]:
 
 def targets_of(host: str, hosts: Sequence[str], targets: Sequence[str]) -> list[str]:
     """`HOST:PATH` is one host's; what names no host is every host's that has none of its own."""
-    own = [text.partition(":")[2] for text in targets if text.partition(":")[0] == host and not is_modelled(text)]
-    return own or [text for text in targets if is_modelled(text) or text.partition(":")[0] not in hosts]
+    own, common = split_targets(host, hosts, targets)
+    return own or common
+
+
+def split_targets(host: str, hosts: Sequence[str], targets: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What is named for one host, and what is named for all; raises BadInputError for a host that is not there."""
+    own, common = [], []
+    for text in targets:
+        name, colon, path = text.partition(":")
+        if is_modelled(text) or not colon or "/" in name:
+            common.append(text)
+        elif name not in hosts:
+            raise BadInputError(f"{text}: {name} is not among the hosts {', '.join(hosts)}; a path with a colon is /…")
+        elif name == host:
+            own.append(path)
+    return own, common
 
 
 def _overwrite_of(host: str, hosts: Sequence[str], named: Sequence[str]) -> list[str]:

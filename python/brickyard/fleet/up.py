@@ -9,29 +9,32 @@ Refusal: no Ray that it did not start is ended; `ray stop` would end them all.
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import shlex
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 from brickyard import outputs
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.fleet import cluster, needs_ray, tls
-from brickyard.fleet.cluster import Cluster
+from brickyard.fleet.cluster import Cluster, Node
 from brickyard.fleet.hosts import HostEntry, HostsFile, command_of
-from brickyard.store import Json
+from brickyard.printable import printable
 
 UP_S = 600.0  # an environment is made on the host, the first time
 MEMBERS_S = 120.0
 DOWN_S = 40.0
 STORE_BYTES = 100_000_000  # of Ray's objects; ours are the worker and answers
 MARK = "brickyard-fleet-"
+FOLDER = re.compile(rf"/tmp/{MARK}[0-9A-Za-z]+")  # noqa: S108 - a pattern; what is made there is new, or refused
 ENVIRONMENT = "brickyard/fleet/env"
 IMAGE = "rayproject/ray:2.60.0-py311"
 
@@ -52,23 +55,26 @@ python="$env/bin/python"
 START = """
 set -eu
 umask 077
+dir='@DIR@'
+mkdir "$dir"
 @PYTHON@
-dir=$(mktemp -d /tmp/@MARK@XXXXXX)
+cd '@DIR@'  # whoever ends the fleet meanwhile takes it away, and nothing starts
 printf %s '@TOKEN@' >"$dir/token"
 cat >"$dir/fleet.pem" <<'PEM'
 @CERTIFICATE@
 PEM
 mkdir "$dir/ray"  # Ray opens its folder to everybody; the one around it stays ours
 export RAY_AUTH_TOKEN_PATH="$dir/token" @SETTINGS@
-cd "$dir"
 setsid "$python" -m ray.scripts.scripts start --block @WORDS@ --temp-dir "$dir/ray" --disable-usage-stats \\
   --include-log-monitor false --object-store-memory @STORE@ >"$dir/log" 2>&1 </dev/null &
-echo "started $! $dir"
+echo $! >"$dir/pid"
+echo "started $!"
 """
 END = """
-case '@DIR@' in /tmp/@MARK@*) ;; *) exit 2 ;; esac
+case '@DIR@' in /tmp/@MARK@*[!0-9A-Za-z]*) exit 2 ;; /tmp/@MARK@?*) ;; *) exit 2 ;; esac
 pids() { grep -slz '^RAY_AUTH_TOKEN_PATH=@DIR@/token$' /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3; }
-kill -TERM @PID@ 2>/dev/null
+first=$(cat '@DIR@/pid' 2>/dev/null)  # it ends the others in their order
+for pid in $(pids); do [ "$pid" = "$first" ] && kill -TERM "$pid" 2>/dev/null; done
 for _ in 1 2 3 4 5 6 7 8 9 10; do
   [ -z "$(pids)" ] && break
   sleep 0.3
@@ -88,20 +94,6 @@ class Secret:
     """PEM with its key; empty where the fleet speaks no TLS."""
 
 
-@dataclass(frozen=True)
-class Started:
-    """Ray on one host."""
-
-    name: str
-    address: str
-    command: list[str]
-    pid: int
-    folder: str
-
-    def document(self) -> Json:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
-
-
 def up(hosts: HostsFile, *, with_tls: bool = True) -> Cluster:
     """Starts the head here and a node on each host; what was started is ended again where one of them fails."""
     if cluster.state_file().exists():
@@ -110,40 +102,46 @@ def up(hosts: HostsFile, *, with_tls: bool = True) -> Cluster:
         )
     certificate = tls.made([hosts.head.address, *(host.address for host in hosts.host)]) if with_tls else ""
     secret = Secret(secrets.token_hex(32), certificate)
-    started: list[Started] = []
+    head = hosts.head
+    planned = Cluster(
+        f"{head.address}:{head.port}",
+        head.address,
+        [_planned(host.name, host.address, command_of(host)) for host in hosts.host],
+        _planned("head", head.address, [*head.reach, "sh", "-s"]),
+    )
+    _keep_secret(secret)
+    try:
+        cluster.save(planned)  # before anything runs, so that whatever dies meanwhile, `down` knows where it was
+        words = f"--head --node-ip-address {head.address} --port {head.port} --num-cpus 0"
+        words += " --include-dashboard false --no-monitor"
+        assert planned.head is not None
+        pid = _start(planned.head, f"python={shlex.quote(sys.executable)}", words, secret)
+        _await_port(planned.head, pid)
+        with ThreadPoolExecutor(16) as pool:
+            addresses, secrets_ = repeat(planned.address), repeat(secret)
+            list(pool.map(_start_host, hosts.host, planned.hosts, addresses, secrets_))
+        _await_members(planned, [host.name for host in hosts.host])
+    except BaseException:
+        _end_all(planned)
+        raise
+    return planned
+
+
+def _keep_secret(secret: Secret) -> None:
+    """Ray reads its settings once, so that it is imported when all of them are there."""
     try:
         outputs.folder(cluster.home())
         outputs.write_whole(cluster.token_file(), secret.token, cluster.TOKEN_MARK, mode=0o600)
-        if certificate:
-            outputs.write_whole(cluster.certificate_file(), certificate, tls.MARK, mode=0o600)
+        if secret.certificate:
+            outputs.write_whole(cluster.certificate_file(), secret.certificate, tls.MARK, mode=0o600)
         needs_ray()
-        head = hosts.head
-        command = [*head.reach, "sh", "-s"]
-        words = f"--head --node-ip-address {head.address} --port {head.port} --num-cpus 0"
-        words += " --include-dashboard false --no-monitor"
-        started.append(_start("head", head.address, command, f"python={shlex.quote(sys.executable)}", words, secret))
-        address = f"{head.address}:{head.port}"
-        _await_port(started[0])
-        with ThreadPoolExecutor(16) as pool:
-            waiting = [pool.submit(_start_host, host, address, secret) for host in hosts.host]
-            failures = []
-            for future in waiting:
-                try:
-                    started.append(future.result())
-                except BrickyardError as error:
-                    failures.append(error)
-            if failures:
-                raise failures[0]
-        nodes = [one.document() for one in started]
-        fleet = Cluster(address, head.address, nodes[1:], nodes[0])
-        cluster.save(fleet)
-        _await_members(fleet, [host.name for host in hosts.host])
     except BaseException:
-        for one in reversed(started):
-            _end(one)
         cluster.forget()
         raise
-    return fleet
+
+
+def _planned(name: str, address: str, command: list[str]) -> Node:
+    return Node(name, address, command, f"/tmp/{MARK}{secrets.token_hex(8)}")  # noqa: S108 - made there, or refused
 
 
 def join(address: str, token: Path) -> Cluster:
@@ -174,24 +172,32 @@ def join(address: str, token: Path) -> Cluster:
     return fleet
 
 
-def down() -> list[str]:
-    """Ends what `up` started; gives back what could not be reached."""
-    fleet = cluster.load()
-    failures = []
-    nodes = [*fleet.hosts, *([fleet.head] if fleet.head else [])]
-    with ThreadPoolExecutor(16) as pool:
-        for node, failure in zip(nodes, pool.map(_end, [Started(**node) for node in nodes]), strict=True):
-            if failure:
-                failures.append(f"{node['name']}: {failure}")
-    cluster.forget()
+def down(*, forget: bool = False) -> list[str]:
+    """Ends what `up` started; gives back what could not be reached, which stays known unless it is to be forgotten."""
+    failures = _end_all(cluster.load())
+    if failures and forget:
+        cluster.forget()
     return failures
 
 
-def _start_host(host: HostEntry, address: str, secret: Secret) -> Started:
+def _end_all(fleet: Cluster) -> list[str]:
+    """Ends all nodes. Those that cannot be ended stay known; without any, the fleet is forgotten."""
+    with ThreadPoolExecutor(16) as pool:
+        said = list(zip(fleet.nodes, pool.map(_end, fleet.nodes), strict=True))
+    left = [node for node, failure in said if failure]
+    if left:
+        hosts = [node for node in left if node is not fleet.head]
+        cluster.save(replace(fleet, hosts=hosts, head=fleet.head if fleet.head in left else None))
+    else:
+        cluster.forget()
+    return [f"{node.name}: {failure}" for node, failure in said if failure]
+
+
+def _start_host(host: HostEntry, node: Node, address: str, secret: Secret) -> None:
     python = f"python={shlex.quote(host.python)}" if host.python else PYTHON.replace("@LOCK@", _lock())
     resource = shlex.quote(json.dumps({f"{cluster.RESOURCE}{host.name}": 1}))
     words = f"--address {address} --node-ip-address {host.address} --num-cpus 1 --resources {resource}"
-    return _start(host.name, host.address, command_of(host), python, words, secret)
+    _start(node, python, words, secret)
 
 
 def _lock() -> str:
@@ -199,7 +205,8 @@ def _lock() -> str:
     return (resources.files("brickyard.fleet") / "hosts.lock").read_text("utf-8").strip()
 
 
-def _start(name: str, address: str, command: list[str], python: str, words: str, secret: Secret) -> Started:
+def _start(node: Node, python: str, words: str, secret: Secret) -> int:
+    """The number of its first process."""
     given = {**cluster.SETTINGS, **(tls.settings("$dir/fleet.pem") if secret.certificate else {})}
     script = _filled(
         START,
@@ -209,13 +216,13 @@ def _start(name: str, address: str, command: list[str], python: str, words: str,
         SETTINGS=" ".join(f'{key}="{value}"' for key, value in given.items()),
         WORDS=words,
         STORE=str(STORE_BYTES),
-        MARK=MARK,
+        DIR=node.folder,
     )
-    said = _told(name, command, script, UP_S)
+    said = _told(node, script, UP_S)
     last = said.splitlines()[-1].split() if said.strip() else []
-    if len(last) != 3 or last[0] != "started":
-        raise BrickyardError(f"{name}: Ray did not start: {one_line(said)[-200:]}")
-    return Started(name, address, command, int(last[1]), last[2])
+    if len(last) != 2 or last[0] != "started" or not last[1].isdecimal():
+        raise BrickyardError(f"{node.name}: Ray did not start: {one_line(said)[-200:]}")
+    return int(last[1])
 
 
 def _filled(script: str, **values: str) -> str:
@@ -224,9 +231,10 @@ def _filled(script: str, **values: str) -> str:
     return script
 
 
-def _told(name: str, command: list[str], script: str, within_s: float) -> str:
+def _told(node: Node, script: str, within_s: float) -> str:
+    name = node.name
     try:
-        done = subprocess.run(command, input=script, capture_output=True, text=True, timeout=within_s, check=False)
+        done = subprocess.run(node.command, input=script, capture_output=True, text=True, timeout=within_s, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BrickyardError(f"{name}: cannot be reached: {one_line(error)}") from error
     if done.returncode != 0:
@@ -235,21 +243,23 @@ def _told(name: str, command: list[str], script: str, within_s: float) -> str:
     return done.stdout
 
 
-def _end(node: Started) -> str:
+def _end(node: Node) -> str:
     """Ends one node; why it could not, or nothing."""
+    if not FOLDER.fullmatch(node.folder):
+        return f"{printable(node.folder)}: is no folder that `fleet up` makes; nothing was ended there"
     try:
-        _told(node.name, node.command, _filled(END, DIR=node.folder, PID=str(node.pid), MARK=MARK), DOWN_S)
+        _told(node, _filled(END, DIR=node.folder, MARK=MARK), DOWN_S)
     except BrickyardError as error:
         return str(error)
     return ""
 
 
-def _await_port(head: Started) -> None:
+def _await_port(head: Node, pid: int) -> None:
     """Waits until the head says that it runs."""
     script = f"for _ in $(seq 500); do grep -q 'Ray runtime started' {head.folder}/log && exit 0; " + (
-        f"kill -0 {head.pid} || break; sleep 0.2; done; tail -n 3 {head.folder}/log >&2; exit 1"
+        f"kill -0 {pid} || break; sleep 0.2; done; tail -n 3 {head.folder}/log >&2; exit 1"
     )
-    _told(head.name, head.command, script, MEMBERS_S)
+    _told(head, script, MEMBERS_S)
 
 
 def _await_members(fleet: Cluster, names: list[str]) -> None:
@@ -257,7 +267,9 @@ def _await_members(fleet: Cluster, names: list[str]) -> None:
     deadline_s = time.monotonic() + MEMBERS_S
     while missing := [name for name in names if not cluster.hosts_of(ray).get(name, {}).get("alive")]:
         if time.monotonic() > deadline_s:
-            raise BrickyardError(f"{', '.join(missing)}: did not join within {MEMBERS_S:.0f} s; see their Ray's log")
+            raise BrickyardError(
+                f"{', '.join(missing)}: did not join within {MEMBERS_S:.0f} s; see whether they reach {fleet.address}"
+            )
         time.sleep(0.2)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -9,6 +10,7 @@ from typing import Protocol
 from brickyard.errors import BadInputError
 from brickyard.lab.ledger import Ledger
 from brickyard.lab.orders import Missing, Recording, Setup, State
+from brickyard.printable import printable
 
 FILES, COMMAND = "files", "command"
 SHIPPED = ("postgres", "sqlite", FILES, "store")
@@ -56,6 +58,30 @@ class Check(Protocol):
     """Judges a mounted state: returns, or raises `Lost`, `Corrupt` or `NotJudged`."""
 
     def __call__(self, stage: Stage, recording: Recording, state: State) -> None: ...
+
+
+def beneath(mount: Path, name: str) -> Path:
+    """A place on the disk. A log may come from anywhere: no name and no link of it leads off the disk."""
+    parts = Path(name).parts
+    if not parts or Path(name).is_absolute() or ".." in parts:
+        raise NotJudged(f"{printable(name)}: does not lie on the disk of the log")
+    place = mount
+    for part in parts:
+        place /= part
+        if place.is_symlink():
+            raise NotJudged(
+                f"{printable(str(place.relative_to(mount)))}: is a symbolic link, which may lead off the disk"
+            )
+    return place
+
+
+def no_links(folder: Path) -> None:
+    """Refuses links anywhere below: a program that works there would follow them."""
+    for entry in os.scandir(folder):  # what a folder says of its entries; no file is looked at
+        if entry.is_symlink():
+            raise NotJudged(f"{printable(entry.name)}: is a symbolic link, which may lead off the disk")
+        if entry.is_dir(follow_symlinks=False):
+            no_links(Path(entry.path))
 
 
 def workload_of(setup: Setup) -> Workload:

@@ -8,8 +8,10 @@ check reads on its standard input how many lines were acknowledged at the cut, a
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import time
+from collections.abc import Iterator
 
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.lab.checks import Began, Corrupt, Lost, NotJudged, Stage
@@ -17,11 +19,28 @@ from brickyard.lab.ledger import Ledger, Owed
 from brickyard.lab.orders import Missing, Recording, Setup, State
 
 CHECK_S = 40.0
+READ_BYTES = 1 << 16
 END_S = 10.0
 
 
 def _environment(stage: Stage) -> dict[str, str]:
     return {**os.environ, "BRICKYARD_LAB_MOUNT": str(stage.mount), "BRICKYARD_LAB_DEVICE": stage.device}
+
+
+def _lines(process: subprocess.Popen[bytes], deadline: float) -> Iterator[bytes]:
+    """What it prints, until it ends or its time is over; the last line may have no end."""
+    assert process.stdout is not None
+    handle, rest = process.stdout.fileno(), b""
+    while (left_s := deadline - time.monotonic()) > 0:
+        if not select.select([handle], [], [], left_s)[0]:
+            return
+        part = os.read(handle, READ_BYTES)
+        if not part:
+            if rest:
+                yield rest
+            return
+        *whole, rest = (rest + part).split(b"\n")
+        yield from whole
 
 
 class CommandLoad:
@@ -39,17 +58,17 @@ class CommandLoad:
         except OSError as error:
             raise BadInputError(f"{setup.command[0]}: cannot be started: {error.strerror}") from error
         with process:
-            for _ in process.stdout or ():
+            for _ in _lines(process, deadline):
                 number += 1
                 ledger.acknowledged(0, number)
-                if time.monotonic() > deadline:
-                    process.terminate()
-                    break
+            is_over = process.poll() is None and time.monotonic() >= deadline
+            if is_over:
+                process.terminate()
             try:
                 process.wait(END_S)
             except subprocess.TimeoutExpired:
                 process.kill()
-        if process.returncode > 0:
+        if process.returncode > 0 and not is_over:
             raise BrickyardError(f"{setup.command[0]}: the workload ended with exit code {process.returncode}")
         return "", one_line(" ".join(setup.command))
 

@@ -29,6 +29,7 @@ from brickyard.printable import printable
 
 MARKER, ABOUT, SOCKET = "marker", "about.json", "control"
 MARK = re.compile(rb"\Abrickyard lab\n")
+ABOUT_MARK = re.compile(rb'\A{"name":')
 NAMES = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 ANSWER_S = 10.0
 BACKING = Path("/var/tmp")  # noqa: S108 - on a disk, which /tmp need not be; the file there has no name
@@ -100,10 +101,7 @@ def up(wanted: Wanted) -> About:
     """Makes a disk, and with `file_system` mounts it; nothing stays where that fails."""
     if os.geteuid() != 0:
         raise BadInputError("the lab mounts disks, which only root may; run it as root")
-    clean()
-    room = _room(wanted.name)
-    if room.exists():
-        raise BadInputError(f"{wanted.name}: is up already; see brickyard lab status {wanted.name}")
+    room = _free_room(wanted.name)
     if wanted.file_system is not None:
         kernel.check_file_system(wanted.file_system)
     at = wanted.at.resolve() if wanted.at else room / "mount"
@@ -119,16 +117,9 @@ def up(wanted: Wanted) -> About:
         ready = _start(wanted, room)
         loop = kernel.Loop(room / "fuse" / "disk", autoclear=False)
         try:
-            about = About(
-                wanted.name,
-                wanted.model or "none",
-                wanted.cache,
-                ready.size_bytes,
-                loop.path,
-                ready.pid,
-                speed=wanted.speed,
-                log=str(wanted.log or ""),
-            )
+            about = _planned(wanted)
+            about.size_bytes, about.device, about.pid = ready.size_bytes, loop.path, ready.pid
+            _note(room, about)
             if wanted.file_system is not None:
                 kernel.make_file_system(wanted.file_system, loop.path)
                 if not wanted.at:
@@ -139,9 +130,31 @@ def up(wanted: Wanted) -> About:
             raise BrickyardError(f"{wanted.name}: the disk cannot be mounted: {one_line(error)}") from error
         finally:
             loop.close()
-        outputs.write_whole(room / ABOUT, msgspec.json.encode(about))
+        _note(room, about)
         failing.pop_all()
     return about
+
+
+def _free_room(name: str) -> Path:
+    clean()
+    room = _room(name)
+    if not (room / MARKER).exists():  # whoever made the folder was killed before it began anything
+        for place in (room / "fuse", room):
+            outputs.remove_empty(place)
+    if room.exists():
+        raise BadInputError(f"{name}: is up already; see brickyard lab status {name}")
+    return room
+
+
+def _planned(wanted: Wanted) -> About:
+    """What is known before there is a device."""
+    log = str(wanted.log or "")
+    size_bytes = wanted.size_bytes or 0
+    return About(wanted.name, wanted.model or "none", wanted.cache, size_bytes, "", 0, speed=wanted.speed, log=log)
+
+
+def _note(room: Path, about: About) -> None:
+    outputs.write_whole(room / ABOUT, msgspec.json.encode(about), ABOUT_MARK)
 
 
 def _start(wanted: Wanted, room: Path) -> Ready:
@@ -167,6 +180,7 @@ def _start(wanted: Wanted, room: Path) -> Ready:
     )
     try:
         fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _note(room, _planned(wanted))  # from here on it is listed and taken down, whoever is killed
         process = subprocess.Popen(
             [str(program()), "serve"],
             stdin=subprocess.PIPE,
@@ -269,8 +283,9 @@ def clean() -> list[str]:
 def _take_down(room: Path) -> None:
     """In the order that lets each thing end: what is mounted, the loop device, the daemon, its mount."""
     backing = room / "fuse" / "disk"
-    with suppress(BrickyardError):
-        _ask(room, "stall 0s")  # what is written while it is unmounted would wait for the end of a stall
+    for order in ("stall 0s", "slow 1", "full off"):  # what is written while it is unmounted would wait, or fail
+        with suppress(BrickyardError):
+            _ask(room, order)
     for device in _loops_on(backing):
         for place in _mounts_of(device):
             kernel.unmount(place)

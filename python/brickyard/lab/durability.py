@@ -105,11 +105,12 @@ class Result:
 
     @property
     def as_it_should(self) -> bool:
-        """A control was found out; anything else kept every promise in every state."""
-        judged = self.outcome.states - self.outcome.not_judged
+        """A control was found out; anything else kept every promise in every state. Of a state that was not judged
+        neither is known."""
         damaged = self.configuration.corrupt
         return (
-            judged > 0
+            self.outcome.states > 0
+            and self.outcome.not_judged == 0
             and (self.outcome.found > 0) == self.configuration.must_fail
             and damaged in (None, self.outcome.corrupt > 0)
         )

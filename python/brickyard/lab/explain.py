@@ -194,7 +194,10 @@ class LossTrial:
         self._worker.tell(" ".join([self._seed + until, *map(str, more)]).encode())
         line = self._worker.line(self._order.timeout_s)
         try:
-            return msgspec.json.decode(line, type=Verdict)
+            verdict = msgspec.json.decode(line, type=Verdict)
         except msgspec.MsgspecError:
             self._end()
             return None
+        if verdict.is_last:
+            self._end()
+        return verdict

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +23,7 @@ import msgspec
 from brickyard import outputs
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.lab import kernel
+from brickyard.lab.checks import SHIPPED
 from brickyard.lab.orders import (
     CORRUPT,
     KEPT,
@@ -44,6 +46,9 @@ from brickyard.lab.worker import STORY
 
 STATE_S = 60.0  # a state whose check has not ended by then is not judged
 END_S = 20.0
+STOP_S = 5.0  # a worker that is interrupted cleans up within it, or is killed
+ALONE = ("setpriv", "--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child=KILL")
+"""In a PID namespace, so that nothing outlives a worker; and the worker does not outlive us."""
 
 
 @dataclass
@@ -82,7 +87,7 @@ class Worker:
 
     def __init__(self, order: RecordOrder | CheckOrder) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "brickyard.lab.worker"],
+            [*ALONE, sys.executable, "-P", "-m", "brickyard.lab.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -111,14 +116,23 @@ class Worker:
             if watch:
                 watch.cancel()
 
+    def interrupt(self) -> None:
+        """As Ctrl-C at a terminal would, for the worker and all that it started; then it is killed."""
+        with suppress(OSError):
+            os.killpg(self._process.pid, signal.SIGINT)
+        watch = threading.Timer(STOP_S, self._process.kill)
+        watch.daemon = True
+        watch.start()
+
     def end(self) -> None:
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 with suppress(OSError):
                     stream.close()
         try:
-            self._process.wait(END_S)
-        except subprocess.TimeoutExpired:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(END_S)
+        finally:
             self._process.kill()
             self._process.wait()
 
@@ -140,6 +154,9 @@ def record(setup: Setup, log: Path) -> Recording:
     worker = Worker(RecordOrder(setup, str(log.resolve())))
     try:
         line = worker.line(None)
+    except BaseException:
+        worker.interrupt()
+        raise
     finally:
         worker.end()
     try:
@@ -159,6 +176,15 @@ def read_recording(log: Path) -> Recording:
         raise BadInputError(f"{log / STORY}: {error.strerror}; name the folder of a recorded log") from error
     except msgspec.MsgspecError as error:
         raise BadInputError(f"{log / STORY}: not a recording of the lab: {one_line(error)}") from error
+
+
+def refuse_foreign(check: str, workload: str) -> None:
+    """A shipped check knows what its own workload promises, and would find any other log at fault."""
+    if check in SHIPPED and check != workload:
+        own = f"--check {workload}, or " if workload in SHIPPED else ""
+        raise BadInputError(
+            f"--check {check}: the log is of {workload}, which promises other things; use {own}a command after --"
+        )
 
 
 @dataclass(frozen=True)
@@ -187,6 +213,7 @@ class Exploration:
 def explore(wanted: Exploration, tell: Callable[[int, int], None] = lambda _done, _all: None) -> Outcome:
     """Judges each distinct state once; `tell` hears how many of them are done."""
     recording = read_recording(wanted.log)
+    refuse_foreign(wanted.check, recording.setup.workload)
     drawn = wanted.drawing(recording)
     facts, states = plan(Plan(drawn, wanted.states, wanted.seed, list(wanted.only)))
     distinct: dict[tuple[str, int], State] = {}
@@ -207,7 +234,7 @@ def _judged(
     share = -(-len(states) // max(1, workers))
     parts = [states[at : at + share] for at in range(0, len(states), share)]
     told: queue.Queue[Verdict | BaseException] = queue.Queue()
-    stop = threading.Event()
+    stop = Halting()
     threads = [threading.Thread(target=_work, args=(order, part, told, stop), daemon=True) for part in parts]
     verdicts: dict[str, Verdict] = {}
     try:
@@ -219,6 +246,9 @@ def _judged(
                 raise heard
             verdicts[heard.seed] = heard
             tell(len(verdicts), len(states))
+    except BaseException:
+        stop.at_once()
+        raise
     finally:
         stop.set()
         for thread in threads:
@@ -226,23 +256,49 @@ def _judged(
     return verdicts
 
 
-def _work(
-    order: CheckOrder, states: list[State], told: queue.Queue[Verdict | BaseException], stop: threading.Event
-) -> None:
+class Halting(threading.Event):
+    """Ends what workers do: after their states, or at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+        self._workers: set[Worker] = set()
+
+    def at_once(self) -> None:
+        with self._lock:
+            self.set()
+            for worker in self._workers:
+                worker.interrupt()
+
+    @contextmanager
+    def started(self, order: CheckOrder) -> Iterator[Worker | None]:
+        """A worker; none where everything is to end."""
+        with self._lock:
+            worker = None if self.is_set() else Worker(order)
+            self._workers |= {worker} if worker else set()
+        try:
+            yield worker
+        finally:
+            if worker:
+                worker.end()
+                with self._lock:
+                    self._workers.discard(worker)
+
+
+def _work(order: CheckOrder, states: list[State], told: queue.Queue[Verdict | BaseException], stop: Halting) -> None:
     """Has states judged by one worker, and by another where one hung or died."""
     left = list(states)
     try:
         while left and not stop.is_set():
-            worker = Worker(order)
-            try:
+            with stop.started(order) as worker:
+                if worker is None:
+                    return
                 line = worker.line(order.timeout_s)
                 try:
                     msgspec.json.decode(line, type=Ready)
                 except msgspec.MsgspecError:
                     raise refusal(line) from None
                 _ask(worker, order, left, told, stop)
-            finally:
-                worker.end()
     except BaseException as error:  # goes to the thread that waits
         told.put(error)
 
@@ -252,7 +308,7 @@ def _ask(
     order: CheckOrder,
     left: list[State],
     told: queue.Queue[Verdict | BaseException],
-    stop: threading.Event,
+    stop: Halting,
 ) -> None:
     while left and not stop.is_set():
         state = left[0]
@@ -260,7 +316,10 @@ def _ask(
         line = worker.line(order.timeout_s)
         left.pop(0)
         try:
-            told.put(msgspec.json.decode(line, type=Verdict))
+            verdict = msgspec.json.decode(line, type=Verdict)
+            told.put(verdict)
+            if verdict.is_last:
+                return
         except msgspec.MsgspecError:
             why = (
                 one_line(line[:200].decode(errors="replace"))

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from brickyard import outputs
-from brickyard.lab.checks import Began, Corrupt, Lost, Stage
+from brickyard.lab.checks import Began, Corrupt, Lost, Stage, beneath
 from brickyard.lab.ledger import Ledger, Owed
 from brickyard.lab.orders import Missing, Recording, Setup, State
 
@@ -79,7 +79,7 @@ class FilesCheck:
     def __call__(self, stage: Stage, recording: Recording, state: State) -> None:
         owed = self._owed.at(state.cut)
         for name in range(FILES):
-            place = stage.mount / "files" / str(name)
+            place = beneath(stage.mount, f"files/{name}")
             try:
                 found = place.read_bytes()
             except FileNotFoundError:

@@ -7,11 +7,12 @@ import errno
 import fcntl
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from brickyard.errors import BadInputError, BrickyardError, one_line
@@ -22,6 +23,8 @@ LO_FLAGS_AUTOCLEAR, LO_FLAGS_DIRECT_IO = 4, 16
 LOOP_CONFIG = struct.Struct("<II5Q4I64s64s32s2Q8Q")
 BLKFLSBUF = 0x1261
 CLONE_NEWNS, MS_REC, MS_PRIVATE, MNT_DETACH = 0x20000, 0x4000, 0x40000, 2
+MS_NOSUID_NODEV_NOEXEC = 2 | 4 | 8
+FIRST = 1  # the number of the first process of a PID namespace, with which all others of it end
 TRIES, PAUSE_S = 50, 0.02
 FILE_SYSTEMS = {
     "ext4": ["mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0", "-J", "size=16"],
@@ -54,6 +57,30 @@ def enter_private_mounts() -> None:
     _call(_libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "/")
 
 
+def enter_private_processes() -> None:
+    """The first process of a PID namespace sees its own processes in /proc from here on."""
+    if os.getpid() != FIRST:
+        raise BrickyardError("a worker of the lab has no PID namespace of its own; it is started by the lab alone")
+    _call(_libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID_NODEV_NOEXEC, None), "/proc")
+
+
+def end_others(staying: set[int]) -> bool:
+    """Kills every process of this PID namespace but the first and those named; whether all of them have ended."""
+    if os.getpid() != FIRST:
+        raise BrickyardError("processes are ended in a PID namespace of the lab alone")
+    for _ in range(TRIES):
+        others = {int(place.name) for place in Path("/proc").glob("[1-9]*")} - staying - {FIRST}
+        if not others:
+            return True
+        for pid in others:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            with suppress(ChildProcessError):  # its parent is one of the others, and not yet gone
+                os.waitpid(pid, os.WNOHANG)
+        time.sleep(PAUSE_S / 10)
+    return False
+
+
 def mount(device: str, at: Path, kind: str, options: str = "") -> None:
     options = ",".join(part for part in (options, ALWAYS.get(kind, "")) if part)
     _call(_libc.mount(device.encode(), os.fsencode(at), kind.encode(), 0, options.encode()), str(at))
@@ -68,15 +95,16 @@ def sync_file_system(at: Path) -> None:
         os.close(handle)
 
 
-def unmount(at: Path) -> None:
-    """Waits for those that are about to leave it."""
+def unmount(at: Path) -> bool:
+    """Waits for those that are about to leave it; whether they have. If not, it is gone from the folder alone."""
     for left in reversed(range(TRIES)):
         if _libc.umount2(os.fsencode(at), 0) == 0:
-            return
+            return True
         if ctypes.get_errno() != errno.EBUSY or not left:
             break
         time.sleep(PAUSE_S)
     _call(_libc.umount2(os.fsencode(at), MNT_DETACH), str(at))
+    return False
 
 
 class Loop:

@@ -175,6 +175,8 @@ class Verdict(msgspec.Struct):
     kind: str
     why: str = ""
     missing: Missing | None = None
+    is_last: bool = False
+    """The worker cannot judge another state: something of this one stays."""
 
 
 class Missing(msgspec.Struct):

@@ -26,7 +26,7 @@ from brickyard import outputs
 from brickyard.databases.ephemeral import USER, Server, ephemeral_postgres
 from brickyard.databases.programs import find_programs, helper_account
 from brickyard.errors import BadInputError, BrickyardError, one_line
-from brickyard.lab.checks import Began, Corrupt, Lost, NotJudged, Stage
+from brickyard.lab.checks import Began, Corrupt, Lost, NotJudged, Stage, beneath, no_links
 from brickyard.lab.ledger import Ledger, Owed
 from brickyard.lab.orders import CHECKSUMS, Missing, Recording, Setup, State
 
@@ -136,9 +136,10 @@ class PostgresCheck:
         self._programs, self._account = find_programs(), helper_account()
 
     def __call__(self, stage: Stage, recording: Recording, state: State) -> None:
-        data = stage.mount / self._data
+        data = beneath(stage.mount, self._data)
         if not (data / "PG_VERSION").is_file():
             raise Corrupt("the data directory is gone")
+        no_links(data)
         # Of a server that was running when the power failed; no process of that number is its own now.
         outputs.remove_ours(data / "postmaster.pid", ANYTHING)
         with self._server(data, stage.room) as log:

@@ -37,6 +37,10 @@ class Lab:
         )
         self.tell(msgspec.json.encode(orders))
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def __enter__(self) -> Lab:
         return self
 

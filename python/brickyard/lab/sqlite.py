@@ -8,11 +8,12 @@ from __future__ import annotations
 import sqlite3
 import time
 
-from brickyard.lab.checks import Began, Corrupt, Lost, Stage
+from brickyard.lab.checks import Began, Corrupt, Lost, Stage, beneath
 from brickyard.lab.ledger import Ledger, Owed
 from brickyard.lab.orders import Missing, Recording, Setup, State
 
 NAME = "ledger.sqlite"
+COMPANIONS = ("-journal", "-wal", "-shm")
 BUSY_S = 10.0
 PAGES = 400  # of what is changed beside the rows, so that a transaction changes several pages
 
@@ -51,7 +52,9 @@ class SqliteCheck:
         self._owed = Owed(recording.promises)
 
     def __call__(self, stage: Stage, recording: Recording, state: State) -> None:
-        place = stage.mount / NAME
+        place = beneath(stage.mount, NAME)
+        for companion in COMPANIONS:
+            beneath(stage.mount, NAME + companion)
         if not place.is_file():
             raise Corrupt("the database is gone")
         try:

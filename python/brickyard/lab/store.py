@@ -15,7 +15,7 @@ import time
 
 from brickyard import _core
 from brickyard.errors import BrickyardError, one_line
-from brickyard.lab.checks import Began, Corrupt, Lost, Stage
+from brickyard.lab.checks import Began, Corrupt, Lost, Stage, no_links
 from brickyard.lab.ledger import Ledger, Owed
 from brickyard.lab.orders import Missing, Recording, Setup, State
 from brickyard.store import Store
@@ -55,6 +55,7 @@ class StoreCheck:
         self._owed = Owed(recording.promises)
 
     def __call__(self, stage: Stage, recording: Recording, state: State) -> None:
+        no_links(stage.mount)
         owed, place = self._owed.at(state.cut).get(0, 0), stage.mount / NAME
         if not place.is_file() or not place.stat().st_size:
             if owed:

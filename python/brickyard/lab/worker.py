@@ -1,5 +1,6 @@
 """Duty: a process with mounts of its own that records a workload or checks states, as a line of JSON on its standard
-input says. When it dies, however it dies, its mounts, loop device and disk are gone with it.
+input says. It is the first process of a PID namespace: when it dies, however it dies, all that it started is gone with
+it, and its mounts, loop device and disk too.
 
 Refusal: it decides nothing about which states there are.
 """
@@ -52,6 +53,7 @@ def main() -> int:
         if os.geteuid() != 0:
             raise BadInputError("the lab mounts disks, which only root may; run it as root")
         kernel.enter_private_mounts()
+        kernel.enter_private_processes()
         if isinstance(order, RecordOrder):
             _say(record(order))
         else:
@@ -107,7 +109,7 @@ def record(order: RecordOrder) -> Recording:
         # The medium's content is in the log; it only serves reads meanwhile.
         medium = log / "medium"
         orders = Serve(mount=str(fuse), medium=str(medium), size_bytes=setup.size_bytes, log=str(log))
-        ending.enter_context(serving(orders))
+        disk = ending.enter_context(serving(orders))
         ending.enter_context(told_of_space(log))  # while the disk still holds what it could write
         loop = ending.enter_context(kernel.attached(fuse / "disk"))
         kernel.make_file_system(setup.file_system, loop.path)
@@ -124,6 +126,7 @@ def record(order: RecordOrder) -> Recording:
             data, version = workload_of(setup).run(Stage(mount, room, loop.path), setup, told, began)
             # What was acknowledged last is promised at this record, and the rest is the end of the workload.
             story.end = max([told.records() if not told.promises else 0, *(p.at for p in told.promises)])
+            kernel.end_others({disk.pid})
         story.promises = sorted(promise.at for promise in told.promises)
         story.marks = [(begin, min(end, story.end)) for begin, end in told.marks if begin < story.end]
         return Recording(setup, story, told.promises, data, version)
@@ -150,10 +153,12 @@ def check_states(order: CheckOrder) -> None:
             if told:
                 state = msgspec.structs.replace(state, cut=min(state.cut, int(told)))
             loop.forget()
-            verdict = judged(check, stage, recording, state)
+            verdict = judged(check, stage, recording, state, lab.pid)
             if verdict.kind == KEPT and order.check == FILES:
                 verdict = structure(verdict, recording.setup.file_system, loop.path)
             _say(verdict)
+            if verdict.is_last:
+                return
 
 
 def structure(verdict: Verdict, kind: str, device: str) -> Verdict:
@@ -189,12 +194,24 @@ def look(order: CheckOrder, wish: str, command: list[str]) -> int:
             raise BadInputError(f"{command[0]}: cannot be started: {error.strerror}") from error
 
 
-def judged(check: Check, stage: Stage, recording: Recording, state: State) -> Verdict:
+def judged(check: Check, stage: Stage, recording: Recording, state: State, disk: int) -> Verdict:
+    """What the check says, after which nothing of it is left; where something is, it says nothing of this state."""
     setup = recording.setup
     try:
         kernel.mount(stage.device, stage.mount, setup.file_system, setup.mount_options)
     except OSError as error:
         return Verdict(state.seed, CORRUPT, f"{setup.file_system} cannot be mounted: {os.strerror(error.errno or 0)}")
+    try:
+        verdict = _said(check, stage, recording, state)
+    finally:
+        ended = kernel.end_others({disk})
+        left = kernel.unmount(stage.mount)
+    if ended and left:
+        return verdict
+    return Verdict(state.seed, NOT_JUDGED, "its file system is still in use after the check", is_last=True)
+
+
+def _said(check: Check, stage: Stage, recording: Recording, state: State) -> Verdict:
     try:
         check(stage, recording, state)
     except Lost as found:
@@ -205,8 +222,6 @@ def judged(check: Check, stage: Stage, recording: Recording, state: State) -> Ve
         return Verdict(state.seed, NOT_JUDGED, str(found))
     except OSError as error:
         return Verdict(state.seed, CORRUPT, f"what is there cannot be read: {one_line(error)}")
-    finally:
-        kernel.unmount(stage.mount)
     return Verdict(state.seed, KEPT)
 
 
