@@ -33,7 +33,15 @@ BRICKYARD = [sys.executable, "-m", "brickyard"]
 WITH_SBIN = {**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
 DISK, MODEL, SPEED, SIZE = "same-load", "sim:msr-2003-wd", 4.0, 1 << 30
 TIMEOUT_S = 600
-FIGURES = ("size", "gap", "depth", "reuse", "latency")
+FIGURES = {
+    "size": "size of",
+    "order": "sequential",
+    "gap": "gap",
+    "depth": "depth",
+    "reuse": "reuse",
+    "latency": "latency",
+}
+"""Columns, and how the figures of each begin: the largest of their distances is shown."""
 
 
 def shell(*words: str, codes: tuple[int, ...] = (0,)) -> str:
@@ -223,8 +231,11 @@ def brick_of(kind: str, folder: Path) -> Iterator[Brick]:
 
 
 def shown(found: dict[str, Any]) -> str:
-    by_name = {item["figure"]: item["distance"] for item in found["distances"]}
-    cells = [f"{by_name[name]:.1%}".replace("%", " %") if by_name[name] is not None else "–" for name in FIGURES]
+    known = [(item["figure"], item["distance"]) for item in found["distances"] if item["distance"] is not None]
+    largest = [
+        max((apart for figure, apart in known if figure.startswith(begin)), default=None) for begin in FIGURES.values()
+    ]
+    cells = ["–" if apart is None else f"{apart:.1%}".replace("%", " %") for apart in largest]
     return f"{' | '.join(cells)} | {found['verdict']}"
 
 
@@ -259,7 +270,7 @@ def main() -> None:
     if os.geteuid() != 0 and any(LOADS[name].kind == EMULATED for name in names):
         print("left out: emulated disks need root")
         return
-    print(f"| load | brick | requests | again as | {' | '.join(FIGURES)} | verdict |\n|{'---|' * 10}")
+    print(f"| load | brick | requests | again as | {' | '.join(FIGURES)} | verdict |\n|{'---|' * 11}")
     for name in names:
         with tempfile.TemporaryDirectory(prefix="same-load-") as folder:
             for line in measured(name, Path(folder), 5 if asked.smoke else asked.seconds):

@@ -7,13 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from brickyard import rulers
 from brickyard.analysis import Totals, totals
+from brickyard.analysis.latency import Latency
 from brickyard.analysis.samples import sample
+from brickyard.analysis.verdict import Finding
 from brickyard.cli import main
-from brickyard.databases import pg_test_fsync
+from brickyard.databases import pg_test_fsync, programs
 from brickyard.honesty import durable
 from brickyard.honesty.durable import PAGE_BYTES, SIZES_BYTES, WRITERS, Method, WriteCell, plan_of
 from brickyard.honesty.durable_figures import DurableWrite, commits, faster
+from brickyard.honesty.log_rule import without_p99
 from brickyard.schema.plan import FlushCall, IoMode, SyncMode
 from brickyard.store import Record, Store
 from support import MS, SECOND
@@ -79,6 +83,7 @@ def test_a_directory_gets_one_verdict_and_keeps_nothing(tmp_path: Path, capsys: 
     assert [c["clients"] for c in document["commits"]] == [1, 8, 64]
     assert [c["most_per_s"] for c in document["commits"]] == pytest.approx([page * n for n in (1, 8, 64)])
     assert document["etcd"]["ruler"] == "etcd"
+    assert "etcd's rule" in document["answer"][-1], "also where half a second has too few flushes for a p99"
     assert document["verdict"] in ("suspicious", "plausible", "no verdict")
     assert not list(place.iterdir())
     with Store(tmp_path / "runs.db") as store:
@@ -120,6 +125,17 @@ def test_pg_test_fsync_stands_beside_in_its_own_order(tmp_path: Path, capsys: py
     assert sorted(path.name for path in tmp_path.iterdir() if "runs.db" not in path.name) == ["data.brick"]
 
 
+@pytest.mark.skipif(programs.from_wheel() is None, reason="the extra brickyard[database] is not installed")
+def test_pg_test_fsync_of_the_wheel_does_where_no_other_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(programs, "DEBIAN", tmp_path)
+    found = pg_test_fsync.program()
+    assert found is not None
+    assert found.endswith("/pginstall/bin/pg_test_fsync")
+
+
 def test_lines_of_pg_test_fsync_are_read_by_method() -> None:
     assert pg_test_fsync.read(SAID) == {
         "open_datasync": 278.987,
@@ -155,6 +171,21 @@ def test_the_log_allows_at_most_a_commit_of_each_client_a_write() -> None:
         assert found.most_per_s == pytest.approx(usual.per_s * clients)
         assert usual.rates.low is not None
         assert found.low_per_s == pytest.approx(usual.rates.low * clients)
+
+
+def test_a_disk_too_slow_for_a_p99_fails_etcd_s_rule_all_the_same() -> None:
+    ruler = rulers.read("etcd")
+    unknown = Finding(ruler.requirements[0], "measure", None, None, 0, passed=False)
+
+    def judged(count: int, p50: int | None, p90: int | None, least_ns: int = MS) -> tuple[str, str]:
+        points = {"p50": p50, "p90": p90, "p99": None, "p99.9": None, "p99.99": None}
+        found = without_p99(unknown, Latency(count, 5.0 * MS, least_ns, 90 * MS, points, ""))
+        return found.word, found.reason
+
+    assert judged(480, 4 * MS, 12 * MS) == ("fail", "p90 of 480 flushes is 12.0 ms already")
+    assert judged(15, None, None, 200 * MS) == ("fail", "the fastest of 15 flushes is 200 ms already")
+    assert judged(480, 4 * MS, 8 * MS) == ("not measured", "480 flushes were measured, and p99 needs 1,000")
+    assert without_p99(unknown, None).word == "not measured"
 
 
 @pytest.mark.parametrize(

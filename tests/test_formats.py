@@ -595,6 +595,10 @@ def test_no_result_breaks_the_importer(key: str, value: object, tmp_path_factory
             totals(store.record(run.id))
 
 
+def test_a_job_of_fio_s_that_is_called_config_is_fio_s() -> None:
+    assert recognize("[config]\nrw=read\nfilename=x\n[file1]\nbs=4k\n") == "fio"
+
+
 def test_import_knows_a_format_by_its_content(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     samples = {
         "fio": FIO,
@@ -602,6 +606,8 @@ def test_import_knows_a_format_by_its_content(tmp_path: Path, capsys: pytest.Cap
         "sqlio": "sqlio -kR -t2 -s5 x.dat",
         "diskspd": "C:\\tools\\diskspd.exe -b4K x.dat",
         "sqlio-param": "x.dat 2 0x0 100\n",
+        "sqliosim": "[CONFIG]\nErrorFile=sim.xml\n[File1]\nFileName=x.mdx\nInitialSize=20\nMaxSize=40\n"
+        "[File2]\nFileName=x.ldx\nInitialSize=20\nMaxSize=20\nLogFile=true\n",
         "fio-json": json.dumps(sample()),
     }
     for found, text in samples.items():

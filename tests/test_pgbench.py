@@ -23,6 +23,8 @@ from brickyard.databases.pgbench_plan import check_unseen_room, read_changes
 from brickyard.errors import BadInputError
 from brickyard.schema import PhaseEnd, ServerSample
 from brickyard.store import Record, Store
+from brickyard.study import texts
+from support import MS, SECOND, add_run, cell, interval, phase_end
 
 
 def run(place: Path, *arguments: str) -> int:
@@ -50,6 +52,9 @@ def own(postgres: Server, tmp_path: Path) -> Iterator[tuple[str, Path]]:
 def test_figures_agree_with_pgbench_s_own_summary(own: tuple[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     dsn, place = own
     assert run(place, dsn, "--set", "scale=1", "--set", "clients=4", "--set", "duration=3s") == 0
+    progress = capsys.readouterr().err
+    assert "transactions/s" in progress
+    assert "MiB/s" not in progress, "what a transaction moves is not known"
     record = latest(place)
     row, told = pgbench.call_totals(record), pgbench.own_summary(record)
     assert row is not None
@@ -212,6 +217,15 @@ def test_no_password_is_shown_or_stored_whatever_form_a_dsn_has(
         assert b"SEKRIT" not in place.read_bytes(), place
 
 
+def small_study(place: Path) -> str:
+    """Kirkwood's study with a scale that is loaded in no time."""
+    shipped = texts.read(kirkwood.STUDY).text
+    assert '["10", "100"]' in shipped
+    path = place / f"{kirkwood.STUDY}.toml"
+    path.write_text(shipped.replace('["10", "100"]', '["1", "10"]'))
+    return str(path)
+
+
 def test_a_study_keeps_no_password(own: tuple[str, Path], postgres: Server) -> None:
     _, place = own
     with psycopg.connect(postgres.dsn, autocommit=True) as connection:
@@ -219,19 +233,17 @@ def test_a_study_keeps_no_password(own: tuple[str, Path], postgres: Server) -> N
         connection.execute("grant pg_checkpoint to guest")
         try:
             dsn = postgres.dsn.replace("postgresql://brickyard@", "postgresql://guest:SEKRIT@")
-            words = ["--only", "layout=here", "--only", "scale=10", "--only", "clients=1", "--only", "settings=default"]
+            words = ["--only", "layout=here", "--only", "scale=1", "--only", "clients=1", "--only", "settings=default"]
             only = [
                 "--only",
                 "write_cache=as_it_is",
-                "--set",
-                "scale=1",
                 "--set",
                 "transactions=10",
                 "--repetitions",
                 "1",
             ]
             told = cli.main(
-                ["study", "kirkwood-pgbench", "--target", dsn, *words, *only, "--store", str(place / "s.db")]
+                ["study", small_study(place), "--target", dsn, *words, *only, "--store", str(place / "s.db")]
             )
             assert told == 0
         finally:
@@ -255,6 +267,24 @@ def test_one_client_has_one_commit_a_flush_or_no_figure(tmp_path: Path, capsys: 
     assert server is not None
     carried = pgbench.commits_a_flush(row, server)
     assert carried is None or carried <= 1.05
+
+
+def test_commits_a_flush_are_of_one_time_or_no_figure(own: tuple[str, Path]) -> None:
+    """A server that dies in mid-run leaves transactions behind its last sample."""
+    dsn, place = own
+    assert run(place, dsn, "--set", "scale=1", "--set", "duration=2s") == 0
+    row = pgbench.call_totals(latest(place))
+    assert row is not None
+    span_s = row.rated_ns / 1e9
+
+    def carried(share: float) -> float | None:
+        flushes_per_s = row.requests / span_s / 2
+        server = pgbench.ServerSpan(0.0, span_s * share, flushes_per_s, None, 0.0, None, None, 0, 0)
+        return pgbench.commits_a_flush(row, server)
+
+    assert carried(1.0) == pytest.approx(2)
+    assert carried(0.87) is None
+    assert carried(1.15) is None
 
 
 def test_settings_that_give_up_durability_are_warned_of(own: tuple[str, Path]) -> None:
@@ -384,10 +414,11 @@ def test_the_study_shares_a_database_and_stands_beside_the_published_tables(
     own: tuple[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     dsn, place = own
-    words = ["--only", "scale=10", "--only", "settings=default", "--only", "layout=here", "--repetitions", "1"]
-    words += ["--only", "clients=1", "--only", "clients=2", "--set", "scale=1", "--set", "transactions=30"]
+    small = small_study(place)
+    words = ["--only", "scale=1", "--only", "settings=default", "--only", "layout=here", "--repetitions", "1"]
+    words += ["--only", "clients=1", "--only", "clients=2", "--set", "transactions=30"]
     store = ["--store", str(place / "store.db"), "--json"]
-    assert cli.main(["study", "kirkwood-pgbench", *words, "--target", dsn, *store]) == 0
+    assert cli.main(["study", small, *words, "--target", dsn, *store]) == 0
     told = json.loads(capsys.readouterr().out)
     assert len(told["made"]) == 2
     shapes, ratios, _ = told["published"]
@@ -397,7 +428,7 @@ def test_the_study_shares_a_database_and_stands_beside_the_published_tables(
     assert measured[0] == "1.00"
     assert ratios["rows"][0] == ["published: cache on ÷ off, one disk", "3.04", "3.61", "3.02", "2.21", "1.77"]
     # What is finished is not measured again.
-    assert cli.main(["study", "kirkwood-pgbench", *words, "--target", dsn, *store]) == 0
+    assert cli.main(["study", small, *words, "--target", dsn, *store]) == 0
     assert json.loads(capsys.readouterr().out)["reused"] == 2
 
 
@@ -406,6 +437,32 @@ def test_the_published_tables_are_those_of_the_reference() -> None:
     for name in ("pgbench", "iowork"):
         file = f"kirkwood_2003_{name}.csv"
         assert (root / "python/brickyard/studies" / file).read_bytes() == (root / "reference" / file).read_bytes()
+
+
+def test_rates_beside_the_published_ones_are_the_study_s_own_means(tmp_path: Path) -> None:
+    """Of 100 and 400 the study's figure is 200, as its noise is a share of the rate."""
+    with Store(tmp_path / "store.db") as store:
+        study = store.add_study(kirkwood.STUDY, {})
+        for clients, rates in (("1", (100, 400)), ("2", (600, 600))):
+            for rate in rates:
+                call = cell([MS] * rate, operation="call")
+                labels = {"levels": {"clients": clients, "scale": "10"}, "repetition": 1}
+                add_run(store, [interval(0, SECOND, call), phase_end(end_ns=SECOND)], study=study, labels=labels)
+        records = [store.record(run.id) for run in store.runs()]
+    (_, _, rows), *_ = kirkwood.tables(kirkwood.STUDY, records)
+    measured = next(row for row in rows if row[0].startswith("measured"))
+    assert measured[1:3] == ["1.00", "3.00"]
+
+
+def test_a_row_that_is_as_near_to_several_is_said_to_be() -> None:
+    rising, falling = {"1": 1.0, "2": 2.0, "4": 3.0}, {"1": 3.0, "2": 2.0, "4": 1.0}
+    his = {"one disk": rising, "RAID-0": {clients: 7 * rate for clients, rate in rising.items()}, "Sun": falling}
+    assert kirkwood.nearest(rising, his) == "+1.00 with one disk and with RAID-0"
+    assert kirkwood.nearest(falling, his) == "+1.00 with Sun"
+    assert (
+        kirkwood.nearest(rising, {"one disk": rising, "RAID-0": rising}) == "+1.00 with every row, which does not tell"
+    )
+    assert kirkwood.nearest({"1": 1.0}, his) == "–"
 
 
 def test_ranks_of_equal_values_are_shared() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -269,6 +270,13 @@ def test_a_dry_run_says_what_would_be_done(profile: str, capsys: pytest.CaptureF
     assert ("target_io 100 ms" in out) is (profile == "sqliosim")
     assert "buffer_pool " in out
     assert "000ns" not in out
+
+
+def test_jetstress_judges_no_mean_of_a_few_log_writes(capsys: pytest.CaptureFixture[str]) -> None:
+    few = ("--set", "mailboxes=20", "--set", "mailbox_size=5MB", "--set", "mailbox_iops=0.1")
+    assert main(["run", "jetstress", "sim:iodrive-160-slc", *few, "--set", "test.duration=12s"]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"mean log write: not measured, [1-9]\d? requests are too few \(100 are needed\)", said), said
 
 
 def test_jetstress_does_not_pass_where_no_page_was_written(capsys: pytest.CaptureFixture[str]) -> None:

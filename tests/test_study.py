@@ -239,6 +239,28 @@ def test_words_of_the_command_line_are_checked(capsys: pytest.CaptureFixture[str
         assert said in complaint(capsys, "study", *arguments, "--dry-run")
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["kirkwood-pgbench", "--only", "scale=10", "--set", "scale=1"], "factor scale sets scale"),
+        (["kirkwood-pgbench", "--only", "scale=10", "--set", "scale=1"], "--only scale=10"),
+        (["openbench-disk", "--set", "workers=3"], "factor processes sets workers"),
+        (["demartek-servers", "--set", "duration=2s"], "factor load sets duration"),
+        (["overland-drives", "--set", "measure.operations.read=50"], "factor access sets measure.operations.read"),
+    ],
+)
+def test_a_key_that_a_factor_sets_is_not_overridden_under_the_names_of_its_levels(
+    given: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said in complaint(capsys, "study", *given, "--dry-run")
+
+
+def test_keys_that_no_factor_sets_can_be_set(capsys: pytest.CaptureFixture[str]) -> None:
+    only = ["--only", "scale=10", "--only", "wal_sync_method=fsync", "--dry-run"]
+    for change in ("pg.synchronous_commit=off", "transactions=10", "pg.shared_buffers=1GB"):
+        assert main(["study", "kirkwood-pgbench", *only, "--set", change]) == 0, capsys.readouterr().err
+
+
 def test_only_combinations_with_a_target_are_planned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "volume"
     command = ["study", "sata-2003", "--target", f"WD,software={target}", "--only", "condition=normal", "--dry-run"]

@@ -246,7 +246,7 @@ SHARED: dict[str, int] = {
     "Fitted": 2,
     "Found": 3,
     "Imported": 2,
-    "Interval": 3,
+    "Interval": 2,
     "Layout": 4,
     "Limit": 2,
     "Load": 2,

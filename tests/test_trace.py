@@ -90,9 +90,23 @@ class TestImport:
         torn.write_bytes(content[:-40])
         assert main(["trace", "show", str(torn)]) == 0
         assert "cut off" in capsys.readouterr().out
+        for words in (["profile", str(torn)], ["compare", str(trace), str(torn)]):
+            main(["trace", *words])
+            said = capsys.readouterr().err
+            assert "cut off" in said, words
+            assert str(trace) not in said
+        torn.write_bytes(content[:200])
+        main(["trace", "show", str(torn)])
+        assert "holds no request; cut off" in capsys.readouterr().out
         torn.write_bytes(b"BYTRACE\x63")
         assert main(["trace", "show", str(torn)]) == 2
         assert "version 99" in capsys.readouterr().err
+
+    def test_what_is_no_file_is_refused_at_once(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        os.mkfifo(tmp_path / "pipe")
+        for place in (tmp_path / "pipe", tmp_path):
+            assert main(["trace", "show", str(place)]) == 2
+            assert "is no file; name a trace" in capsys.readouterr().err
 
     def test_what_fio_writes(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         log = tmp_path / "io.log"
@@ -203,6 +217,48 @@ class TestComparison:
         assert found.distance is not None
         assert found.distance <= found.ks < 0.05
         assert distance_of("gap", values[:10], values).distance is None
+
+
+def logged(path: Path, actions: list[tuple[str, int, int]]) -> Path:
+    """A trace by way of fio's own form: action, offset, size; 1 ms apart."""
+    lines = ["fio version 3 iolog", "0 /data add", "0 /data open"]
+    lines += [f"{at} /data {name} {offset} {size}" for at, (name, offset, size) in enumerate(actions)]
+    source, out = path.with_suffix(".log"), path.with_suffix(".byt")
+    source.write_text("\n".join(lines) + "\n")
+    assert main(["trace", "import", str(source), "-o", str(out)]) == 0
+    return out
+
+
+SCATTERED = random.Random(5).sample(range(100_000), 2000)
+UNLIKE = {
+    "order": (
+        [("read", number * 4096, 4096) for number in range(2000)],
+        [("read", place * 4096, 4096) for place in SCATTERED],
+        "sequential reads",
+    ),
+    "sizes": (
+        [("write", n << 20, 65536) if n % 2 else ("read", n << 20, 4096) for n in SCATTERED],
+        [("write", n << 20, 4096) if n % 2 else ("read", n << 20, 65536) for n in SCATTERED],
+        "size of reads, size of writes",
+    ),
+    "flushes": (
+        [("write", n << 20, 4096) for n in SCATTERED] + [("sync", 0, 0)] * 9,
+        [("write", n << 20, 4096) for n in SCATTERED],
+        "number of flushes",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNLIKE)
+def test_loads_that_are_nothing_alike_are_not_reproduced(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours, theirs, figures = UNLIKE[name]
+    first, second = logged(tmp_path / "first", ours), logged(tmp_path / "second", theirs)
+    capsys.readouterr()
+    assert main(["trace", "compare", str(first), str(second)]) == 1
+    assert f"does not reproduce within 10 %: {figures}" in capsys.readouterr().out
+    assert main(["trace", "compare", str(first), str(first)]) == 0
 
 
 PROFILES = {
@@ -425,3 +481,4 @@ def test_reads_are_left_less_the_more_is_written(capsys: pytest.CaptureFixture[s
     assert found["answer"].startswith("At 60.0 ms p99 of reads you can have")
     assert (tmp_path / "map/interference.svg").stat().st_size > 2_000
     assert main(["interference", MODEL, "--limit", "10ms"]) == 2
+    assert main(["interference", MODEL, "--limit", "p99:0ms"]) == 2

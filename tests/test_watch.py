@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from brickyard import traces
 from brickyard.databases.ephemeral import ephemeral_postgres
 from brickyard.lab import disks
 from brickyard.watch import causes
@@ -210,6 +211,19 @@ def test_tracepoints_without_programs_count_the_same(loop: str, tmp_path: Path) 
     assert found["traced"] == sum(asked)
     assert any(one["comm"] == "fio" for one in found["processes"])
     assert device["operations"]["read"]["percentiles_ns"]["p50"] > 1000
+
+
+@seen_by_kernel
+def test_tracepoints_see_flushes_and_a_flush_is_slow_once(loop: str) -> None:
+    settle()
+    with watching(loop, "--method", "tracepoints") as running:
+        fio(loop, "--rw=write", "--bs=4k", "--io_size=400k", "--ioengine=psync", "--fsync=10")
+        found = running.ended()
+    requests = {name: of["requests"] for name, of in found["devices"][0]["operations"].items()}
+    assert (requests["write"], requests["flush"]) == (100, requests["flush_command"])
+    assert requests["flush"] >= 9
+    assert found["lost"]["unknown"] == 0
+    assert not [note for note in found["notes"] if note.startswith("Causes are of the")]
 
 
 @seen_by_kernel
@@ -402,6 +416,52 @@ def test_nothing_stays_in_the_kernel_after_kill_9(loop: str) -> None:
 
 
 @seen_by_kernel
+def test_what_was_seen_is_kept_when_the_program_dies(loop: str, tmp_path: Path) -> None:
+    trace, rows = tmp_path / "seen.byt", tmp_path / "seen.csv"
+    with watching(loop, "--every", "200ms", "--save", str(trace), "--csv", str(rows)) as running:
+        fio(loop, "--rw=randwrite", "--bs=4k", "--io_size=1m", "--ioengine=psync")
+        time.sleep(0.6)
+        pid = running.process.pid
+        (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        os.kill(int(child), signal.SIGKILL)
+        out, err = running.process.communicate(timeout=WAIT_S)
+    assert running.process.returncode == 1
+    assert "what was seen until then is kept" in err
+    found = json.loads(out)
+    assert found["devices"][0]["operations"]["write"]["requests"] == found["traced"] == 256
+    lines = [line.split(",") for line in rows.read_text().splitlines()]
+    assert sum(int(line[4]) for line in lines if line[3] == "write") == 256
+    assert traces.contents(str(trace)).summary.writes == 256
+
+
+@seen_by_kernel
+def test_an_output_that_fails_takes_no_other_with_it(loop: str, tmp_path: Path) -> None:
+    made, rows, pages = (tmp_path / name for name in ("idle.toml", "idle.csv", "idle"))
+    asked = [
+        *BRICKYARD,
+        "watch",
+        loop,
+        "--for",
+        "300ms",
+        "--save",
+        str(made),
+        "--csv",
+        str(rows),
+        "--report",
+        str(pages),
+    ]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"brickyard: --save {made}: " in done.stderr
+    assert "too few reads and writes" in done.stderr
+    assert "no requests in" in done.stdout
+    assert rows.exists()
+    assert "report: " in done.stdout
+    assert any(pages.iterdir())
+    assert not made.exists()
+
+
+@seen_by_kernel
 def test_a_device_that_vanishes_ends_the_watch(zram: str) -> None:
     with watching(zram, "--every", "200ms") as running:
         fio(zram, "--rw=randwrite", "--bs=4k", "--io_size=1m", "--ioengine=psync")
@@ -449,6 +509,7 @@ def test_counters_see_rates(loop: str) -> None:
         (["--stripe", "100"], "is a multiple of 512 bytes"),
         (["--save", "load.txt"], "is named NAME.byt, a profile NAME.toml"),
         (["--for", "soon"], "write a span"),
+        (["/dev/loop0", "--listen", "127.0.0.1:²"], "write HOST:PORT"),
     ],
 )
 def test_bad_input_is_one_line(words: list[str], said: str) -> None:
@@ -562,9 +623,13 @@ def slow(**changes: Any) -> SlowRequest:
     return SlowRequest(**(known | changes))
 
 
+def time_bucket(ns: int) -> int:
+    return next(number for number in range(320) if time_ns(number + 1) > ns)
+
+
 def told_of(*requests: SlowRequest) -> list[str]:
     """Beside 1,000 reads of 1 ms, one at a time."""
-    bucket = next(number for number in range(320) if time_ns(number + 1) > MS)
+    bucket = time_bucket(MS)
     cell = SeenCell("read", 1000, 4096000, device=[(bucket, 1000)], total=[(bucket, 1000)], depths=[(0, 1000)])
     totals = WatchTotals()
     totals.add(WatchInterval(0, 10 * SECOND, [SeenDevice("sda", [cell])], slow=list(requests)))
@@ -587,6 +652,28 @@ def told_of(*requests: SlowRequest) -> list[str]:
 )
 def test_causes_that_cannot_be_put_here(changes: dict[str, Any], cause: str) -> None:
     assert told_of(slow(**changes)) == [cause]
+
+
+def evidence(one: SlowRequest, requests: int, seconds: int) -> tuple[str, str]:
+    """Of a slow read beside others of 2 ms."""
+    cell = SeenCell("read", requests, device=[(time_bucket(2 * MS), requests)], depths=[(0, requests)])
+    totals = WatchTotals()
+    totals.add(WatchInterval(0, seconds * SECOND, [SeenDevice("sda", [cell])], slow=[one]))
+    found = causes.explained(totals)[0]
+    return found.cause, found.evidence
+
+
+def test_what_a_device_usually_ends_is_what_it_ended() -> None:
+    """An idle device ends nothing meanwhile, which says nothing; one that was asked for one request was slow itself."""
+    cause, said = evidence(slow(depth=3, device_ns=6_680_000, total_ns=6_680_000), 374, 18)
+    assert cause == causes.UNKNOWN
+    assert "usually about" not in said
+    cause, said = evidence(slow(depth=1, device_ns=6_680_000, total_ns=6_680_000), 374, 18)
+    assert cause == causes.DEVICE
+    assert "no other was there" in said
+    cause, said = evidence(slow(depth=3), 1800, 18)
+    assert cause == causes.DEVICE
+    assert "it ended 0 others, usually about 5" in said
 
 
 def test_spikes_at_random_times_are_not_periodic() -> None:
@@ -628,10 +715,25 @@ def test_few_requests_have_no_verdict() -> None:
     totals = WatchTotals()
     cell = SeenCell("write", 99, 99 * 512, alignments=[(0, 99)], sizes=[(0, 99)], depths=[(0, 99)])
     totals.add(WatchInterval(0, SECOND, [SeenDevice("sda", [cell])]))
-    assert opinions(totals.devices["sda"], 65536) == []
+    assert opinions(totals.devices["sda"], 65536, totals.seconds) == []
     totals.add(WatchInterval(SECOND, 2 * SECOND, [SeenDevice("sda", [cell])]))
-    assert {one.figure for one in opinions(totals.devices["sda"], 65536)} >= {"unaligned_to_4k_share"}
+    assert {one.figure for one in opinions(totals.devices["sda"], 65536, totals.seconds)} >= {"unaligned_to_4k_share"}
     assert csv_text(totals).count("sda,write,99") == 2
+
+
+def test_flushes_are_told_with_what_their_share_is_of() -> None:
+    """They are most of the sum of request times, and hardly any of the time; few of them are not told at all."""
+
+    def said(flushes: int) -> list[str]:
+        reads = SeenCell("read", 1000, total_ns=60 * MS)
+        waited = SeenCell("flush", flushes, total_ns=400 * MS)
+        totals = WatchTotals()
+        totals.add(WatchInterval(0, 20 * SECOND, [SeenDevice("sda", [reads, waited])]))
+        return [one.text for one in opinions(totals.devices["sda"], 0, totals.seconds)]
+
+    (told,) = said(10)
+    assert "take 87 % of the sum of request times; theirs add up to 2 % of the time watched" in told
+    assert said(9) == []
 
 
 def test_a_drivers_commands_are_in_no_verdict() -> None:
@@ -640,7 +742,7 @@ def test_a_drivers_commands_are_in_no_verdict() -> None:
     asked = SeenCell("other", 500, 20 * 500, queue_ns=10**11, device_ns=1, total_ns=10**11 + 1)
     totals = WatchTotals()
     totals.add(WatchInterval(0, SECOND, [SeenDevice("sda", [reads, asked])]))
-    assert "waiting_share" not in {one.figure for one in opinions(totals.devices["sda"], 0)}
+    assert "waiting_share" not in {one.figure for one in opinions(totals.devices["sda"], 0, totals.seconds)}
 
 
 def test_a_cgroup_at_its_limit_is_told() -> None:

@@ -33,7 +33,8 @@ from brickyard.facts.roots import NoTools, Roots
 from brickyard.managing import AuditLog, Deed
 from brickyard.schema.target_sheet import HealthSheet
 from brickyard.store import Store
-from web_support import Client, Served, serving
+from brickyard.web import estate
+from web_support import READER, Client, Served, serving
 
 DAY_S = 86_400.0
 
@@ -203,14 +204,14 @@ def test_the_led_of_a_disk_blinks_with_consent_alone_and_the_audit_log_has_it(ho
     for name, words in (("sdb", "no enclosure"), ("../../etc/passwd", "no such disk")):
         with pytest.raises(BadInputError, match=words):
             managing.do(Deed("locate", name, ""), "operator x", audit, manage=True, host=host)
-    assert [line["what"] for line in audit.newest()][-2:] == ["refused", "asked"]
+    assert [line.what for line in audit.newest()][-2:] == ["refused", "asked"]
 
 
 def test_trends_keep_what_changes_and_little_else(tmp_path: Path) -> None:
     book = TrendBook(tmp_path / "state" / "health.json")
 
-    def look(at_s: float, **told: int) -> None:
-        book.take({"Z1": msgspec.convert(told, HealthSheet)}, at_s)
+    def look(at_s: float, **told: int) -> list[str]:
+        return book.take({"Z1": msgspec.convert(told, HealthSheet)}, at_s)
 
     for look_number in range(200):  # a day and a half, every ten minutes
         look(1e9 + 600 * look_number, temperature_celsius=30 + look_number % 5, reallocated_sectors=look_number // 150)
@@ -218,11 +219,24 @@ def test_trends_keep_what_changes_and_little_else(tmp_path: Path) -> None:
     assert 6 <= len(kept) <= 8
     assert [one.reallocated_sectors for one in kept][-1] == 1
     assert kept[-1].unix_s > kept[0].unix_s
-    look(9e8, temperature_celsius=20)  # the clock was set back by years
-    look(9e8 + 7 * 3600, temperature_celsius=21)
-    assert [one.temperature_celsius for one in book.of("Z1")] == [20, 21]
-    book.place.write_text("damaged")
-    assert book.of("Z1") == []
+    before = book.place.read_bytes()
+    assert "a sample of a later time" in look(9e8, temperature_celsius=20)[0]  # it was set back by years
+    assert book.place.read_bytes() == before
+    assert look(1e9 + 2 * DAY_S, temperature_celsius=20) == []
+    assert len(book.of("Z1")) == len(kept) + 1
+
+
+def test_trends_that_cannot_be_read_are_set_aside_and_not_written_over(tmp_path: Path) -> None:
+    book = TrendBook(tmp_path / "health.json")
+    told = {"Z1": HealthSheet(temperature_celsius=30)}
+    book.take(told, 1e9)
+    cut = book.place.read_bytes()[:-9]
+    for number in (1, 2):
+        book.place.write_bytes(cut)
+        assert book.of("Z1") == []
+        assert f"health.json.damaged-{number}" in book.take(told, 1e9)[0]
+        assert (tmp_path / f"health.json.damaged-{number}").read_bytes() == cut
+        assert len(book.of("Z1")) == 1
 
 
 def test_windows_of_the_day_are_read_and_kept() -> None:
@@ -415,3 +429,48 @@ def test_what_users_get_is_reckoned_from_the_counters() -> None:
     assert idle is not None
     assert (idle.requests_per_s, idle.service_ns) == (0.0, None)
     assert managing.user_load(after, before, 2.0) is None  # the counters began anew
+
+
+def test_arrays_and_disks_whose_names_begin_alike_are_told_apart() -> None:
+    first, twelfth = sheet(), Sheet("md", "/dev/md12", "raid1", 1 << 40, State("normal"), (), 2, {})
+    for name, mine, other in (("/dev/md1", "/dev/md1", first), ("/dev/md12", "/dev/md12", twelfth)):
+        own = Sheet("md", name, "raid1", 1 << 40, State("normal"), (Member("/dev/sdaa", "active", 0),), 2, {})
+        texts = {
+            f"array {mine}": f"{mine} (raid1) is degraded",
+            f"array {mine} initial resync": f"{mine}: an initial resync has begun",
+            f"slow {mine} /dev/sdaa": f"/dev/sdaa is slow beside the other members of {mine}: its requests",
+            f"errors {mine} /dev/sdaa": f"errors of /dev/sdaa in {mine}: 3 more",
+            "member /dev/sdx": f"/dev/sdx, a member of {mine}, is faulty",
+        }
+        for key, text in texts.items():
+            assert estate._is_about(own, key, text), key
+            for stranger in ("/dev/md", "/dev/md123", "/dev/md0"):
+                alike = Sheet("md", stranger, "raid1", 1 << 40, State("normal"), (), 2, {})
+                assert not estate._is_about(alike, key, text), (stranger, key)
+            assert not estate._is_about(other if other.name != mine else first, key, text)
+    on = [("/dev/sda", "sda"), ("/dev/sda12", "sda"), ("/dev/nvme0n1p3", "nvme0n1")]
+    assert all(estate._is_on(member, disk) for member, disk in on)
+    off = [("/dev/sdaa", "sda"), ("/dev/sdaa1", "sda"), ("/dev/nvme0n10", "nvme0n1"), ("/dev/nvme0n10p1", "nvme0n1")]
+    assert not any(estate._is_on(member, disk) for member, disk in off)
+
+
+def test_every_request_to_change_an_array_is_noted_also_where_it_is_refused(tmp_path: Path) -> None:
+    def asked(action: str, array: str) -> dict[str, Any]:
+        return {"action": action, "array": array, "confirm": array, "names": ["/dev/sdz"], "level": "raid1"}
+
+    with serving(tmp_path, manage=True) as served:
+        operator, reader = served.login(), served.login(READER)
+        assert operator.post("/api/arrays/do", asked("destroy", "nobody")).status == 404
+        assert reader.post("/api/arrays/do", asked("scrub", "nobody")).status == 403
+        assert operator.post("/api/arrays/do", asked("create", "/dev/\ud800")).status == 400
+        assert operator.post("/api/arrays/do", asked("stop-scrub", "x"), X_CSRF_Token="old").status == 403
+        assert operator.post("/api/arrays/do", {"action": "fail"}).status == 400
+        served.web.audit.note("x", "asked", {"action": "locate", "names": ("/dev/\udfff",)})
+        with served.web.audit.place.open("ab") as file:
+            file.write(b'[1, 2]\n"text"\n{"at_unix_ns": "soon"}\n')
+        assert operator.get("/arrays").status == 200
+        lines = operator.get("/api/audit").json["audit"]
+    actions = [(line["what"], line["asked"].get("action")) for line in reversed(lines)]
+    refused = [("refused", name) for name in ("destroy", "scrub", None, "stop-scrub", "fail")]
+    assert actions == [*refused, ("asked", "locate")]
+    assert lines[-2]["by"].startswith("reader ")

@@ -6,6 +6,7 @@ import os
 import random
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,7 +17,7 @@ from starlette.routing import Route
 
 from brickyard.errors import BadInputError
 from brickyard.store import Store
-from brickyard.web import tokens
+from brickyard.web import hub, tokens
 from brickyard.web.app import ROUTES, role_of
 from brickyard.web.serve import Listening
 from brickyard.web.sessions import IDLE_S, LIFE_S, TRIES, Sessions
@@ -210,7 +211,8 @@ def test_a_wrong_token_is_slowed_down(tmp_path: Path) -> None:
         answers = [served.ask("POST", "/api/login", {"token": "wrong"}).status for _ in range(TRIES + 2)]
         assert answers == [401] * TRIES + [429] * 2
         assert served.ask("POST", "/api/login", {"token": OPERATOR}).status == 429
-        assert served.ask("GET", "/api/runs", Authorization=f"Bearer {OPERATOR}").status == 401
+        assert served.ask("GET", "/api/runs", Authorization=f"Bearer {OPERATOR}").status == 429
+        assert served.ask("GET", "/api/events", Authorization=f"Bearer {OPERATOR}").status == 429
 
 
 def test_a_program_sends_its_token_with_each_request(served: Served) -> None:
@@ -220,6 +222,23 @@ def test_a_program_sends_its_token_with_each_request(served: Served) -> None:
     assert served.ask("POST", "/api/jobs", asked, Authorization=f"Bearer {OPERATOR}").status == 404
     # A token in an address would be in logs.
     assert served.ask("GET", f"/api/runs?token={OPERATOR}").status == 401
+
+
+def test_an_empty_authorization_is_no_token(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session is that of a cookie or of a token, by how it was found, whatever headers there are."""
+    monkeypatch.setattr(hub, "HEARTBEAT_S", 0.5)
+    client = served.login()
+    asked = {"kind": "run", "name": "nothing"}
+    found = client.post("/api/jobs", asked, Authorization="", X_CSRF_Token="")
+    assert (found.status, "too old" in found.text) == (403, True)
+    with socket.create_connection(("127.0.0.1", served.port), timeout=20) as stream:
+        head = f"GET /api/events HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\nCookie: {client.cookie}\r\n"
+        stream.sendall(f"{head}Authorization:\r\n\r\n".encode())
+        assert b"200 OK" in stream.recv(65536)
+        client.post("/logout", {"csrf": client.csrf})
+        end_s = time.monotonic() + 60
+        while stream.recv(65536):
+            assert time.monotonic() < end_s, "the events go on after the logout"
 
 
 def test_whoever_logs_out_is_out(served: Served) -> None:
@@ -283,6 +302,7 @@ def test_tokens_that_others_can_read_or_guess_are_refused(tmp_path: Path) -> Non
         ("admin " + OPERATOR, "line 1"),
         ("", "no token"),
         (f"operator {OPERATOR}\nreader {OPERATOR}", "share"),
+        (f"operator {OPERATOR}\noperator {READER}", "line 2: a second token of the operator"),
     ):
         place.write_text(text)
         with pytest.raises(BadInputError, match=words):
@@ -297,11 +317,20 @@ def test_other_hosts_reach_it_only_by_tls() -> None:
             Listening(host).check()
 
 
+def test_the_address_that_is_shown_is_one_that_answers() -> None:
+    shown = {"127.0.0.1": "localhost", "localhost": "localhost", "127.0.0.2": "127.0.0.2", "::1": "::1"}
+    assert {host: Listening(host).called[0] for host in shown} == shown
+    assert "127.0.0.2" in Listening("127.0.0.2", names=("page.example",)).called
+    for name in ('a b"/x', "", "a/b", "ä"):
+        with pytest.raises(BadInputError, match="is no name"):
+            Listening(names=(name,)).check()
+
+
 def test_what_is_too_large_or_no_document_is_refused(client: Client, served: Served) -> None:
     deep = b'{"a":' * 20_000 + b"1" + b"}" * 20_000
     assert client.post("/api/check", b"x" * 70_000).status == 413
     assert client.post("/api/check", deep[:60_000]).status == 400
-    for body in (b"[]", b"{", b"\xff\xfe", b'"x"', b"NaN", b'{"kind": 5}', b'{"changes": "x"}'):
+    for body in (b"[]", b"{", b"\xff\xfe", b'"x"', b"NaN", b'{"kind": 5}', b'{"changes": "x"}', b'{"a": "\\ud800"}'):
         assert client.post("/api/check", body).status == 400, body
     assert client.post("/api/check", b"{}", Content_Type="text/xml").status == 415
     assert client.get("/api/runs?first=99999999999999999999").status == 400

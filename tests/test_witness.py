@@ -179,6 +179,10 @@ def test_a_power_cut_is_proof_only_if_the_host_started_since(complete: Round, tm
     lost = prove(str(tmp_path / "image"), noted)
     assert (lost.word, lost.missing) == (LOST, 2)
     assert "2 are missing" in lost.text
+    os.utime(noted)
+    without_a_cut = prove(str(tmp_path / "image"), noted)
+    assert (without_a_cut.word, without_a_cut.missing) == ("", 2)
+    assert "2 are missing, but this host has not started since" in without_a_cut.text
 
 
 def test_durable_looks_at_the_proof_before_it_writes(
@@ -188,7 +192,10 @@ def test_durable_looks_at_the_proof_before_it_writes(
         monkeypatch.setattr(durable, name, 20_000_000)
     told = [entry for entry in entries(complete.file) if isinstance(entry, WriteEntry)]
     image_of(complete, told, {(0, 30)}, image := tmp_path / "image")
-    given = ["durable", str(image), "--recorder-file", str(complete.file), "--no-pg-test-fsync", "--json", "--check"]
+    shutil.copy(complete.file, noted := tmp_path / "noted.log")
+    cut_s = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) - 60
+    os.utime(noted, (cut_s, cut_s))
+    given = ["durable", str(image), "--recorder-file", str(noted), "--no-pg-test-fsync", "--json", "--check"]
     assert main([*given, "--store", str(tmp_path / "runs.db")]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document["verdict"] == LOST

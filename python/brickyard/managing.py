@@ -51,6 +51,7 @@ __all__ = [
     "PaceSample",
     "ScrubBook",
     "ScrubPlan",
+    "Sheet",
     "Standing",
     "TrendBook",
     "UserLoad",
@@ -419,6 +420,26 @@ def _refuse_unconfirmed(deed: Deed, name: str) -> None:
         raise BadInputError(f"type the name of the array, {name}, to confirm")
 
 
+class AuditLine(msgspec.Struct, frozen=True):
+    at_unix_ns: int
+    by: str
+    what: str
+    """`asked`, `done`, `refused` or `failed`."""
+    asked: dict[str, Any]
+    words: str = ""
+
+    def asks(self, name: str) -> object:
+        """What was asked under this name; anything, as it is read from a file."""
+        return self.asked.get(name)
+
+
+def _writable(value: Any) -> Any:
+    """Halves of letters, which JSON can ask for and no file can hold, as question marks."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    return [_writable(one) for one in value] if isinstance(value, tuple | list) else value
+
+
 class AuditLog:
     """A file that is only added to: one line of JSON for each thing that was asked, and one for what became of it."""
 
@@ -428,7 +449,7 @@ class AuditLog:
 
     def note(self, by: str, what: str, asked: dict[str, Any], words: str = "") -> None:
         """Raises BrickyardError where it cannot be written; then nothing is done."""
-        line = {"at_unix_ns": self._clock(), "by": by, "what": what, "asked": asked, "words": words}
+        line = AuditLine(self._clock(), by, what, {name: _writable(value) for name, value in asked.items()}, words)
         try:
             outputs.folder(self.place.parent)
             outputs.append_to(self.place, msgspec.json.encode(line) + b"\n", AUDIT_MARK)
@@ -437,8 +458,8 @@ class AuditLog:
                 f"{self.place}: the audit log cannot be written ({error.strerror}), so nothing was changed"
             ) from error
 
-    def newest(self, count: int = 100) -> list[Any]:
-        """The last lines, the newest first."""
+    def newest(self, count: int = 100) -> list[AuditLine]:
+        """The last lines, the newest first; what has another form is left out."""
         try:
             with self.place.open("rb") as file:
                 size = file.seek(0, os.SEEK_END)
@@ -449,9 +470,9 @@ class AuditLog:
         found = []
         for line in lines[-count:]:
             try:
-                found.append(msgspec.json.decode(line))
+                found.append(msgspec.json.decode(line, type=AuditLine))
             except msgspec.DecodeError:
-                continue  # the first one may be cut
+                continue  # the first one may be cut, and anybody with rights may have written into it
         return found[::-1]
 
 

@@ -198,7 +198,10 @@ impl Watch {
             if let Some(trace) = &mut self.trace {
                 keep(trace, &told, self.origin_ns).map_err(|e| format!("the trace cannot be written: {e}"))?;
             }
-            if told.ended_ns.saturating_sub(told.arrived_ns) < self.kernel.is_slow_from(usize::from(told.slot)) {
+            let total_ns = told.ended_ns.saturating_sub(told.arrived_ns);
+            // Nobody asked for the kernel's own commands, and what they are for is told by itself.
+            let is_asked = !matches!(told.operation, layout::FLUSH_COMMAND | layout::OTHER);
+            if !is_asked || total_ns < self.kernel.is_slow_from(usize::from(told.slot)) {
                 continue;
             }
             self.slow_count += 1;
@@ -220,7 +223,7 @@ impl Watch {
         let end_ns = now_ns();
         let cpu_ns = clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID);
         let (steal_share, resync_per_s) = self.samples.during(self.from_ns, end_ns);
-        let slowest = self.slow.drain(..).filter(|told| told.operation != layout::FLUSH_COMMAND);
+        let slowest = self.slow.drain(..);
         let told = Interval {
             start_ns: self.from_ns,
             end_ns,

@@ -45,7 +45,8 @@ def _sureness(found: Found) -> str:
     first = found.ranked[0]
     if first.spread is None:
         return (
-            "There is no interval: how far models of such storage are off is in docs/truth.md, as far as it is known."
+            "How sure that is cannot be said: too few published tables were compared with models of such storage"
+            " (docs/truth.md)."
         )
     if first.is_sure:
         return f"It does so at the worse end of the models' interval too ({first.spread.words})."

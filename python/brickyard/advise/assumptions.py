@@ -83,9 +83,9 @@ def _interval(trial: Trial) -> str:
     spread = trial.spread
     if spread is None:
         kind = KINDS[trial.candidate.drive_kind]
-        return f"no interval for {kind}: how far models of them are off is in docs/truth.md, as far as it is known"
+        return f"no interval for {kind}: too few published tables were compared with models of them (docs/truth.md)"
     return (
         f"models of {spread.kind}: nine of ten published figures that they were not fitted to lie within"
         f" {spread.words} of"
-        f" theirs ({spread.figures} figures, {spread.tables} tables; docs/truth.md)"
+        f" theirs ({spread.basis}; docs/truth.md)"
     )

@@ -2,11 +2,12 @@
 figures that were simulated with models that their table had taught nothing.
 
 `left_out.csv` is written by `brickyard study reference --errors`. An interval reaches from a figure divided by a
-factor to the figure times it; the factor is the one that holds nine tenths of the kind's left-out figures, and no less
-than of all kinds together where a kind has few tables. Whether intervals made so hold what they promise is tested by
-leaving whole tables out (`tests/test_advise_spread.py`).
+factor to the figure times it; the factor is the one that holds nine tenths of the kind's left-out figures. Tables
+differ from one another by more than their figures do, so that a kind with few tables gets the widest factor that any of
+them needs, and no less than that of all kinds together. Whether intervals made so hold what they promise is tested by
+leaving whole tables out, for each kind by itself (`tests/test_advise_costs.py`).
 
-Refusal: no interval for a kind that nothing published was compared with.
+Refusal: no interval for a kind with fewer tables than can be told apart, so that nothing of it is called sure.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ from importlib import resources
 COVERAGE = 0.9
 FILE = "left_out.csv"
 COLUMNS = ("table", "kind", "cell", "published", "simulated")
+LEAST_TABLES = 3
+"""With two, one left out leaves one, which tells nothing of how far tables are from one another."""
+FEW_TABLES = 10
+"""The widest of n tables holds a further one n times in n + 1: with fewer tables than ten, nothing less will do."""
 KINDS = {"rotating": "disks", "ssd": "flash", "cloud": "volumes"}
 
 
@@ -47,6 +52,12 @@ class Spread:
     figures: int
     tables: int
 
+    @property
+    def basis(self) -> str:
+        """What the factor was made of."""
+        few = "; these are few, so it is the widest that one of them needs" if self.tables < FEW_TABLES else ""
+        return f"{self.figures} figures, {self.tables} tables{few}"
+
     def ends(self, value: float) -> tuple[float, float]:
         return value / self.factor, value * self.factor
 
@@ -64,16 +75,35 @@ def rows() -> tuple[SpreadRow, ...]:
 
 
 def spread_of(drive_kind: str) -> Spread | None:
-    """By the kind of a brick's drives; None for one that nothing published was compared with."""
+    """By the kind of a brick's drives; None for one of which too little was published."""
     return spread(KINDS[drive_kind], rows())
 
 
 def spread(kind: str, every: Iterable[SpreadRow]) -> Spread | None:
-    of_kind = [row for row in every if row.kind == kind]
-    if not of_kind:
+    among = list(every)
+    by_table: dict[str, list[float]] = {}
+    for row in among:
+        if row.kind == kind:
+            by_table.setdefault(row.table, []).append(row.distance)
+    if len(by_table) < LEAST_TABLES:
         return None
-    factor = math.exp(bound([row.distance for row in of_kind]))
-    return Spread(kind, factor, len(of_kind), len({row.table for row in of_kind}))
+    whole = [distance for distances in by_table.values() for distance in distances]
+    widest = bound(whole)
+    if len(by_table) < FEW_TABLES:
+        widest = max(bound(row.distance for row in among), *map(bound, by_table.values()))
+    return Spread(kind, math.exp(widest), len(whole), len(by_table))
+
+
+def left_out_share(kind: str, every: Iterable[SpreadRow]) -> float | None:
+    """Which part of a kind's figures lies in intervals that are made without their own table; None where there are
+    none."""
+    among = list(every)
+    inside: list[bool] = []
+    for table in {row.table for row in among if row.kind == kind}:
+        made = spread(kind, [row for row in among if row.table != table])
+        own = [row for row in among if (row.table, row.kind) == (table, kind)]
+        inside += [row.distance <= math.log(made.factor) for row in own] if made else []
+    return sum(inside) / len(inside) if inside else None
 
 
 def bound(distances: Iterable[float]) -> float:

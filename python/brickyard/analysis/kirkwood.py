@@ -6,6 +6,7 @@ Refusal: no figure of his is held against one of ours as such. Disks and hosts d
 from __future__ import annotations
 
 import csv
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -16,6 +17,7 @@ import msgspec
 
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.figures import FIGURES, measured
+from brickyard.analysis.samples import sample
 from brickyard.store import Record
 from brickyard.units import three_digits
 
@@ -65,7 +67,8 @@ def _published_rows() -> dict[tuple[str, str, str], dict[str, float]]:
 
 
 def _measured(records: Sequence[Record]) -> dict[tuple[tuple[str, str], ...], dict[str, float]]:
-    """Mean tps over repetitions by clients, for each combination of the other factors."""
+    """Mean tps over repetitions by clients, as the study's own tables have it, for each combination of the other
+    factors."""
     values: dict[tuple[tuple[str, str], ...], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
         levels = dict(record.info.marks.levels or {})
@@ -73,7 +76,10 @@ def _measured(records: Sequence[Record]) -> dict[tuple[tuple[str, str], ...], di
         for item in measured(record, FIGURES["tps"]):
             if item.value is not None:
                 values[tuple(levels.items())][clients].append(item.value)
-    return {key: {clients: fmean(told) for clients, told in row.items()} for key, row in values.items()}
+    return {
+        key: {clients: mean.centre for clients, told in row.items() if (mean := sample(told))}
+        for key, row in values.items()
+    }
 
 
 def _named(key: tuple[tuple[str, str], ...]) -> str:
@@ -109,10 +115,20 @@ def _shapes(ours: Mapping[tuple[tuple[str, str], ...], Row]) -> Told:
     his = {_his_name(key): row for key, row in _published_rows().items()}
     rows = [_shape_cells(f"published: {name}", row, DASH) for name, row in his.items()]
     for key, row in ours.items():
-        agreed = [(value, name) for name, theirs in his.items() if (value := rank_agreement(row, theirs)) is not None]
-        best = max(agreed, default=None)
-        rows.append(_shape_cells(f"measured: {_named(key)}", row, f"{best[0]:+.2f} with {best[1]}" if best else DASH))
+        rows.append(_shape_cells(f"measured: {_named(key)}", row, nearest(row, his)))
     return "Shape over clients: tps as a multiple of one client's, beside Kirkwood's of 2003", columns, rows
+
+
+def nearest(row: Row, his: Mapping[str, Row]) -> str:
+    """The published rows whose ranks agree best: all that tie, or that none of them is nearer than another."""
+    agreed = {name: value for name, theirs in his.items() if (value := rank_agreement(row, theirs)) is not None}
+    if not agreed:
+        return DASH
+    best = max(agreed.values())
+    names = [name for name, value in agreed.items() if math.isclose(value, best, abs_tol=1e-9)]
+    if len(names) == len(his) > 1:
+        return f"{best:+.2f} with every row, which does not tell"
+    return f"{best:+.2f} with {' and with '.join(names)}"
 
 
 def _his_name(key: tuple[str, str, str]) -> str:
@@ -164,4 +180,4 @@ def _iowork() -> Told:
         found[row.key][row.operation] = row.mb_per_s
     operations = ("sequential write", "sequential read", "random write", "random read")
     rows = [[_his_name(key), *(three_digits(row[name]) for name in operations)] for key, row in found.items()]
-    return "Kirkwood's disks without a database, MiB/s (iowork; brickyard study kirkwood-2003)", ("", *operations), rows
+    return "Kirkwood's disks without a database, MB/s (iowork; brickyard study kirkwood-2003)", ("", *operations), rows

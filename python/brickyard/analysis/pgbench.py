@@ -29,7 +29,7 @@ from brickyard.units import (
 )
 
 AGREEMENT_MAX = 0.01  # of pgbench's own figures and those of its log; beyond it one of them is wrong
-SPAN_MOST = 1.05  # a server's counts are of hardly more than the run
+SPAN_OFF_MOST = 0.05  # by which a server's counts may be of a longer or shorter time than the transactions
 SCALE_BYTES = 15_000_000  # of a scale, as pgbench's own manual counts
 POINTS = ("p50", "p90", "p99", "p99.9", "p99.99")
 
@@ -171,10 +171,11 @@ def _server_cells(row: Totals, server: ServerSpan) -> list[str]:
 
 
 def commits_a_flush(row: Totals, server: ServerSpan) -> float | None:
-    """Transactions ÷ flushes, both as counts. The server's span holds the whole run, so that flushes before its first
-    transaction count as well; None where these could be more than a twentieth of all."""
-    flushes = (server.wal_flushes_per_s or 0.0) * (server.end_s - server.start_s)
-    if not flushes or not row.is_rated or server.end_s - server.start_s > row.rated_ns / 1e9 * SPAN_MOST:
+    """Transactions ÷ flushes, both as counts. None where they are of different times: flushes before the first
+    transaction count as well, and those of a server that died count only to its last sample."""
+    span_s, rated_s = server.end_s - server.start_s, row.rated_ns / 1e9
+    flushes = (server.wal_flushes_per_s or 0.0) * span_s
+    if not flushes or not row.is_rated or abs(span_s - rated_s) > SPAN_OFF_MOST * rated_s:
         return None
     return row.requests / flushes
 

@@ -16,6 +16,8 @@ READ_MEAN_MOST_S, LOG_MEAN_MOST_S, MAXIMUM_MOST_S = 0.020, 0.010, 0.050
 """Jetstress prints them at its start: average and maximum of database reads and log writes."""
 SHORT_SHARE = 0.01
 """As for every rate here: what is kept up with to 1 % is achieved."""
+JUDGED_LEAST = 100
+"""Requests that a mean is judged by at least: of fewer, one stall of 2 s decides about a limit of 20 ms."""
 Kinds = tuple[type, ...]
 USERS: Kinds = (MailboxUser,)
 WRITERS: Kinds = (LazyWriter, Checkpoint)
@@ -134,7 +136,12 @@ def _jetstress(record: Record, phase: int, plan: Phase, program: MailboxUser) ->
         for name, found, most in limits
         if found is not None and found > most
     ]
-    failures += [f"{name}: nothing was measured" for name, found, _ in limits[:2] if found is None]
+    counted = (limits[0][0], _count(reads)), (limits[1][0], _count(logs))
+    failures += [
+        f"{name}: not measured, {count} requests are too few ({JUDGED_LEAST} are needed)"
+        for name, count in counted
+        if count < JUDGED_LEAST
+    ]
     if not sum(row.requests for row in writes):
         failures.append("no database page was written: the cache holds all that changed, so take a larger database")
     failures += _damage(record)
@@ -160,6 +167,10 @@ def _jetstress(record: Record, phase: int, plan: Phase, program: MailboxUser) ->
         short = f"{made.achieved_iops:.1f} IOPS achieved, {made.asked_iops:.1f} required"
         made = replace(made, failures=(*made.failures, short))
     return made
+
+
+def _count(rows: list[Totals]) -> int:
+    return sum(row.requests for row in rows if row.service)
 
 
 def _mean_s(rows: list[Totals]) -> float | None:

@@ -126,7 +126,7 @@ def _best_and_worst(axis: Axis, figure: str, rounds: Rounds) -> str:
     ]
     duels = judged([duel_of(*pair) for pair in pairs])
     words = change_words([duel.apart for duel in duels if (duel.one, duel.other) == (best, worst)])
-    return f"{figure} by {axis.title}: {axis.label(best)} {words} against {axis.label(worst)}"
+    return f"{figure} by {axis.title}, {axis.label(best)} against {axis.label(worst)}: {words}"
 
 
 def change_words(found: Sequence[Difference]) -> str:

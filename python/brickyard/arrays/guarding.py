@@ -202,7 +202,9 @@ class Guard:
             return
         known = {disk.name: disk.identity for disk in disks(self.host)}
         try:
-            self.trends.take({known.get(drive.name, drive.name): drive.told for drive in seen.drives}, time.time())
+            told = {known.get(drive.name, drive.name): drive.told for drive in seen.drives}
+            for text in self.trends.take(told, time.time()):
+                self._complain(text)
         except OSError as error:
             self._complain(f"{self.trends.place}: the trends cannot be kept: {error.strerror}")
 

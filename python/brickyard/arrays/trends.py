@@ -2,10 +2,13 @@
 looked at or judged here.
 
 A sample is kept where a count has changed, else every six hours, and of each drive the newest 1,500: about a year.
+While the clock stands before a drive's last sample, none is added and none is dropped: which of both is wrong is not
+known.
 """
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +21,8 @@ from brickyard.schema.target_sheet import HealthSheet
 MARK = re.compile(rb'\A{"trends":')
 EVERY_S = 6 * 3600.0
 SAMPLES_KEPT = 1500
+ASIDE_MOST = 100
+"""Damaged files that are set aside; beyond that a person has to look."""
 
 
 class HealthSample(msgspec.Struct, frozen=True):
@@ -53,14 +58,22 @@ class TrendBook:
         self.place = place
 
     def of(self, identity: str) -> list[HealthSample]:
-        return self._read().drives.get(identity, [])
+        return self.all().get(identity, [])
 
     def all(self) -> dict[str, list[HealthSample]]:
-        return self._read().drives
+        try:
+            return self._read().drives
+        except (OSError, msgspec.DecodeError):
+            return {}  # the watch says so; a page shows no trend
 
-    def take(self, told: Mapping[str, HealthSheet], now_s: float) -> None:
-        """One look at the drives. Raises OSError where it cannot be kept."""
-        book = self._read()
+    def take(self, told: Mapping[str, HealthSheet], now_s: float) -> list[str]:
+        """One look at the drives; what somebody should know of it. Raises OSError where it cannot be kept."""
+        said = []
+        try:
+            book = self._read()
+        except msgspec.DecodeError:
+            said.append(f"{self.place}: cannot be read; it is now {self._set_aside().name}, and the samples begin anew")
+            book = _Trends()
         is_changed = False
         for identity, sheet in told.items():
             sample = HealthSample(
@@ -73,8 +86,11 @@ class TrendBook:
                 sheet.available_spare_percent,
             )
             kept = book.drives.get(identity, [])
-            # A clock that was set back would stop the samples until it has caught up.
-            kept = [one for one in kept if one.unix_s <= now_s]
+            if kept and now_s < kept[-1].unix_s:
+                said.append(
+                    f"{identity}: its health has a sample of a later time; none is added before that by the clock"
+                )
+                continue
             if kept and kept[-1].counts == sample.counts and now_s - kept[-1].unix_s < EVERY_S:
                 continue
             book.drives[identity] = [*kept, sample][-SAMPLES_KEPT:]
@@ -82,9 +98,17 @@ class TrendBook:
         if is_changed:
             outputs.folder(self.place.parent)
             outputs.write_whole(self.place, msgspec.json.encode(book), MARK)
+        return said
 
     def _read(self) -> _Trends:
         try:
             return msgspec.json.decode(self.place.read_bytes(), type=_Trends)
-        except (OSError, msgspec.DecodeError):
-            return _Trends()  # trends are worth having and no more; a damaged file begins anew
+        except FileNotFoundError:
+            return _Trends()
+
+    def _set_aside(self) -> Path:
+        for number in range(1, ASIDE_MOST + 1):
+            aside = self.place.with_name(f"{self.place.name}.damaged-{number}")
+            if not aside.exists():
+                return self.place.rename(aside)
+        raise OSError(errno.EEXIST, "too many damaged files beside it")

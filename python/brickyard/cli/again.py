@@ -183,6 +183,7 @@ def comparison_document(comparison: TraceComparison) -> dict[str, object]:
         "verdict": comparison.verdict,
         "reproduces": comparison.reproduces,
         "tolerance": comparison.tolerance,
+        "torn": comparison.torn,
         "distances": [{item.name: getattr(d, item.name) for item in fields(d)} for d in comparison.distances],
         "counts": [{item.name: getattr(c, item.name) for item in fields(c)} for c in comparison.counts],
     }

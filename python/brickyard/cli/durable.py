@@ -32,6 +32,7 @@ from brickyard.errors import BAD_INPUT, FAILED, BadInputError
 from brickyard.honesty import SILENT, SUSPICIOUS, Figures, Finding, figures, findings, verdict
 from brickyard.honesty.durable import ETCD, PAGE_BYTES, SIZES_BYTES, WRITERS, Method, WriteCell, measure
 from brickyard.honesty.durable_figures import Commits, DurableWrite, commits, durable_writes, faster, find, methods
+from brickyard.honesty.log_rule import judged
 from brickyard.honesty.proof import LOST, PROVED, Proof, prove
 from brickyard.schema.target_sheet import WriteCaches
 from brickyard.store import Json, Record, Store
@@ -75,7 +76,11 @@ def durable(
     *,
     check: Annotated[
         bool,
-        Parameter(negative="", show_default=False, help="Exit code 1 when the write path is suspicious, or lost data."),
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Exit code 1 when the write path is suspicious, or writes are missing.",
+        ),
     ] = False,
     protected: Protected = False,
     recorder_file: Annotated[
@@ -126,7 +131,8 @@ def durable(
     else:
         _print(stdout(), found)
     code = EXIT_CODES.get(records[-1].info.outcome, BAD_INPUT)
-    return FAILED if check and code == 0 and found.word in (SUSPICIOUS, LOST) else code
+    is_bad = found.word in (SUSPICIOUS, LOST) or bool(proof and proof.missing)
+    return FAILED if check and code == 0 and is_bad else code
 
 
 def _postgres(target: str) -> FsyncTest | None:
@@ -152,7 +158,7 @@ def _found(
         measured,
         cache,
         findings(measured, cache, protected=protected),
-        held_against(etcd, rulers.read("etcd")) if etcd and etcd.info.outcome == "done" else None,
+        judged(etcd, held_against(etcd, rulers.read("etcd"))) if etcd and etcd.info.outcome == "done" else None,
         beside,
         proof,
     )
@@ -174,10 +180,17 @@ def _answer(found: WritePath) -> Answer:
         )
     if page:
         sentences.append(_faster_words(found))
-    if found.etcd and found.etcd.decided.value is not None:
-        p99 = format_ns(found.etcd.decided.value)
-        sentences.append(f"etcd's rule (p99 of fdatasync within 10 ms): {found.etcd.word}, with {p99}.")
+    sentences.append(f"etcd's rule (p99 of fdatasync within 10 ms): {_etcd_words(found.etcd)}.")
     return Answer(QUESTION, tuple(sentences), belief(found.records))
+
+
+def _etcd_words(held: Verdict | None) -> str:
+    if held is None:
+        return "not measured, as the run ended before"
+    decided = held.decided
+    return (
+        f"{held.word}, {decided.reason}" if decided.value is None else f"{held.word}, with {format_ns(decided.value)}"
+    )
 
 
 def _faster_words(found: WritePath) -> str:
@@ -194,7 +207,8 @@ def _verdict_words(found: WritePath) -> str:
     reasons = [item.text for item in found.findings if item.state == found.word]
     # Where nothing is judged, the reason is said after what the kernel knows.
     reason = reasons[-1 if found.word == SILENT else 0] if reasons else ""
-    return f"Verdict: {found.word}. {reason}".rstrip()
+    missing = found.proof.text if found.proof and found.proof.missing else ""
+    return " ".join(filter(None, (f"Verdict: {found.word}.", reason, missing)))
 
 
 def _print(console: Console, found: WritePath) -> None:
@@ -294,8 +308,10 @@ def _print_writers(console: Console, found: WritePath) -> None:
     console.print(table("Many writers, in durable writes a second", columns, rows))
     print_line(
         console,
-        "commits/s at most: every fdatasync serves one commit of each client, with the 95 % interval of its rate; a"
-        " server's processors, locks and data files allow fewer, on a fast device far fewer",
+        "commits/s at most: a server flushes its log once at a time, and every fdatasync serves one commit of each"
+        " client (95 % interval of its rate in brackets); its processors, locks and data files allow fewer, on a fast"
+        " device far fewer. Writers that each flush a place of their own have several flushes in flight, so that they"
+        " may reach more than that.",
         "dim",
     )
     console.print()

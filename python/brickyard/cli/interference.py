@@ -104,9 +104,12 @@ def _limit(text: str) -> tuple[str, float]:
     if not sign or figure not in FIGURES:
         raise BadInputError(f"--limit {text}: write p99:10ms or mean:5ms; there are {', '.join(FIGURES)}")
     try:
-        return figure, float(_core.parse_limit_ns(value))
+        limit_ns = float(_core.parse_limit_ns(value))
     except ValueError as error:
         raise BadInputError(f"--limit {text}: {one_line(error)}") from error
+    if limit_ns <= 0:
+        raise BadInputError(f"--limit {text}: no read takes so little; write a time such as 10ms")
+    return figure, limit_ns
 
 
 def _mapped(

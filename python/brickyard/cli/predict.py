@@ -260,7 +260,7 @@ def _notes(found: list[Predicted]) -> list[str]:
     notes += sorted(
         {
             f"models of {spread.kind}: nine of ten published figures that they were not fitted to lie within"
-            f" {spread.words} of theirs (docs/truth.md)"
+            f" {spread.words} of theirs ({spread.basis}; docs/truth.md)"
             for item in found
             if (spread := item.spread)
         }

@@ -40,8 +40,11 @@ IOPS, CALLS, TRANSACTIONS = "IOPS", "calls/s", "transactions/s"
 
 
 def _rates(rate: PhaseRate, words: str) -> str:
-    """What moves data and what is done to names are different things, and so are their rates."""
-    data = f"{format_iops(rate.iops)} {words}  {format_mib_per_s(rate.bytes_per_s)} MiB/s"
+    """What moves data and what is done to names are different things, and so are their rates. Of a transaction it is
+    not known what it moves."""
+    data = f"{format_iops(rate.iops)} {words}"
+    if words != TRANSACTIONS:
+        data += f"  {format_mib_per_s(rate.bytes_per_s)} MiB/s"
     if not rate.metadata_per_s:
         return data
     named = f"{format_iops(rate.metadata_per_s)} metadata/s"

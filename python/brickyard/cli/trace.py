@@ -84,7 +84,8 @@ def show(file: str, /, *, trace_device: Device = None, json: options.Json = Fals
     if json:
         emit({"contents": msgspec.to_builtins(found.contents), "figures": msgspec.to_builtins(found.figures)})
     elif not found.contents.summary.requests:
-        print_line(stdout(), f"{file}: holds no request")
+        torn = found.contents.torn
+        print_line(stdout(), f"{file}: holds no request{f'; cut off: {torn}' if torn else ''}")
     else:
         print_labelled(stdout(), traces.figure_lines(found))
     return DONE
@@ -99,7 +100,7 @@ def compare(
     tolerance: Annotated[str, Parameter(help="Distance up to which a figure counts as reproduced.")] = "10%",
     json: options.Json = False,
 ) -> int:
-    """Whether a trace reproduces another: distances of their sizes, gaps, depths, reuse and latencies.
+    """Whether a trace reproduces another: distances of sizes, order, gaps, depths, reuse and latencies.
 
     The exit code is 1 where it does not.
 
@@ -113,6 +114,9 @@ def compare(
     from brickyard import traces
 
     found = traces.compare(traces.examine(first), traces.examine(second), _share(tolerance))
+    for name, torn in zip((first, second), found.torn, strict=True):
+        if torn:
+            print_line(stderr(), f"note: {name}: cut off: {torn}; what stands before that is compared")
     if json:
         emit(comparison_document(found))
     else:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Annotated, BinaryIO
@@ -18,7 +21,7 @@ from rich.text import Text
 from brickyard import _core, outputs
 from brickyard.cli import options
 from brickyard.cli.output import emit, print_line, stderr, stdout, table
-from brickyard.errors import DONE, BadInputError
+from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError, one_line
 from brickyard.watch import figures
 from brickyard.watch.devices import found
 from brickyard.watch.figures import Watched
@@ -89,34 +92,103 @@ def watch(
     def note(text: str) -> None:
         print_line(console, f"note: {text}", "cyan")
 
-    with ExitStack() as ending:
-        trace = ending.enter_context(_kept(save)) if save else None
+    kept = _Keeping(console, save, csv, parquet, report)
+    unprinted: OSError | None = None
+    with ExitStack() as files:
+        trace = files.enter_context(_kept(save)) if save else None
         watching = LiveWatch(watched_devices, every_s, method, stripe_bytes, trace.fileno() if trace else None, note)
-        if listen:
-            ending.enter_context(_served(watching, listen, note))
-        stopped = ending.enter_context(_stopped())
-        with _page(watching, console) as shown:
-            watching.run(stopped, for_s, shown, lambda: _started(console, watching, for_s))
-        if save and trace and save.suffix == PROFILE_SUFFIX:
-            _make_profile(save, trace, note)
-    watched = watching.watched()
-    if csv:
-        outputs.write_whole(csv, figures.csv_text(watched.totals), stream=True)
-    if parquet:
-        _write_parquet(watched, parquet)
-    page = _reported(watched, report) if report else None
+        with ExitStack() as ending:
+            if listen:
+                ending.enter_context(_served(watching, listen, note))
+            stopped = ending.enter_context(_stopped())
+            with _page(watching, console) as shown:
+                watching.run(stopped, for_s, shown, lambda: _started(console, watching, for_s))
+        watched = watching.watched()
+        if watching.broken:
+            kept.failed(watching.broken)
+        try:
+            if not json:
+                print_watched(stdout(), watched)
+        except OSError as error:
+            unprinted = error  # what is written does not depend on what can be printed
+        told = kept.write(watching, watched, trace, note)
+        kept.ends(files)
+    if unprinted is not None:
+        raise unprinted
     if json:
-        more = {"report": str(page)} if page else {}
-        traced = {_kind(save): str(save), "traced": watching.traced} if save else {}
-        emit({**figures.document(watched), **more, **traced})
-        return DONE
-    out = stdout()
-    print_watched(out, watched)
-    kept = f"{_kind(save)}: {save}, of {watching.traced:,} requests" if save else ""
-    for line in (kept, f"report: {page}" if page else ""):
-        if line:
-            print_line(out, line)
-    return DONE
+        problems = {"problems": kept.problems} if kept.problems else {}
+        emit({**figures.document(watched), **told, **problems})
+    else:
+        for line in kept.lines(told):
+            print_line(stdout(), line)
+    return FAILED if kept.problems else DONE
+
+
+@dataclass
+class _Keeping:
+    """What is written of a watch that is over, each by itself: one that fails takes no other with it."""
+
+    console: Console
+    save: Path | None
+    csv: Path | None
+    parquet: Path | None
+    report: Path | None
+    problems: list[str] = field(default_factory=list)
+
+    def failed(self, text: str) -> None:
+        self.problems.append(text)
+        self.console.print(f"brickyard: {text}", markup=False, highlight=False, soft_wrap=True)
+
+    def write(
+        self, watching: LiveWatch, watched: Watched, trace: BinaryIO | None, note: Callable[[str], None]
+    ) -> dict[str, object]:
+        """What of it could be written, by the names of `--json`."""
+        csv, parquet, report, save = self.csv, self.parquet, self.report, self.save
+        told: dict[str, object] = {}
+        if csv:
+            with self._trying("--csv", csv):
+                outputs.write_whole(csv, figures.csv_text(watched.totals), stream=True)
+        if parquet:
+            with self._trying("--parquet", parquet):
+                _write_parquet(watched, parquet)
+        if report:
+            with self._trying("--report", report):
+                told["report"] = str(_reported(watched, report))
+        if save and trace:
+            with self._trying("--save", save):
+                traced = _requests_in(trace) if watching.broken else watching.traced
+                if save.suffix == PROFILE_SUFFIX:
+                    _make_profile(save, trace, note)
+                told |= {_kind(save): str(save), "traced": traced}
+        return told
+
+    def ends(self, files: ExitStack) -> None:
+        """The trace takes its name."""
+        if self.save:
+            with self._trying("--save", self.save):
+                files.close()
+
+    @contextmanager
+    def _trying(self, option: str, place: Path) -> Iterator[None]:
+        try:
+            yield
+        except BrickyardError as error:
+            self.failed(f"{option} {place}: {one_line(error)}")
+        except OSError as error:
+            self.failed(
+                f"{option} {place}: {one_line(error.strerror or error)}; it is not written, choose another place"
+            )
+
+    def lines(self, told: dict[str, object]) -> list[str]:
+        kind = _kind(self.save) if self.save else ""
+        lines = [f"{kind}: {self.save}, of {told['traced']:,} requests"] if kind in told else []
+        return lines + ([f"report: {told['report']}"] if "report" in told else [])
+
+
+def _requests_in(trace: BinaryIO) -> int:
+    from brickyard import traces
+
+    return traces.contents(f"/proc/self/fd/{trace.fileno()}").summary.requests
 
 
 def _check(method: str, save: Path | None) -> None:
@@ -285,7 +357,7 @@ def _table(console: Console, title: str, names: tuple[str, ...], rows: figures.R
 def _served(watching: LiveWatch, address: str, note: Callable[[str], None]) -> Iterator[None]:
     """Answers GET /metrics."""
     host, _, port = address.rpartition(":")
-    if not port.isdigit() or int(port) > 65535 or not host:
+    if not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65535 or not host:
         raise BadInputError(f"--listen {address}: write HOST:PORT, such as 127.0.0.1:9778")
 
     class Handler(BaseHTTPRequestHandler):
@@ -305,13 +377,16 @@ def _served(watching: LiveWatch, address: str, note: Callable[[str], None]) -> I
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             """Scrapes are not worth a line each."""
 
+    class Server(ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+
     try:
-        server = ThreadingHTTPServer((host.strip("[]"), int(port)), Handler)
+        server = Server((host.strip("[]"), int(port)), Handler)
     except OSError as error:
         raise BadInputError(f"--listen {address}: {error.strerror}; choose another address") from error
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
-    note("metrics are served at http://{}:{}/metrics".format(*server.server_address[:2]))
+    note(f"metrics are served at http://{host}:{server.server_address[1]}/metrics")
     try:
         yield
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -50,7 +51,7 @@ def web(
 ) -> int:
     """Serve runs, results, modelled bricks and arrays to browsers.
 
-    Ends with Ctrl-C; runs that were started go on. The address it prints logs an operator in.
+    Ends with Ctrl-C; runs that were started go on. In a terminal, the address that it prints logs an operator in.
     """
     try:
         import starlette  # noqa: F401
@@ -73,7 +74,8 @@ def web(
     place = Listening(listen, port, host, tls_certificate, tls_key)
     place.check()
     state = managing.state_home()
-    known = tokens.read_or_make(token_file or state / "web-tokens")
+    token_place = token_file or state / "web-tokens"
+    known = tokens.read_or_make(token_place)
     with Store(store) as kept:  # a store that cannot be used is refused before anybody connects
         where = kept.place.absolute()
     served = Web(
@@ -87,5 +89,7 @@ def web(
     )
     console = stderr()
     token = known.of.get(tokens.Role.OPERATOR) or known.of[tokens.Role.READER]
-    serve(served, place, lambda text: console.print(text, markup=False, soft_wrap=True), token)
+    # A journal or a log keeps what is printed; a terminal does not.
+    login = f"#{token}" if sys.stderr.isatty() else f"; tokens are in {token_place}"
+    serve(served, place, lambda text: console.print(text, markup=False, soft_wrap=True), login)
     return DONE

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from brickyard import outputs
-from brickyard.databases.programs import debian_newest_first
+from brickyard.databases.programs import debian_newest_first, from_wheel
 from brickyard.errors import BrickyardError, one_line
 
 NAME = "pg_test_fsync"
@@ -36,8 +36,10 @@ class FsyncTest:
 
 
 def program() -> str | None:
-    """What PATH has, then Debian's newest."""
-    found = (path / NAME for path in debian_newest_first() if os.access(path / NAME, os.X_OK))
+    """What PATH has, then Debian's newest, then what came with the server of the wheel."""
+    wheel = from_wheel()
+    folders = [*debian_newest_first(), *([wheel.directory] if wheel else [])]
+    found = (path / NAME for path in folders if os.access(path / NAME, os.X_OK))
     return shutil.which(NAME) or next(map(str, found), None)
 
 

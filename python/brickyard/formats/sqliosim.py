@@ -82,8 +82,12 @@ SECTIONS: dict[str, dict[str, str]] = {
 
 
 def is_sqliosim(text: str) -> bool:
-    """Whether a section is there that only SQLIOSim has."""
-    return bool(re.search(r"(?mi)^\s*\[(RandomUser|AuditUser|ReadAheadUser|BulkUpdateUser|ShrinkUser)\]\s*$", text))
+    """Whether a section is there that only SQLIOSim has, or its own keys below `[CONFIG]`: every other section may be
+    missing. `FileName` is a key of fio's as well."""
+    if re.search(r"(?mi)^\s*\[(RandomUser|AuditUser|ReadAheadUser|BulkUpdateUser|ShrinkUser)\]\s*$", text):
+        return True
+    keys = "|".join([*CONFIG, *(key for key in FILE if key != "FileName")])
+    return bool(re.search(r"(?mi)^\s*\[CONFIG\]\s*$", text) and re.search(rf"(?mi)^\s*({keys})\s*=", text))
 
 
 class _Section:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from brickyard.honesty.figures import DirtyFigures, Figures
+from brickyard.honesty.figures import DirtyFigures, Figures, OverwriteFigures
 from brickyard.schema.target_sheet import WriteCaches
 from brickyard.units import MIB, format_ns, format_size, three_digits
 
@@ -115,7 +115,8 @@ def _kernel(facts: WriteCaches) -> Iterator[Finding]:
 def _unjudged(measured: Figures, facts: WriteCaches, medium: str) -> Finding:
     rate = ""
     if measured.overwrite:
-        rate = f" {three_digits(measured.overwrite.durable_per_s)} durable overwrites a second were measured;"
+        fastest, ways = _durable(measured.overwrite)
+        rate = f" {three_digits(fastest)} durable overwrites a second were measured ({ways});"
     said = {
         "virtual": f"{_names(facts)} is a virtual disk:{rate} its figures say nothing about the disks of its host,"
         " whose caches and flushes cannot be seen from here. Ask whoever runs the host, or measure there.",
@@ -137,14 +138,19 @@ def _rotation(facts: WriteCaches) -> tuple[int, str]:
     return fastest, f"at {fastest:,} rpm, taken as the upper bound because the drive's own speed is not known"
 
 
+def _durable(figures: OverwriteFigures) -> tuple[float, str]:
+    """The rate of the faster way to make a write durable, and those of both."""
+    ways = f"{three_digits(figures.durable_per_s)} with flushes" + (
+        f", {three_digits(figures.dsync_per_s)} with O_DSYNC" if figures.dsync_per_s is not None else ""
+    )
+    return max(figures.durable_per_s, figures.dsync_per_s or 0.0), ways
+
+
 def _overwrite(measured: Figures, facts: WriteCaches, medium: str) -> Iterator[Finding]:
     figures = measured.overwrite
     if figures is None:
         return
-    rate = max(figures.durable_per_s, figures.dsync_per_s or 0.0)
-    ways = f"{three_digits(figures.durable_per_s)} with flushes" + (
-        f", {three_digits(figures.dsync_per_s)} with O_DSYNC" if figures.dsync_per_s is not None else ""
-    )
+    rate, ways = _durable(figures)
     said = f"{format_size(figures.request_bytes)} was overwritten durably {three_digits(rate)} times a second ({ways})"
     if medium == "rotating":
         rotation, how = _rotation(facts)

@@ -1,6 +1,7 @@
 """Duty: what a power cut showed of a target: the recorder's file against what is there, and against the host's start.
 
-Refusal: a file whose last write was noted after the host started proves nothing of a cut, however well it agrees.
+Refusal: a file whose last write was noted after the host started proves nothing of a cut, whether writes are missing or
+not.
 """
 
 from __future__ import annotations
@@ -37,8 +38,11 @@ def prove(target: str, recorder_file: Path) -> Proof:
         )
         return Proof("", text, found.acknowledged, found.missing_count)
     if found.missing_count:
-        text = f"Of {writes}, {found.missing_count:,} are missing."
-        return Proof(LOST, text, found.acknowledged, found.missing_count)
+        text = f"Of {writes}, {found.missing_count:,} are missing"
+        if has_started_since(recorder_file):
+            return Proof(LOST, f"{text}.", found.acknowledged, found.missing_count)
+        text = f"{text}, but {NOT_STARTED} Something else lost them, such as a program that wrote to the target since."
+        return Proof("", text, found.acknowledged, found.missing_count)
     if found.gaps:
         text = f"All of {writes} are there, but the recorder's file has lost some of what it was told."
         return Proof("", text, found.acknowledged, 0)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -132,6 +132,7 @@ def lay_out(design: Design, wishes: Wishes) -> Layout:
     if not found:
         raise BadInputError(f"{design.name}: no combination of levels is left to be run")
     _check_factors(design, found, aims)
+    _check_changes(design, found, wishes.changes)
     notes = []
     if aimless:
         are, them = ("is", "it") if aimless == 1 else ("are", "them")
@@ -168,6 +169,41 @@ def _sets_something(design: Design, factor: Factor) -> bool:
     values = {text for each in design.factors for level in each.levels for text in PLACE.findall(level.value)}
     used = {name for recipe in everywhere for name in recipe.places()} | values
     return factor.name in used or "value" in factor.recipe.places()
+
+
+def _check_changes(design: Design, cells: list[StudyCell], changes: Sequence[str]) -> None:
+    """--set comes last, and would have all levels of a factor run the same under names that tell them apart."""
+    for change in changes:
+        for factor in design.factors:
+            if any(_overlap(_key_of(change), _key_of(own)) for own in _changes_of(design, factor, cells)):
+                raise BadInputError(
+                    f"{design.name}: --set {change}: factor {factor.name} sets {'.'.join(_key_of(change))}, and its"
+                    f" levels would keep their names; choose levels with --only {factor.name}={factor.levels[0].name}"
+                )
+
+
+def _changes_of(design: Design, factor: Factor, cells: list[StudyCell]) -> Iterator[str]:
+    """What the levels that are run decide: by keys of their own, or by a text elsewhere that asks for the factor."""
+    named = {cell.levels[factor.name] for cell in cells}
+    overrides = [item for item in design.overrides if any(_fits(cell.levels, item.where) for cell in cells)]
+    own = [factor.recipe, *(level.recipe for level in factor.levels if level.name in named)]
+    for recipe in [*own, *(item.recipe for item in overrides if factor.name in item.where)]:
+        yield from (*recipe.changes, *recipe.modelled_changes)
+    for recipe in [design.base, *(item.recipe for item in overrides)]:
+        for change in (*recipe.changes, *recipe.modelled_changes):
+            if factor.name in PLACE.findall(change):
+                yield change
+
+
+def _key_of(change: str) -> tuple[str, ...]:
+    return tuple(change.partition("=")[0].strip().split("."))
+
+
+def _overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Whether two keys reach one place: `depth` is that of every phase and stream, `measure.depth` of one phase."""
+    shorter, longer = sorted((one, other), key=len)
+    same_leaf = shorter[-1] == longer[-1] and shorter[:-1] == longer[: len(shorter) - 1]
+    return same_leaf or shorter == longer[: len(shorter)] or (len(shorter) == 1 and shorter[0] in longer)
 
 
 def combinations_words(count: int) -> str:

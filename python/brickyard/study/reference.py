@@ -12,13 +12,13 @@ import math
 import os
 import re
 import statistics
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from brickyard import bricks
 from brickyard.advise.simulate import Brick, drive_kind
-from brickyard.advise.spread import COLUMNS, KINDS
+from brickyard.advise.spread import COLUMNS, FEW_TABLES, KINDS, LEAST_TABLES, Spread, SpreadRow, left_out_share, spread
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Json
 from brickyard.units import three_digits
@@ -29,8 +29,6 @@ CLEARLY = 1.10
 
 SEEDS = (1, 2, 3)
 """Each decides how spindles stand and where requests and streams begin; a cell is the median of them."""
-COVERED = 0.9
-"""What an interval around a simulated figure should hold."""
 
 
 @dataclass(frozen=True)
@@ -205,32 +203,33 @@ def _clear_pairs(outcomes: list[Outcome]) -> Iterator[tuple[Outcome, Outcome]]:
 
 
 @dataclass(frozen=True)
-class Interval:
-    """An interval around simulated figures, from a figure divided by the factor to the figure times it, and how many of
-    a table's published figures lie in it."""
+class LeftOutCover:
+    """The intervals of a table's kinds of storage, made without it, and which part of its figures they hold."""
 
-    factor: float
-    covered: float
-
-
-def interval(table: Table, every: list[Table]) -> Interval:
-    """Its factor holds nine tenths of the left-out cells of all other tables, so that no table judges itself."""
-    others = [_distance(outcome) for other in every if other.name != table.name for outcome in other.outcomes]
-    others.sort()
-    bound = others[min(len(others) - 1, int(len(others) * COVERED))] if others else 0.0
-    inside = sum(_distance(outcome) <= bound for outcome in table.outcomes)
-    return Interval(math.exp(bound), inside / len(table.outcomes))
+    spreads: list[Spread]
+    covered: float | None
 
 
-def _distance(outcome: Outcome) -> float:
-    return abs(math.log(outcome.left_out / outcome.published))
+def held(table: Table, rows: Sequence[SpreadRow]) -> LeftOutCover:
+    """`rows` are of every table. Of a kind that has no interval without this table, no figure is judged."""
+    named = {outcome.table for outcome in table.outcomes}
+    others = [row for row in rows if row.table not in named]
+    own = [_spread_row(outcome) for outcome in table.outcomes]
+    found = {kind: made for kind in sorted({row.kind for row in own}) if (made := spread(kind, others))}
+    inside = [row.distance <= math.log(found[row.kind].factor) for row in own if row.kind in found]
+    return LeftOutCover(list(found.values()), statistics.fmean(inside) if inside else None)
+
+
+def _spread_row(outcome: Outcome) -> SpreadRow:
+    return SpreadRow(outcome.table, KINDS[drive_kind(Brick(outcome.target))], outcome.published, outcome.left_out)
 
 
 def truth(outcomes: list[Outcome]) -> str:
     """The page `docs/truth.md`."""
     every = tables(outcomes)
     left_out = [abs(outcome.left_out_error) for outcome in outcomes]
-    held = [abs(o.left_out_error) for o in outcomes if not o.cell["fitted"]]
+    unfitted = [abs(o.left_out_error) for o in outcomes if not o.cell["fitted"]]
+    rows = [_spread_row(outcome) for outcome in outcomes]
     ranked = rankings(outcomes)
     alike = ranked.pairs - len(ranked.disagreements)
     beyond = sum(error > _GOAL for error in left_out)
@@ -238,9 +237,15 @@ def truth(outcomes: list[Outcome]) -> str:
         _HEAD.format(cells=len(outcomes), seeds=len(SEEDS)),
         f"Left out, the median error is {statistics.median(left_out):.1%} and the largest {max(left_out):.0%}; of "
         f"{len(outcomes)} cells {beyond} are off by more than {_GOAL:.0%}.",
-        f"Of tables that nothing was fitted to ({len(held)} figures) the median is {statistics.median(held):.1%}, "
-        f"the largest {max(held):.0%}.",
-        f"Of {ranked.pairs} pairs that differ by more than 10 % as published, {alike} are ordered alike.",
+        f"Of tables that nothing was fitted to ({len(unfitted)} figures) the median is "
+        f"{statistics.median(unfitted):.1%}, the largest {max(unfitted):.0%}.",
+        f"Of {ranked.pairs} pairs of one published table that differ by more than 10 % as published, {alike} are "
+        "ordered alike;",
+        "a cell in normal condition and one under a rebuild are such a pair as well, which is in no row below.",
+        "",
+        *_intervals(rows),
+        "",
+        "## By table",
         "",
         "| table | fitted to | cells | fitted: median | largest | left out: median | largest | ordered alike "
         "| interval | covered |",
@@ -248,12 +253,13 @@ def truth(outcomes: list[Outcome]) -> str:
     ]
     for table in every:
         pairs = rankings(table.outcomes)
-        found = interval(table, every)
+        found = held(table, rows)
         agreed = f"{pairs.pairs - len(pairs.disagreements)} of {pairs.pairs}" if pairs.pairs else ""
         cells = [
             table.name, "yes" if table.fitted else "no", str(len(table.outcomes)), f"{table.median_error:.1%}",
             f"{table.largest_error:.1%}", f"{table.left_out_median:.1%}", f"{table.left_out_largest:.1%}", agreed,
-            f"× {found.factor:.2f}", f"{found.covered:.0%}",
+            ", ".join(f"× {made.factor:.2f}" for made in found.spreads),
+            "" if found.covered is None else f"{found.covered:.0%}",
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     lines += ["", f"## Cells that are off by more than {_FAR:.0%}, left out", ""]
@@ -267,6 +273,28 @@ def truth(outcomes: list[Outcome]) -> str:
             f"{three_digits(high)} | {three_digits(outcome.left_out)} ({outcome.left_out_error:+.0%}) |"
         )
     return "\n".join([*lines, *_PROGRAMS]) + "\n"
+
+
+def _intervals(rows: Sequence[SpreadRow]) -> list[str]:
+    """The factors that answers cite."""
+    lines = [
+        "## Intervals of answers",
+        "",
+        "`advise buy` and `predict` cite these factors, which hold nine tenths of the left-out figures of a kind of",
+        f"storage. Where a kind has fewer than {FEW_TABLES} tables, the factor is the widest that one of them needs,",
+        f"and no less than that of all kinds together. With fewer than {LEAST_TABLES} there is no factor, and nothing",
+        "is called sure. *Of left-out tables*: the share of figures in the interval that was made without their table.",
+        "",
+        "| kind | tables | figures | factor | of left-out tables |",
+        "|---|---|---|---|---|",
+    ]
+    for kind in KINDS.values():
+        own = [row for row in rows if row.kind == kind]
+        made = spread(kind, rows)
+        count = len({row.table for row in own})
+        share = "" if (found := left_out_share(kind, rows)) is None else f"{found:.0%}"
+        lines.append(f"| {kind} | {count} | {len(own)} | {f'× {made.factor:.2f}' if made else 'none'} | {share} |")
+    return lines
 
 
 _FAR, _GOAL = 0.25, 0.40
@@ -287,7 +315,7 @@ def left_out_rows(outcomes: list[Outcome]) -> str:
     rows = csv.writer(lines, lineterminator="\n")
     rows.writerow(COLUMNS)
     for outcome in outcomes:
-        kind = KINDS[drive_kind(Brick(outcome.target))]
+        kind = _spread_row(outcome).kind
         rows.writerow([outcome.table, kind, outcome.label, f"{outcome.published:g}", f"{outcome.left_out:.5g}"])
     return lines.getvalue()
 
@@ -300,8 +328,7 @@ Written by `brickyard study reference --truth docs/truth.md`; do not edit.
 
 {cells} published figures, each simulated with {seeds} seeds, which move spindles, places and the beginnings of
 streams; an error is that of the median. *Fitted*: with the values that ship. *Left out*: with the values that the
-products would have without this table (`reference/left_out.toml`); a table that nothing was fitted to, or whose values
-other tables give as well, has one error. *Interval*: from figure / factor to figure × factor, where the factor holds
-nine tenths of the left-out cells of all *other* tables; *covered* is the share of this table's published figures
-within it.
+products would have without this table (`reference/left_out.toml`). Both are the same where nothing was fitted to a
+table, and where other tables give the same values. *Interval*: from figure / factor to figure × factor, made as below
+of all *other* tables of the kind of storage; *covered* is the share of this table's published figures within it.
 """

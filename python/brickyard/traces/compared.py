@@ -7,7 +7,8 @@ For each figure two distances are computed from values of single requests, at mo
   shares by e. This is Levy's distance on a relative scale. It judges, since D alone calls 100 us and 101 us as
   different as 100 us and 1 s.
 
-A figure is reproduced where e is at most the tolerance.
+A figure is reproduced where e is at most the tolerance. Sizes are judged for each operation. The share of sequential
+requests is one more figure of each operation with places: its distance is the difference of both shares.
 
 Refusal: no trace is read.
 """
@@ -20,14 +21,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from brickyard.traces.contents import Doubles, Examined
+from brickyard.traces.contents import Buckets, Doubles, Examined, OperationFigures
 from brickyard.units import plural
 
 TOLERANCE = 0.10
 LEAST = 100  # fewer values of a figure have no verdict
 HALVINGS = 30
+VALUES_MOST = 100_000
+PLACED = ("read", "write", "discard")
+"""Operations that have a place and a size."""
 FIGURES = {
-    "size": "sizes",
     "gap": "gaps",
     "depth": "depths",
     "reuse": "reuses",
@@ -65,6 +68,8 @@ class TraceComparison:
     distances: list[Distance]
     counts: list[CountedBoth]
     tolerance: float
+    torn: tuple[str | None, str | None] = (None, None)
+    """Why each trace ends before its end."""
 
     @property
     def failing(self) -> list[str]:
@@ -96,22 +101,50 @@ class TraceComparison:
         return f"does not reproduce {within}: {', '.join(self.failing)}{unseen}"
 
     def _like(self, first: int, second: int) -> bool:
-        """Counts of few requests differ by chance: three deviations of a Poisson number are allowed."""
+        """Counts of few requests differ by chance: three deviations of a Poisson number are allowed. An operation that
+        is in one trace alone is no chance.
+        """
+        if not first or not second:
+            return first == second
         return abs(first - second) <= max(self.tolerance * first, 3 * math.sqrt(first + second))
 
 
 def compare(first: Examined, second: Examined, tolerance: float = TOLERANCE) -> TraceComparison:
-    distances = [
+    ours, theirs = first.figures.operations, second.figures.operations
+    distances = [one for name in PLACED for one in _placed(name, ours[name], theirs[name])]
+    distances += [
         distance_of(figure, getattr(first.samples, name), getattr(second.samples, name))
         for figure, name in FIGURES.items()
     ]
-    ours, theirs = first.figures.operations, second.figures.operations
     counts = [
         CountedBoth(name, ours[name].requests, theirs[name].requests, ours[name].bytes, theirs[name].bytes)
         for name in ours
         if ours[name].requests or theirs[name].requests
     ]
-    return TraceComparison(distances, counts, tolerance)
+    return TraceComparison(distances, counts, tolerance, (first.contents.torn, second.contents.torn))
+
+
+def _placed(operation: str, first: OperationFigures, second: OperationFigures) -> list[Distance]:
+    """Sizes and order of an operation; none where one trace lacks it, which its count says."""
+    if not first.requests or not second.requests:
+        return []
+    name = plural(operation)
+    sizes = distance_of(f"size of {name}", _spread(first.sizes), _spread(second.sizes))
+    order = f"sequential {name}"
+    if min(first.requests, second.requests) < LEAST:
+        return [sizes, Distance(order, first.requests, second.requests, why=f"fewer than {LEAST} values")]
+    apart = abs(first.sequential / first.requests - second.sequential / second.requests)
+    return [sizes, Distance(order, first.requests, second.requests, ks=apart, distance=apart)]
+
+
+def _spread(counts: Buckets) -> Doubles:
+    """Values by their counts, in ascending order; of many, evenly chosen ones."""
+    values = np.array([value for value, _ in counts], dtype=np.float64)
+    ends = np.cumsum([count for _, count in counts])
+    all_ = int(ends[-1])
+    places = (np.arange(min(all_, VALUES_MOST)) + 0.5) * (all_ / min(all_, VALUES_MOST))
+    spread: Doubles = values[np.searchsorted(ends, places, side="right")]
+    return spread
 
 
 def distance_of(figure: str, first: Doubles, second: Doubles) -> Distance:

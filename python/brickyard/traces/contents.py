@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -167,7 +169,18 @@ def is_trace(path: str) -> bool:
         return False
 
 
+def _check(path: str) -> None:
+    """A pipe would be waited for, and a trace is read twice."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return  # whoever opens it says why
+    if not stat.S_ISREG(mode):
+        raise BadInputError(f"{path}: is no file; name a trace, such as load.byt")
+
+
 def contents(path: str, device: int | None = None) -> Contents:
+    _check(path)
     try:
         return msgspec.json.decode(_core.trace_contents(path, device), type=Contents)
     except ValueError as error:
@@ -178,6 +191,7 @@ def contents(path: str, device: int | None = None) -> Contents:
 
 def examine(path: str, device: int | None = None) -> Examined:
     """Figures and samples; the file is read twice."""
+    _check(path)
     try:
         text, raw = _core.trace_figures(path, device)
     except ValueError as error:

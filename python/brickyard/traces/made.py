@@ -63,6 +63,8 @@ def make_profile(examined: Examined, name: str) -> Made:
     moved = figures.read.requests + figures.write.requests
     if moved < 2 or making.seconds <= 0:
         raise BadInputError(f"{name}: too few reads and writes at different times to make a profile of")
+    if torn := examined.contents.torn:
+        making.notes.append(f"{name}: cut off: {torn}; the profile is of what stands before that")
     if figures.discard.requests:
         making.notes.append(f"{figures.discard.requests:,} discards are left out")
     if figures.flush.requests and not figures.write.requests:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard.units import format_ns, format_percent
-from brickyard.watch.seen import SlowRequest
-from brickyard.watch.totals import DeviceTotals, WatchTotals, mean_depth, percentile_ns
+from brickyard.watch.seen import NS, SlowRequest
+from brickyard.watch.totals import DeviceTotals, WatchTotals, percentile_ns
 
 BEFORE, SCHEDULER, FLUSH, OTHERS, OWN = (
     "before the queue",
@@ -29,7 +29,7 @@ MEANINGS = {
     FLUSH: "a flush was under way for most of the time",
     OTHERS: "the device served other processes first",
     OWN: "the device served earlier requests of the same process first",
-    DEVICE: "the device was slow, and ended fewer requests meanwhile than it usually does",
+    DEVICE: "the device was slow: it ended fewer requests meanwhile than it usually does, or had no other",
     PERIODIC: "as before, and at regular times, as the work inside a drive is (garbage collection)",
     RESYNC: "an array was rebuilding or being checked at that time",
     STEAL: "the hypervisor ran something else on this CPU",
@@ -42,6 +42,8 @@ OUTLIER = 2.0
 """Within twice the usual time of the device, a request was not slow there."""
 STALLED = 0.5
 """It ended less than half of what it usually does in that time."""
+LEAST_EXPECTED = 2.0
+"""Where the device usually ends fewer than two requests in that time, none is no evidence."""
 EPISODES = 5
 EPISODE_GAP_NS = 50_000_000
 REGULAR = 0.15
@@ -101,12 +103,13 @@ def _in_device(one: SlowRequest, device: DeviceTotals) -> tuple[str, str]:
     if not usual or one.device_ns < HALF * one.total_ns:
         return UNKNOWN, "too little was seen of it"
     ended = one.done_own + one.done_others
-    # By Little's law a device that holds `depth` requests ends one each usual time over depth.
-    depth = max(mean_depth(device.asked) or 1.0, 1.0)
-    expected = one.device_ns / usual * depth
     alone = f"{format_ns(one.device_ns)} in the device, usually {format_ns(usual)}"
-    if one.device_ns >= OUTLIER * usual and ended < STALLED * expected:
-        return DEVICE, f"{alone}; meanwhile it ended {ended:,} others, usually about {expected:,.0f}"
+    if one.device_ns >= OUTLIER * usual:
+        if one.depth == 1 and not ended:
+            return DEVICE, f"{alone}; no other was there when it came, and none ended meanwhile"
+        expected = one.device_ns / NS * device.active_per_s
+        if expected >= LEAST_EXPECTED and ended < STALLED * expected:
+            return DEVICE, f"{alone}; meanwhile it ended {ended:,} others, usually about {expected:,.0f}"
     if one.done_others > one.done_own and one.done_others >= 2:
         return (
             OTHERS,

@@ -24,6 +24,8 @@ REMEDIES = {
     "no-btf": "--method tracepoints or counters works without it",
     "no-rights": "run it as root, or use --method counters",
 }
+LEAVE_OUT = "leave --save out, and --method counters works"
+SAVING = {"no-btf": "use --method tracepoints", "no-rights": f"run it as root, or {LEAVE_OUT}"}
 POINTS_DO_NOT_SEE = (
     "cgroups, the time before the queue apart from that in it, zeroes that the device writes by itself, the flushes"
     " around a durable write"
@@ -33,6 +35,11 @@ POINTS_DO_NOT_SEE = (
 
 class NotHereError(BadInputError):
     """The kernel allows this method not; others may do."""
+
+    def __init__(self, why: str, remedy: str, saving: str = "") -> None:
+        super().__init__(f"{why}; {remedy}")
+        self.saving = f"{why}; {saving or remedy}"
+        """Where single requests are to be kept, which counters do not see."""
 
 
 class _Watched(msgspec.Struct):
@@ -81,7 +88,7 @@ class Capture:
     ) -> None:
         place = Path(__file__).parent / NAME
         if not place.is_file():
-            raise NotHereError(f"{place}: the program of watch is missing; build it with make .venv/.built")
+            raise NotHereError(f"{place}: the program of watch is missing", "build it with make .venv/.built")
         orders = _Orders(
             [_Watched(one.name, one.number, one.capacity_bytes, one.sector_bytes) for one in devices],
             max(1, round(every_s * 1000)),
@@ -123,8 +130,10 @@ class Capture:
         return said.start_ns
 
     def _line(self) -> bytes:
+        """Nothing where it has ended, also in the middle of a line."""
         assert self._process.stdout is not None
-        return self._process.stdout.readline()
+        line = self._process.stdout.readline()
+        return line if line.endswith(b"\n") else b""
 
     def _heard(self, line: bytes) -> _Line:
         if not line:
@@ -134,7 +143,7 @@ class Capture:
             kind, _, text = said.error.partition(": ")
             remedy = REMEDIES.get(kind)
             if remedy or kind == "refused":
-                raise NotHereError(f"{one_line(text)}; {remedy or 'use --method counters'}")
+                raise NotHereError(one_line(text), remedy or "use --method counters", SAVING.get(kind, LEAVE_OUT))
             raise BrickyardError(one_line(said.error))
         return said
 

@@ -42,6 +42,8 @@ class DeviceTotals:
     read_runs: Counter[int] = field(default_factory=Counter)
     write_runs: Counter[int] = field(default_factory=Counter)
     slow_from_ns: int = 0
+    active_ns: int = 0
+    """The length of the intervals in which it ended any request."""
 
     def cell(self, *operations: str) -> SeenCell:
         """Several operations as one; latencies of all of them."""
@@ -51,6 +53,11 @@ class DeviceTotals:
     def asked(self) -> SeenCell:
         """What programs ask for: no flush commands that the kernel makes of flushes, and no driver's commands."""
         return self.cell(*(name for name in OPERATIONS if name not in UNASKED))
+
+    @property
+    def active_per_s(self) -> float:
+        """Requests that ended per second, of the intervals in which any did."""
+        return self.asked.requests * NS / self.active_ns if self.active_ns else 0.0
 
 
 @dataclass
@@ -96,10 +103,10 @@ class WatchTotals:
             left = self.intervals[-1:] if len(self.intervals) % 2 else []
             self.intervals = [joined(first, second) for first, second in pairs] + left
         for seen in interval.devices:
-            self._add_device(seen)
+            self._add_device(seen, interval.end_ns - interval.start_ns)
         for owner in interval.owners:
             self._add_owner(owner)
-        self.slow += [one for one in interval.slow if one.operation not in UNASKED]
+        self.slow += interval.slow
         if len(self.slow) > 2 * SLOW_KEPT:
             self.slow = sorted(self.slow, key=lambda one: -one.total_ns)[:SLOW_KEPT]
         self.slow_count += interval.slow_count
@@ -107,8 +114,10 @@ class WatchTotals:
             setattr(self.lost, name, getattr(self.lost, name) + getattr(interval.lost, name))
         self.cpu_ns += interval.cpu_ns
 
-    def _add_device(self, seen: SeenDevice) -> None:
+    def _add_device(self, seen: SeenDevice, lasts_ns: int) -> None:
         totals = self.devices.setdefault(seen.name, DeviceTotals(seen.name))
+        if any(cell.requests for cell in seen.cells):
+            totals.active_ns += lasts_ns
         for cell in seen.cells:
             before = totals.cells.get(cell.operation)
             totals.cells[cell.operation] = merged([before, cell] if before else [cell], cell.operation)
@@ -152,7 +161,9 @@ def merged(cells: Iterable[SeenCell], operation: str) -> SeenCell:
 
 
 def percentile_ns(times: Pairs, share: float) -> int | None:
-    """The middle of the bucket where it lies, so at most 6 % off; None where fewer than ten samples lie beyond."""
+    """The middle of the bucket where it lies, so at most 6 % off; None where fewer than ten samples lie beyond. The
+    median is that of any number.
+    """
     count = sum(number for _, number in times)
     if count * (1 - share) < BEYOND and not (share <= 0.5 and count > 0):
         return None

@@ -1,6 +1,6 @@
 """Duty: what an expert would say of the figures, each sentence with those that it follows from.
 
-Refusal: nothing from fewer than 100 requests.
+Refusal: nothing from fewer than 100 requests, but that some failed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from brickyard.units import format_percent, format_size
 from brickyard.watch.cgroups import Throttle
-from brickyard.watch.seen import READS, WRITES
+from brickyard.watch.seen import NS, READS, WRITES
 from brickyard.watch.totals import DeviceTotals, aligned_share, mean_depth, share_at_depth_one
 
 ENOUGH = 100
@@ -18,6 +18,8 @@ PAGE = 4096
 MUCH = 0.05
 AT_LIMIT = 0.9
 LEAST_AT_LIMIT = 2
+LEAST_FLUSHES = 10
+"""One flush that took long says nothing of flushes."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +32,12 @@ class Opinion:
     value: float
 
 
-def opinions(device: DeviceTotals, stripe_bytes: int) -> list[Opinion]:
+def opinions(device: DeviceTotals, stripe_bytes: int, seconds: float) -> list[Opinion]:
+    """Of a device that was watched for so long."""
     found = [
         *_alignment(device, stripe_bytes),
         *_depth(device),
-        *_flushes(device),
+        *_flushes(device, seconds),
         *_waiting(device),
         *_sequence(device),
         *_failures(device),
@@ -85,14 +88,18 @@ def _depth(device: DeviceTotals) -> _Said:
     return said
 
 
-def _flushes(device: DeviceTotals) -> _Said:
+def _flushes(device: DeviceTotals, seconds: float) -> _Said:
     asked, waiting = device.asked, device.cell("flush", "durable_write")
-    if asked.requests < ENOUGH or not asked.total_ns:
+    if asked.requests < ENOUGH or waiting.requests < LEAST_FLUSHES or not asked.total_ns:
         return []
     share = waiting.total_ns / asked.total_ns
     if share <= 0.2:
         return []
-    return [(f"flushes and durable writes take {format_percent(share)} of the time", "flush_time_share", share)]
+    text = (
+        f"flushes and durable writes take {format_percent(share)} of the sum of request times; theirs add up to"
+        f" {format_percent(waiting.total_ns / NS / seconds)} of the time watched"
+    )
+    return [(text, "flush_time_share", share)]
 
 
 def _waiting(device: DeviceTotals) -> _Said:

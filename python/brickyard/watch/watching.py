@@ -6,11 +6,11 @@ Refusal: shows and writes nothing; a listener does.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from brickyard.errors import BadInputError
+from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.watch.cgroups import cgroup_names, throttles
 from brickyard.watch.counters import NOT_SEEN, Counters
 from brickyard.watch.devices import BlockDevice
@@ -37,6 +37,8 @@ class LiveWatch:
     note: Callable[[str], None] = lambda _: None
     totals: WatchTotals = field(default_factory=WatchTotals)
     traced: int = 0
+    broken: str = ""
+    """Why it ended before it was to."""
     process: int | None = None
     cgroups: dict[int, str] = field(default_factory=dict)
     looked_up: set[int] = field(default_factory=set)
@@ -56,7 +58,7 @@ class LiveWatch:
                 timer.start()
                 ending.callback(timer.cancel)
             gone: set[str] = set()
-            for interval in capture.intervals():
+            for interval in self._heard(capture):
                 if stopped.is_set() or (end_ns is not None and interval is not None and interval.end_ns >= end_ns):
                     capture.stop()
                 if interval is None:
@@ -69,6 +71,13 @@ class LiveWatch:
                 shown()
             if isinstance(capture, Capture):
                 self.traced = capture.ended.traced
+
+    def _heard(self, capture: Capture | Counters) -> Iterator[WatchInterval | None]:
+        """Its intervals. That it fails is the end of the watch, not of what was seen."""
+        try:
+            yield from capture.intervals()
+        except BrickyardError as error:
+            self.broken = f"{one_line(error)}; the watch ended early, and what was seen until then is kept"
 
     def _missing(self, seen: Sequence[SeenDevice], gone: set[str]) -> None:
         for device in self.devices:
@@ -85,7 +94,9 @@ class LiveWatch:
                     self.devices, self.every_s, stripe_bytes=self.stripe_bytes, trace=self.trace, method=method
                 )
             except NotHereError as error:
-                if self.method == method or (method == TRACEPOINTS and self.trace is not None):
+                if self.trace is not None and method in (self.method, TRACEPOINTS):
+                    raise BadInputError(f"--save: {error.saving}") from error
+                if self.method == method:
                     raise
                 self.note(f"no watch by {method}: {error}")
             else:
@@ -107,7 +118,8 @@ class LiveWatch:
                 self.cgroups |= cgroup_names(unknown)
                 self.looked_up |= unknown
             names = self.cgroups
-            said = [one for device in totals.devices.values() for one in opinions(device, self.stripe_bytes)]
+            devices = totals.devices.values()
+            said = [one for device in devices for one in opinions(device, self.stripe_bytes, totals.seconds)]
             said += self._held_back(names)
             return Watched(totals, self.method, UNSEEN.get(self.method, ""), self.stripe_bytes, said, names)
 

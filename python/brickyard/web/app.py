@@ -65,8 +65,11 @@ async def static(request: Request) -> Response:
 
 
 async def login_page(request: Request) -> Response:
-    if session_of(request) is not None:
-        return RedirectResponse("/", 303)
+    try:
+        if session_of(request) is not None:
+            return RedirectResponse("/", 303)
+    except ProblemError as problem:
+        return answer_problem(request, problem)
     return page(request, "login.html", {"title": "Log in", "error": ""})
 
 
@@ -100,10 +103,10 @@ def _login_again(request: Request, status: int, text: str) -> Response:
 
 async def logout(request: Request) -> Response:
     web = web_of(request)
-    session = session_of(request)
-    if session is None:
-        return RedirectResponse("/login", 303)
     try:
+        session = session_of(request)
+        if session is None:
+            return RedirectResponse("/login", 303)
         body = await body_of(request)
         given = request.headers.get("x-csrf-token") or str(body.get("csrf", ""))
         if given != session.csrf:
@@ -118,15 +121,17 @@ async def logout(request: Request) -> Response:
 
 async def events(request: Request) -> Any:
     web = web_of(request)
-    session = session_of(request)
+    try:
+        session = session_of(request)
+    except ProblemError as problem:
+        return answer_problem(request, problem)
     if session is None:
         return answer({"error": "log in first"}, 401)
     hub: Hub = request.app.state.hub
     if hub.browsers >= BROWSERS_MAX:
         return answer({"error": "too many browsers are watching"}, 503)
     last = request.headers.get("last-event-id") or request.query_params.get("last", "")
-    has_cookie = "authorization" not in request.headers
-    return EventStream(hub, last[:40], lambda: not has_cookie or web.sessions.is_open(session))
+    return EventStream(hub, last[:40], lambda: session.program or web.sessions.is_open(session))
 
 
 @reads

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import hmac
 import json
+import re
 import sqlite3
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ COOKIE = "brickyard_session"
 CSRF_HEADER = "x-csrf-token"
 SCRATCH = "scratch"
 JSON = "application/json"
+SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class ProblemError(Exception):
@@ -116,15 +118,17 @@ def address_of(request: Request) -> str:
 
 
 def session_of(request: Request) -> Session | None:
-    """By a bearer token for programs, or by the cookie of a browser."""
+    """By a bearer token for programs, or by the cookie of a browser; which of both, `program` says from then on."""
     web = web_of(request)
     kind, _, token = request.headers.get("authorization", "").partition(" ")
     if kind:
         address = address_of(request)
-        if kind.lower() != "bearer" or not web.sessions.may_try(address):
+        if kind.lower() != "bearer":
             return None
+        if not web.sessions.may_try(address):
+            raise ProblemError(429, "too many tries; wait a minute")
         role = web.sessions.bearer(token, address)
-        return None if role is None else Session(role, "", 0.0, 0.0, f"program at {address}")
+        return None if role is None else Session(role, "", 0.0, 0.0, f"program at {address}", program=True)
     return web.sessions.find(request.cookies.get(COOKIE, ""))
 
 
@@ -142,22 +146,30 @@ def operates(handler: Callable[[Request, Web, Body, Session], Any]) -> Handler:
     return _guarded(handler, Role.OPERATOR)
 
 
-def _guarded(handler: Callable[..., Any], least: Role) -> Handler:
+def manages(handler: Callable[[Request, Web, Body, Session], Any]) -> Handler:
+    """As `operates`, of what the audit log has a line for, also where it is refused here."""
+    return _guarded(handler, Role.OPERATOR, is_noted=True)
+
+
+def _guarded(handler: Callable[..., Any], least: Role, *, is_noted: bool = False) -> Handler:
     @functools.wraps(handler)
     async def guarded(request: Request) -> Response:
         web = web_of(request)
-        session = session_of(request)
-        if session is None:
-            return _must_log_in(request)
-        request.state.session = session
         try:
-            if least is Role.OPERATOR and session.role is not Role.OPERATOR:
-                raise ProblemError(403, "this session may only read; log in with the operator's token")
+            session = session_of(request)
+            if session is None:
+                return _must_log_in(request)
+            request.state.session = session
             if request.method in UNSAFE:
-                _check_csrf(request, session)
-                body = await body_of(request)
+                try:
+                    body = await _checked(request, session, least)
+                except ProblemError as refusal:
+                    if is_noted:
+                        await _note_refusal(request, web, session, refusal.text)
+                    raise
                 made = await run_in_threadpool(_calm, handler, request, web, body, session)
             else:
+                _check_role(session, least)
                 made = await run_in_threadpool(_calm, handler, request, web)
         except ProblemError as problem:
             return answer_problem(request, problem)
@@ -165,6 +177,35 @@ def _guarded(handler: Callable[..., Any], least: Role) -> Handler:
 
     guarded.needs = least  # type: ignore[attr-defined]
     return guarded
+
+
+async def _checked(request: Request, session: Session, least: Role) -> Body:
+    """The body of a request that changes something, from whoever may."""
+    _check_role(session, least)
+    _check_csrf(request, session)
+    return await body_of(request)
+
+
+def _check_role(session: Session, least: Role) -> None:
+    if least is Role.OPERATOR and session.role is not Role.OPERATOR:
+        raise ProblemError(403, "this session may only read; log in with the operator's token")
+
+
+async def _note_refusal(request: Request, web: Web, session: Session, words: str) -> None:
+    try:
+        asked = asked_of(await body_of(request))
+    except ProblemError:
+        asked = {}
+    await run_in_threadpool(_calm, web.audit.note, session.who, "refused", asked, words)
+
+
+ASKED = ("action", "array", "device", "other", "level")
+ASKED_LETTERS = 500
+
+
+def asked_of(body: Body) -> dict[str, str]:
+    """What a request about arrays asks for, as far as it can be read."""
+    return {name: text[:ASKED_LETTERS] for name in ASKED if isinstance(text := body.get(name), str)}
 
 
 def _calm(handler: Callable[..., Any], *arguments: Any) -> Any:
@@ -185,7 +226,7 @@ def _calm(handler: Callable[..., Any], *arguments: Any) -> Any:
 
 def _check_csrf(request: Request, session: Session) -> None:
     """A request with a bearer token comes from no page; that of a browser says what only our pages know."""
-    if "authorization" in request.headers:
+    if session.program:
         return
     given = request.headers.get(CSRF_HEADER, "")
     if not session.csrf or not hmac.compare_digest(given.encode(), session.csrf.encode()):
@@ -208,6 +249,8 @@ async def body_of(request: Request) -> Body:
             found = {}
         else:
             raise ProblemError(415, "send JSON")
+        if SURROGATES.search(json.dumps(found, ensure_ascii=False)):
+            raise ProblemError(400, "the body has half a letter (an unpaired surrogate)")
     except (ValueError, RecursionError) as error:
         raise ProblemError(400, "the body is no JSON document") from error
     if not isinstance(found, dict):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import re
 import time
 from collections import deque
 from dataclasses import replace
@@ -18,8 +19,8 @@ from starlette.responses import Response
 
 from brickyard import managing
 from brickyard.errors import BadInputError, BrickyardError
-from brickyard.managing import Controller, Deed, Disk, Estate, HealthSample, HealthSheet, PaceSample, Standing
-from brickyard.web.context import Body, ProblemError, Web, operates, reads, typed
+from brickyard.managing import Controller, Deed, Disk, Estate, HealthSample, HealthSheet, PaceSample, Sheet, Standing
+from brickyard.web.context import Body, ProblemError, Web, asked_of, manages, operates, reads, typed
 from brickyard.web.render import page, standing
 from brickyard.web.sessions import Session
 
@@ -34,6 +35,8 @@ LOOK_AGAIN_S = 2.0
 """A controller's tool takes up to a second to answer; several browsers share one look."""
 DRIVES_EVERY_S = 600.0
 AUDIT_SHOWN = 100
+KEYED = ("array", "slow", "errors")
+"""Kinds of alarms and events whose keys have the name of an array, and what it is about behind that."""
 EVENTS_SHOWN = 100
 
 
@@ -191,10 +194,16 @@ def disk_page(request: Request, web: Web) -> Response:
         "arrays": [
             (one.sheet.name, word_of(one))
             for one in looks.now().standings
-            if any(member.name.startswith(f"/dev/{row.disk.name}") for member in one.sheet.members)
+            if any(_is_on(member.name, row.disk.name) for member in one.sheet.members)
         ],
     }
     return page(request, "disk.html", values)
+
+
+def _is_on(member: str, disk: str) -> bool:
+    """Whether a member is a disk or one of its partitions: sda1 of sda, nvme0n1p1 of nvme0n1."""
+    between = "p" if disk[-1:].isdigit() else ""
+    return re.fullmatch(rf"/dev/{re.escape(disk)}({between}[0-9]+)?", member) is not None
 
 
 def _disk_of(request: Request) -> DiskRow:
@@ -270,15 +279,22 @@ def array_page(request: Request, web: Web) -> Response:
         "one": one,
         "word": word_of(one),
         "devices": [device for device in managing.devices() if device not in names],
-        "alarms": [alarm for alarm in web.alarms.all() if one.sheet.name in alarm.text],
-        "events": [event for event in web.alarms.events if one.sheet.name in event.text][:EVENTS_SHOWN],
-        "audit": [line for line in web.audit.newest(AUDIT_SHOWN) if one.sheet.key == line["asked"].get("array")],
+        "alarms": [alarm for alarm in web.alarms.all() if _is_about(one.sheet, alarm.key, alarm.text)],
+        "events": [event for event in web.alarms.events if _is_about(one.sheet, event.key, event.text)][:EVENTS_SHOWN],
+        "audit": [line for line in web.audit.newest(AUDIT_SHOWN) if line.asks("array") == one.sheet.key],
         "now_s": time.time(),
         "disks": {f"/dev/{disk.name}": disk.name for disk in looks.disks()},
         "plan": web.scrubs.all().get(one.sheet.key),
         "scrubs_work": web.alarms.manages and 0 <= time.time() - web.alarms.looked_s < managing.LOOK_OLD_S,
     }
     return page(request, "array.html", values)
+
+
+def _is_about(sheet: Sheet, key: str, text: str) -> bool:
+    """Whether an alarm or event is about this array, by its key. A member that is no longer one is named with it."""
+    if key == f"array {sheet.name}" or key.startswith(tuple(f"{kind} {sheet.name} " for kind in KEYED)):
+        return True
+    return key.startswith("member ") and re.search(rf"member of {re.escape(sheet.name)}(?![\w/-])", text) is not None
 
 
 @reads
@@ -326,13 +342,29 @@ class DeedBody(msgspec.Struct, frozen=True):
     destroys_data: bool = False
 
 
-@operates
+@manages
 def api_do(request: Request, web: Web, body: Body, session: Session) -> Any:
+    try:
+        deed = _deed(body)
+    except ProblemError as refusal:
+        web.audit.note(session.who, "refused", asked_of(body), refusal.text)
+        raise
+    if not web.manage:
+        web.audit.note(session.who, "refused", {"action": deed.action, "array": deed.array}, "without --manage")
+        raise ProblemError(403, "arrays are only changed where `brickyard web` was started with --manage")
+    try:
+        words = managing.do(deed, session.who, web.audit, manage=web.manage, plans=web.scrubs, host=HOST)
+    finally:
+        looks.forget()
+    return {"done": words}
+
+
+def _deed(body: Body) -> Deed:
     asked = typed(body, DeedBody)
     if any(len(text) > 500 for text in (asked.array, asked.confirm, asked.device, asked.other, *asked.names)):
         raise ProblemError(400, "a name is too long")
     key = asked.array if asked.action in ("create", *managing.LEDS) else _named(asked.array).sheet.key
-    deed = Deed(
+    return Deed(
         asked.action[:40],
         key,
         asked.confirm,
@@ -345,14 +377,6 @@ def api_do(request: Request, web: Web, body: Body, session: Session) -> Any:
         window=asked.window[:20],
         destroys_data=asked.destroys_data,
     )
-    if not web.manage:
-        web.audit.note(session.who, "refused", {"action": deed.action, "array": key}, "without --manage")
-        raise ProblemError(403, "arrays are only changed where `brickyard web` was started with --manage")
-    try:
-        words = managing.do(deed, session.who, web.audit, manage=web.manage, plans=web.scrubs, host=HOST)
-    finally:
-        looks.forget()
-    return {"done": words}
 
 
 @reads

@@ -5,6 +5,7 @@ log has an address that was asked for.
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 import ssl
 from collections.abc import Callable
@@ -46,10 +47,21 @@ class Listening:
             return False
 
     @property
+    def called(self) -> tuple[str, ...]:
+        """Names that a browser may use, the one that is shown first."""
+        if not self.is_own:
+            return (*self.names, self.host)
+        usual = ("localhost", "127.0.0.1", "::1")
+        return (*self.names, *(usual if self.host in usual[:2] else (self.host, *usual)))
+
+    @property
     def scheme(self) -> str:
         return "https" if self.certificate else "http"
 
     def check(self) -> None:
+        for name in self.names:
+            if not re.fullmatch(r"[0-9A-Za-z_.:-]+", name):
+                raise BadInputError(f"--host {name}: is no name or address of a host, such as storage.example.org")
         if bool(self.certificate) != bool(self.key):
             raise BadInputError("--tls-certificate and --tls-key: name both")
         if not self.is_own and self.certificate is None:
@@ -78,15 +90,17 @@ def bound(place: Listening) -> socket.socket:
     return made
 
 
-def serve(web: Web, place: Listening, say: Callable[[str], None], token: str) -> None:
-    """Serves until SIGINT or SIGTERM. Runs that were started go on."""
+def serve(web: Web, place: Listening, say: Callable[[str], None], login: str) -> None:
+    """Serves until SIGINT or SIGTERM. Runs that were started go on. `login` stands behind the address: `#TOKEN` for a
+    person at a terminal, else where the token is, since what is printed may be kept in a log.
+    """
     place.check()
     listening = bound(place)
     port = int(listening.getsockname()[1])
-    shown = place.names[0] if place.names else "localhost" if place.is_own else place.host
+    shown = place.called[0]
     shown = f"[{shown}]" if ":" in shown else shown
-    # What stands behind # stays in the browser: it is in no request and no log.
-    say(f"brickyard web: {place.scheme}://{shown}:{port}/login#{token}")
+    # What stands behind # stays in the browser: it is in no request.
+    say(f"brickyard web: {place.scheme}://{shown}:{port}/login{login}")
     try:
         server(web, place, port).run(sockets=[listening])
     finally:
@@ -95,8 +109,7 @@ def serve(web: Web, place: Listening, say: Callable[[str], None], token: str) ->
 
 def server(web: Web, place: Listening, port: int) -> PageServer:
     """A server for a socket that is bound to this port."""
-    own = ("127.0.0.1", "localhost", "::1") if place.is_own else (place.host,)
-    origins = Origins.of([*own, *place.names], port, place.scheme)
+    origins = Origins.of(place.called, port, place.scheme)
     app = make_app(web, origins)
     config = uvicorn.Config(
         app,

@@ -42,6 +42,8 @@ class Session(msgspec.Struct):
     used_s: float
     name: str
     """A short word for logs: nobody can log in with it."""
+    program: bool = False
+    """Found by a token that came with the request itself; such a session is never kept."""
 
     @property
     def who(self) -> str:

@@ -74,6 +74,8 @@ def read(place: Path) -> Tokens:
                 f"{place}: line {number}: the token could be guessed; at least {TOKEN_LETTERS_MIN} random letters,"
                 " such as from `openssl rand -hex 32`"
             )
+        if Role(match[1]) in known:
+            raise BadInputError(f"{place}: line {number}: a second token of the {match[1]}; leave one of them")
         known[Role(match[1])] = match[2]
     if not known:
         raise BadInputError(f"{place}: holds no token; write operator TOKEN or reader TOKEN")

@@ -207,9 +207,9 @@ impl Count {
             self.end(asked, event);
             return;
         }
-        if is_flush(event) {
-            // Flushes without data are never issued: the kernel makes a flush command for all of them. The end of a
-            // write's own flush looks alike, and has no bio that waits.
+        // Flushes without data are never issued: the kernel makes a flush command for all of them, and takes the mark of
+        // a flush from what ends. The end of a write's own flush looks alike, and has no bio that waits.
+        if is_flush(event) || (event.sectors == 0 && matches!(operation, WRITE | WRITE_DURABLE)) {
             if event.sectors == 0
                 && let Some(asker) = self.flushes[usize::from(event.slot)].pop_front()
             {
@@ -499,6 +499,23 @@ mod tests {
         let read = count.told.back().unwrap();
         assert_eq!((read.operation, read.flush_ns), (READ, 3_900));
         assert_eq!(count.devices[0].in_flight, 0);
+    }
+
+    #[test]
+    fn a_flush_that_ends_as_an_empty_write_is_a_flush() {
+        let count = counted(&[
+            event(1_000, Point::BioQueue, "FWS", 0, 0),
+            event(1_100, Point::Issue, "FF", 0, 0),
+            event(5_100, Point::Complete, "FF", 0, 0),
+            event(5_100, Point::Complete, "WS", 0, 0),
+            // Of a write that was flushed before it; the kernel ends it twice.
+            event(6_000, Point::BioQueue, "FWS", 8, 8),
+            event(6_100, Point::Issue, "WS", 8, 8),
+            event(6_500, Point::Complete, "WS", 8, 8),
+            event(6_600, Point::Complete, "WS", 8, 0),
+        ]);
+        assert_eq!(count.cell(0, usize::from(FLUSH)).requests, 1);
+        assert_eq!(count.lost.unknown, 0);
     }
 
     #[test]
