@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -226,3 +227,35 @@ def test_a_history_tells_ad_hoc_loads_apart(tmp_path: Path, capsys: pytest.Captu
     assert len({tuple(name) for name in named}) == len(named) == 2
     assert main(["compare", "1", "2", *store]) == 0
     assert "phase 1 duration: 1.00s → 2.50s" in " ".join(capsys.readouterr().out.split())
+
+
+def headline(capsys: pytest.CaptureFixture[str], tmp_path: Path, *words: str) -> tuple[str, str]:
+    """The first sentence of a run on a model, and what the progress said at last."""
+    assert main(["run", "--bs", "4k", *words, "sim:msr-2003-wd", "--store", str(tmp_path / "runs.db")]) == 0
+    told = capsys.readouterr()
+    return " ".join(told.out.split()), told.err
+
+
+def test_an_overloaded_open_loop_has_no_percentile_of_what_was_never_answered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, _ = headline(capsys, tmp_path, "--rw", "randread", "--iodepth", "8", "--rate", "500", "--runtime", "10")
+    first = out[out.index("requests/s") : out.index("Before you believe it")]
+    assert "Only 1" in first
+    assert "of the requests that were due could be sent" in first
+    assert "half of them" not in first
+
+
+def test_requests_that_ended_too_late_for_a_rate_are_said_to_have_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, _ = headline(capsys, tmp_path, "--rw", "randread", "--runtime", "1ms")
+    assert "read: 1 request ended after the measured time, so there is no rate" in out
+    assert "0 requests/s" not in out
+
+
+def test_flushes_are_in_no_rate_of_the_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = headline(capsys, tmp_path, "--rw", "randwrite", "--fsync", "1", "--runtime", "10")
+    writes = re.search(r"write (\S+) requests/s", out)
+    assert writes is not None
+    assert f"{writes[1]} IOPS" in err

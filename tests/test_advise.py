@@ -491,3 +491,10 @@ def test_conditions_are_in_the_words_of_run(capsys: pytest.CaptureFixture[str]) 
     states = answer(capsys, *arguments)["simulated"][0]["conditions"]
     assert list(states) == ["write_cache_on", "write_cache_off", "scrubbing", "neighbour_rebuilding"]
     assert states["write_cache_off"]["iops"] < states["write_cache_on"]["iops"]
+
+
+def test_each_further_copy_of_a_mirror_keeps_data_longer() -> None:
+    """Without unreadable sectors three copies lose data after F³ / (3 · 2 · R²), as any three that must all fail."""
+    of = [data_loss_hours("raid1", members, 640_000, 2_100, 0.148) for members in (2, 3, 4)]
+    assert of[0] * 50 < of[1] < of[2] / 50
+    assert data_loss_hours("raid1", 3, 640_000, 2_100) == pytest.approx(640_000**3 / (3 * 2 * 2_100**2))

@@ -4,7 +4,9 @@ A brick of N drives of mean time to failure F loses data when a drive fails and 
 come to its end. The mean time to that is F / N over the chance that a rebuild fails:
 
 - RAID-0 and drives by themselves: 1, because any failure loses data;
-- RAID-1 and RAID-10: 1 - (1 - R / F) * (1 - u): the partner fails, or has a sector that cannot be read;
+- RAID-1 of two, and RAID-10: 1 - (1 - R / F) * (1 - u): the partner fails, or has a sector that cannot be read;
+- RAID-1 of more: the product of (N - k) * R / F for the further failures k = 1 to N - 2 that it survives, and that of
+  RAID-1 of two for the last copy;
 - RAID-5: 1 - (1 - (N - 1) * R / F) * (1 - u) ** (N - 1): the same of any of the others;
 - RAID-6: (N - 1) * R / F * (1 - (1 - (N - 2) * R / F) * (1 - u) ** (N - 2)): a second fails, and then a third does or
   cannot be read. With one drive missing it still corrects a sector that cannot be read.
@@ -77,6 +79,9 @@ def rebuild_fails(level: str, members: int, mttf_hours: float, repair_hours: flo
     others = {"raid1": 1, "raid10": 1, "raid5": members - 1, "raid6": members - 1}.get(level)
     if others is None:
         raise BadInputError(f"{level}: no formula for the mean time to data loss of this level")
+    if level == "raid1":
+        survived = (min(1.0, left * repair_hours / mttf_hours) for left in range(members - 1, 1, -1))
+        return math.prod(survived) * _lost(min(1.0, repair_hours / mttf_hours), 1, unreadable_share)
     second = min(1.0, others * repair_hours / mttf_hours)
     if level != "raid6":
         return _lost(second, others, unreadable_share)

@@ -25,6 +25,7 @@ Patterns = dict[tuple[str, str], list[RankedCell]]
 TYPICAL_BYTES = 4096  # the page of most file systems and of memory
 NEAR_BEST = 0.9
 RUNS_TOLD = 6  # sentences that a reader still takes in; the others are in the table
+OVERLOADED = "overloaded"
 QUALIFYING = ("steal", "noisy", "cpu_quota", "cpu_throttled", "cpu_shared", "smaller_than_memory")
 """Warnings that name a third limit beside storage and generator."""
 LATE_SHARE = 0.1
@@ -171,17 +172,31 @@ def _run_words(record: Record) -> str:
     for row in rows:
         streams.setdefault((row.phase, row.stream), []).append(row)
     head = f"Run {record.info.id}, {record.info.plan.title or record.info.profile}"
+    unsent = _unsent_words(record, rows)
+
+    def words(group: list[Totals]) -> str:
+        return "; ".join(_row_words(row, with_times=not unsent) for row in group)
+
     if len(streams) == 1:
-        return f"{head}: {'; '.join(map(_row_words, rows))}."
-    sentences = [
-        f"{analysis.full_stream_name(record, *key)}: {'; '.join(map(_row_words, group))}."
-        for key, group in streams.items()
-    ]
-    return " ".join([f"{head}:", *sentences]) if sentences else ""
+        return f"{head}: {words(rows)}.{unsent}"
+    sentences = [f"{analysis.full_stream_name(record, *key)}: {words(group)}." for key, group in streams.items()]
+    return " ".join([f"{head}:", *sentences]) + unsent if sentences else ""
 
 
-def _row_words(row: Totals) -> str:
-    measure = row.response or row.service
+def _unsent_words(record: Record, rows: Sequence[Totals]) -> str:
+    """Where much that was due was never sent, the times of the rest say how long the run was, and little else."""
+    if not any(warning.id == OVERLOADED for warning in record.info.warnings):
+        return ""
+    unsent = sum(end.unsent for end in record.of(PhaseEnd))
+    sent = sum(row.requests + row.errors for row in rows if row.operation not in CHAINS)
+    share = format_percent(sent / (sent + unsent))
+    return f" Only {share} of the requests that were due could be sent, so a response time of all of them is not known."
+
+
+def _row_words(row: Totals, *, with_times: bool = True) -> str:
+    if row.requests and not row.rated_requests and row.operation not in CHAINS:
+        return f"{row.operation}: {_count(row.requests, 'request')} ended after the measured time, so there is no rate"
+    measure = (row.response or row.service) if with_times else None
     noun = "frames" if row.operation == FRAME else "chains" if row.operation in CHAINS else "requests"
     moved = "" if row.operation in CHAINS else f", {cells.mib_per_s(row)} MiB/s"
     since = " of when they were due" if measure and "lateness" in row.measures else ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from brickyard.analysis.cached import doubt
 from brickyard.analysis.latency import Latency
 from brickyard.analysis.totals import Totals, shares_of_best, totals
 from brickyard.schema import tag_of
@@ -15,6 +16,8 @@ from brickyard.schema.operations import shares
 from brickyard.schema.plan import Stream
 from brickyard.store import Record
 
+FILLS = "†"
+FILLS_WORDS = f"{FILLS}: caches were still being filled, so this rate does not last"
 PATTERNS = (("sequential", "read"), ("random", "read"), ("sequential", "write"), ("random", "write"))
 
 
@@ -27,6 +30,13 @@ class Cell:
     operation: str
     request_bytes: int
     row: Totals
+    fills_caches: bool = False
+    """Its rate may be that of a cache, and then does not last (`cached`)."""
+
+    @property
+    def mark(self) -> str:
+        """What stands beside its figures."""
+        return FILLS if self.fills_caches else ""
 
     @property
     def service(self) -> Latency | None:
@@ -62,7 +72,7 @@ def cell_of(record: Record) -> Cell | None:
         or not rows
     ):
         return None
-    return Cell(record.info.id, address, operations[0], stream.request[0].size, rows[0])
+    return Cell(record.info.id, address, operations[0], stream.request[0].size, rows[0], doubt(record) is not None)
 
 
 def characterization(records: Iterable[Record]) -> dict[tuple[str, str], list[RankedCell]]:

@@ -21,6 +21,7 @@ from brickyard.store import CHAINS, METADATA, Interval, IntervalCost, Record
 
 MEASURES = ("service", "response", "lateness", "first_byte", "driver_lag")
 STUB_SHARE = 0.1  # what an interruption left of a phase tells no rate below this share of an interval
+FLUSH = "flush"
 FULL_INTERVAL_SHARE = 0.9  # the last interval of a phase may be a stub; its rate says little
 VARIATION_OF_MIN = 3  # two values have a spread, but no more than one step of it
 
@@ -233,7 +234,8 @@ def _totals(
 
 @dataclass(frozen=True)
 class PhaseRate:
-    """What all streams and operations of a phase did together: the sums of its rows in `totals`."""
+    """What all streams and operations of a phase did together: the sums of its rows in `totals`. Flushes are counted
+    only where nothing else was done, since each belongs to the write before it."""
 
     phase_name: str
     iops: float
@@ -252,10 +254,11 @@ def phase_rates(record: Record) -> list[PhaseRate]:
         spans = rated_intervals(record, phase)
         starts, rated_ns = {span.start_ns for span in spans}, sum(span.end_ns - span.start_ns for span in spans)
         rated = [item for item in counted if item.phase == phase and item.start_ns in starts]
+        asked = [item for item in rated if item.operation != FLUSH] or rated
         found.append(
             PhaseRate(
                 phase_name=phase_name(record, phase),
-                iops=_per_second((i for i in rated if i.operation not in METADATA), rated_ns),
+                iops=_per_second((i for i in asked if i.operation not in METADATA), rated_ns),
                 bytes_per_s=sum(item.bytes for item in rated) / rated_ns * 1e9 if rated_ns else 0.0,
                 errors=sum(item.errors for item in counted if item.phase == phase),
                 is_rated=rated_ns > 0,

@@ -69,6 +69,9 @@ def _rates(streams: Sequence[Stream | OtherStream], knobs: set[str]) -> str:
     low, high = min(rates), max(rates)
     span = format_iops(low) if format_iops(low) == format_iops(high) else f"{format_iops(low)} to {format_iops(high)}"
     said = "open loop by ramp" if knobs & {"rate", "load"} else f"open loop at {span}/s"
+    paced = [stream for stream in streams if isinstance(stream, Stream) and isinstance(stream.pace, OpenPace)]
+    if slots := max((stream.workers * stream.depth for stream in paced), default=0):
+        said += f" with up to {slots:,} in flight"
     if closed:
         said = f"closed loop at queue depth {_span(s.depth or 0 for s in closed)} and {said}"
     return said

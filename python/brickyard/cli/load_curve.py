@@ -53,7 +53,9 @@ def load_curve(
     limit: Annotated[
         str | None, Parameter(help="Also search the highest rate within a limit, such as mean:100ms or p99:20ms.")
     ] = None,
-    each: Annotated[str, Parameter(help="How long each rate is measured.")] = EACH,
+    each: Annotated[
+        str, Parameter(help="How long each rate is measured; on a model longer, until its percentiles are known.")
+    ] = EACH,
     levels: Annotated[str, Parameter(help="Rates to offer, in per cent of the closed loop's.")] = LEVELS,
     max_rate: Annotated[
         float | None,

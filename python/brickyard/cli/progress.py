@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from brickyard.analysis import PhaseRate
 from brickyard.analysis.moments import planned_ns
+from brickyard.analysis.totals import FLUSH
 from brickyard.cli.output import stderr
 from brickyard.store import CHAINS, METADATA, Json
 from brickyard.study.runner import RunResult, RunSpec
@@ -56,6 +57,7 @@ def figures(events: list[Json], words: str = IOPS) -> str:
     span_ns = max(event["end_ns"] for event in events) - min(event["start_ns"] for event in events)
     seconds = max(span_ns / 1e9, 1e-9)
     cells = [cell for event in events for cell in event["cells"] if cell["operation"] not in CHAINS]
+    cells = [cell for cell in cells if cell["operation"] != FLUSH] or cells
     requests, moved, errors = (sum(cell[key] for cell in cells) for key in ("requests", "bytes", "errors"))
     named = sum(cell["requests"] for cell in cells if cell["operation"] in METADATA)
     text = _rates(PhaseRate("", (requests - named) / seconds, moved / seconds, 0, True, named / seconds), words)

@@ -11,7 +11,7 @@ from brickyard import analysis
 from brickyard.analysis import cells, pgbench, slow, summary
 from brickyard.analysis.answers import Answer, answer
 from brickyard.analysis.caveats_run import DAMAGE_WORDS
-from brickyard.analysis.characterization import RankedCell
+from brickyard.analysis.characterization import FILLS_WORDS, RankedCell
 from brickyard.analysis.conditions import condition_spans
 from brickyard.analysis.further import further_tables, further_words
 from brickyard.analysis.latency import FEW_EVENTS, FEW_EVENTS_WORDS
@@ -226,9 +226,9 @@ def print_characterization(
                 [
                     format_size(item.cell.request_bytes),
                     *([cells.over(row)] if over else []),
-                    format_iops(row.iops),
+                    format_iops(row.iops) + item.cell.mark,
                     format_percent(item.iops_share),
-                    format_mib_per_s(row.bytes_per_s),
+                    format_mib_per_s(row.bytes_per_s) + item.cell.mark,
                     format_percent(item.throughput_share),
                     format_ns(service.mean_ns if service else None),
                     *(format_ns(shown.get(name)) for name in ("p50", "p99", "p99.9")),
@@ -239,6 +239,8 @@ def print_characterization(
         heads = ["service time" if name in SERVICE else "" for name, _ in columns]
         console.print(table(titled(f"{address.capitalize()} {operation}", workload), columns, rows, heads=heads))
         print_dash(console, rows)
+        if any(item.cell.fills_caches for item in ranked):
+            print_line(console, FILLS_WORDS, "dim")
         console.print()
 
 

@@ -36,10 +36,18 @@ def characterization(
             "request_bytes": item.cell.request_bytes,
             "iops": item.cell.row.iops,
             "mib_per_s": item.cell.row.bytes_per_s / MIB,
+            "fills_caches": item.cell.fills_caches,
         }
         for item in cells
     ]
     base = alt.Chart(_data(rows)).encode(x=theme.size_axis(*sizes))
+
+    def hollow(field: str, colour: str, shape: str) -> Any:
+        """Points whose rate does not last."""
+        points = base.transform_filter("datum.fills_caches")
+        return points.mark_point(
+            filled=True, fill="white", stroke=colour, strokeWidth=1.6, size=42, shape=shape, opacity=1
+        ).encode(y=f"{field}:Q")
 
     def axis(field: str, title: str, colour: str, orient: str) -> Any:
         return alt.Y(
@@ -66,6 +74,9 @@ def characterization(
         strokeDash=[6, 3],
         point={"color": theme.VERMILLION, "size": 42, "shape": "square"},
     ).encode(y=axis("mib_per_s", "MiB/s", theme.VERMILLION, "right"))
+    if any(row["fills_caches"] for row in rows):
+        iops += hollow("iops", theme.BLUE, "circle")
+        throughput += hollow("mib_per_s", theme.VERMILLION, "square")
     return (
         alt.layer(iops, throughput)
         .resolve_scale(y="independent")

@@ -216,6 +216,8 @@ def _graph(patterns: Patterns, note: str) -> Figure:
         patterns, charts.characterization, "characterization", "IOPS and MiB/s against request size", note
     )
     caption = "IOPS (left, blue, solid) and throughput (right, red, dashed) against request size."
+    if any(item.cell.fills_caches for cells in patterns.values() for item in cells):
+        caption += " Hollow points: caches were still being filled, so this rate does not last."
     return Figure("Characterization graph", caption, pictures, [], whole)
 
 

@@ -8,6 +8,7 @@ from brickyard import analysis
 from brickyard.analysis import RankedCell, Totals, background, cells, power, slow
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.cells import LATENCY_COLUMNS, latency_cells
+from brickyard.analysis.characterization import FILLS_WORDS
 from brickyard.analysis.further import further_tables
 from brickyard.analysis.tool_cells import tool_table
 from brickyard.analysis.workload import workload_words
@@ -63,9 +64,9 @@ def characterization_tables(patterns: dict[tuple[str, str], list[RankedCell]], n
                 [
                     format_size(item.cell.request_bytes),
                     *([cells.over(item.cell.row)] if over else []),
-                    cells.iops(item.cell.row),
+                    cells.iops(item.cell.row) + item.cell.mark,
                     format_percent(item.iops_share),
-                    cells.mib_per_s(item.cell.row),
+                    cells.mib_per_s(item.cell.row) + item.cell.mark,
                     format_percent(item.throughput_share),
                     *latency_cells(item.cell.service),
                     cells.variation(item.cell.row.variation),
@@ -75,7 +76,11 @@ def characterization_tables(patterns: dict[tuple[str, str], list[RankedCell]], n
             ],
             text_columns=1 + len(over),
             groups=groups,
-            note=note,
+            note="; ".join(
+                words
+                for words in (note, FILLS_WORDS if any(item.cell.fills_caches for item in ranked) else "")
+                if words
+            ),
         )
         for (address, operation), ranked in patterns.items()
     ]
