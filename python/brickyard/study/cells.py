@@ -134,6 +134,9 @@ def lay_out(design: Design, wishes: Wishes) -> Layout:
     _check_factors(design, found, aims)
     _check_changes(design, found, wishes.changes)
     notes = []
+    if design.question and (narrowed := [name for name in design.answer if name in only]):
+        kept = "; ".join(f"{name}: {', '.join(only[name])}" for name in narrowed)
+        notes.append(f"the question is answered of what --only leaves ({kept}), not of the other levels")
     if aimless:
         are, them = ("is", "it") if aimless == 1 else ("are", "them")
         notes.append(f"{combinations_words(aimless)} {are} left out: no --target was named for {them}")
