@@ -8,7 +8,6 @@ known.
 
 from __future__ import annotations
 
-import errno
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +20,6 @@ from brickyard.schema.target_sheet import HealthSheet
 MARK = re.compile(rb'\A{"trends":')
 EVERY_S = 6 * 3600.0
 SAMPLES_KEPT = 1500
-ASIDE_MOST = 100
 """Damaged files that are set aside; beyond that a person has to look."""
 
 
@@ -72,7 +70,9 @@ class TrendBook:
         try:
             book = self._read()
         except msgspec.DecodeError:
-            said.append(f"{self.place}: cannot be read; it is now {self._set_aside().name}, and the samples begin anew")
+            said.append(
+                f"{self.place}: cannot be read; it is now {outputs.set_aside(self.place).name}, and the samples begin anew"
+            )
             book = _Trends()
         is_changed = False
         for identity, sheet in told.items():
@@ -105,10 +105,3 @@ class TrendBook:
             return msgspec.json.decode(self.place.read_bytes(), type=_Trends)
         except FileNotFoundError:
             return _Trends()
-
-    def _set_aside(self) -> Path:
-        for number in range(1, ASIDE_MOST + 1):
-            aside = self.place.with_name(f"{self.place.name}.damaged-{number}")
-            if not aside.exists():
-                return self.place.rename(aside)
-        raise OSError(errno.EEXIST, "too many damaged files beside it")

@@ -38,7 +38,7 @@ from brickyard.outputs.folders import (
 from brickyard.outputs.groups import make_group, remove_abandoned_groups, remove_group
 from brickyard.outputs.nameless import nameless_file, write_knob
 from brickyard.outputs.pages import ReportPlace, check_report, report_place
-from brickyard.outputs.removal import held_folder, remove, remove_folder, remove_ours
+from brickyard.outputs.removal import held_folder, remove, remove_folder, remove_ours, set_aside
 from brickyard.outputs.streams import private_pipe, silence_stdout
 
 __all__ = [
@@ -73,6 +73,7 @@ __all__ = [
     "remove_ours",
     "rename_folder",
     "report_place",
+    "set_aside",
     "silence_stdout",
     "temporary_folder",
     "whole_file",

@@ -5,6 +5,7 @@ Refusal: nothing is removed by its name alone.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ from pathlib import Path
 from brickyard import _core
 
 _HEAD_BYTES = 4096
+ASIDE_MOST = 100
 
 
 def remove_name(directory: int, name: str, file: int) -> bool:
@@ -33,6 +35,19 @@ def remove(path: Path, file: int) -> bool:
         return remove_name(directory, path.name, file)
     finally:
         os.close(directory)
+
+
+def set_aside(path: Path) -> Path:
+    """Gives a damaged file another name beside its own, one that is free; raises OSError where there is none."""
+    for number in range(1, ASIDE_MOST + 1):
+        aside = path.with_name(f"{path.name}.damaged-{number}")
+        try:
+            os.link(path, aside, follow_symlinks=False)
+        except FileExistsError:
+            continue
+        os.unlink(path)
+        return aside
+    raise OSError(errno.EEXIST, "too many damaged files beside it")
 
 
 def remove_ours(path: Path, mark: re.Pattern[bytes]) -> bool:
