@@ -206,7 +206,9 @@ def test_who_has_no_certificate_is_not_spoken_to(fleet: Fleet) -> None:
     assert spoken.returncode != 0 or spoken.stdout.strip() == "b''", spoken.stdout
     refused = subprocess.run([*inside, begin + bare], capture_output=True, text=True, check=False)
     assert refused.stdout.startswith("TLSv1"), refused.stderr
-    assert "CERTIFICATE_REQUIRED" in refused.stderr.upper(), (refused.stdout, refused.stderr)
+    # Whoever is accepted gets the settings of HTTP/2 at once; here the connection ends without a byte.
+    closed = refused.stdout.endswith("b''\n") or "CERTIFICATE_REQUIRED" in refused.stderr.upper()
+    assert closed, (refused.stdout, refused.stderr)
 
 
 def wait_for(lines: Iterator[str], word: str, within_s: float) -> float:

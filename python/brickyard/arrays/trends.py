@@ -20,7 +20,6 @@ from brickyard.schema.target_sheet import HealthSheet
 MARK = re.compile(rb'\A{"trends":')
 EVERY_S = 6 * 3600.0
 SAMPLES_KEPT = 1500
-"""Damaged files that are set aside; beyond that a person has to look."""
 
 
 class HealthSample(msgspec.Struct, frozen=True):
@@ -70,9 +69,8 @@ class TrendBook:
         try:
             book = self._read()
         except msgspec.DecodeError:
-            said.append(
-                f"{self.place}: cannot be read; it is now {outputs.set_aside(self.place).name}, and the samples begin anew"
-            )
+            aside = outputs.set_aside(self.place).name
+            said.append(f"{self.place}: cannot be read; it is now {aside}, and the samples begin anew")
             book = _Trends()
         is_changed = False
         for identity, sheet in told.items():
