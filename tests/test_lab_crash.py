@@ -255,7 +255,7 @@ def test_an_interrupted_recording_ends_all_that_it_began(tmp_path: Path) -> None
     try:
         until(lambda: any(text.startswith("sleep 2504") for text in left_behind("sleep 2504")), "nothing was begun")
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) != 0
+        assert process.wait(90) != 0
     finally:
         process.kill()
         process.wait()
