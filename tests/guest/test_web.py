@@ -77,9 +77,11 @@ def test_an_array_is_degraded_given_a_spare_and_scrubbed_from_the_page(tmp_path:
         assert client.get(f"/api/arrays/{array}").json["schedule"] is None
         lines = client.get("/api/audit").json["audit"]
     deeds = [(line["what"], line["asked"]["action"]) for line in reversed(lines) if line["what"] != "asked"]
-    refused = [("refused", "fail")] * 2
+    refused = [("refused", "fail")] * 3  # a reader's too
     assert deeds == [
         *refused, ("done", "fail"), ("refused", "fail"), ("done", "spare"), ("done", "scrub"), ("done", "stop-scrub"),
-        ("refused", "schedule"), ("refused", "schedule"), ("done", "schedule"), ("done", "schedule"),
+        *[("refused", "schedule")] * 3, ("done", "schedule"), ("done", "schedule"),
     ]  # fmt: skip
-    assert all(line["by"].startswith("operator") for line in lines)
+    readers = [line["what"] for line in lines if line["by"].startswith("reader")]
+    assert readers == ["refused", "refused"]
+    assert all(line["by"].startswith(("operator", "reader")) for line in lines)
