@@ -193,6 +193,9 @@ def fill(target: Path, size_bytes: int) -> None:
         os.fsync(out.fileno())
 
 
+COMPARED = ("iops", "mean_us", "p99_us", "cpu_ns")
+
+
 def duel(name: str, contestants: list[Contestant], rounds: int) -> list[str]:
     """Alternates the contestants and returns the lines of a table: medians, spread, and each against every peer."""
     results: dict[str, list[Figures]] = {label: [] for label, _ in contestants}
@@ -204,7 +207,6 @@ def duel(name: str, contestants: list[Contestant], rounds: int) -> list[str]:
     keys = list(dict.fromkeys(key for runs in results.values() for f in runs for key in f.values))
     rated = [label for label, runs in results.items() if "iops" in runs[0].values]
     peers = [label for label in rated if not label.startswith("Brickyard")] or rated[:1]
-    measured = [key for key in ("iops", "mean_us", "p99_us", "cpu_ns") if key in keys]
     lines = ["", f"### {name}", "", f"| | {' | '.join([*keys, *(f'against {peer}' for peer in peers)])} |"]
     lines.append("|---" * (len(keys) + len(peers) + 1) + "|")
     for label, runs in results.items():
@@ -212,15 +214,19 @@ def duel(name: str, contestants: list[Contestant], rounds: int) -> list[str]:
         cells += [against(runs, results[peer]) if label in rated and label != peer else "" for peer in peers]
         lines.append(f"| {label} | {' | '.join(cells)} |")
     for label in (label for label in rated if label not in peers):
-        ratios = [f"{key} {against(results[label], results[peer], key)}" for peer in peers[:1] for key in measured]
+        both = [*results[label], *results[peers[0]]]
+        measured = [key for key in COMPARED if all(key in run.values for run in both)]
+        ratios = [f"{key} {against(results[label], results[peers[0]], key)}" for key in measured]
         lines += ["", f"{label}, of {peers[0]}: {', '.join(ratios)}."]
     print("\n".join(lines), flush=True)
     return lines
 
 
 def against(runs: list[Figures], others: list[Figures], key: str = "iops") -> str:
-    """The median of the rounds' own ratios, with the least and the most."""
-    ratios = [f.values[key] / g.values[key] for f, g in zip(runs, others, strict=True)]
+    """The median of the rounds' own ratios, with the least and the most; nothing where the other measured nothing."""
+    ratios = [f.values[key] / g.values[key] for f, g in zip(runs, others, strict=True) if g.values[key]]
+    if not ratios:
+        return ""
     return f"{statistics.median(ratios):.2f} ({extremes(ratios, '.2f')})"
 
 

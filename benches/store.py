@@ -20,6 +20,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from brickyard.store import sums
 from brickyard.store.schema import APPEND_ONLY
 
 PROFILES = ("mixed-70-30", "group-commit")
@@ -65,6 +66,7 @@ def copied(store: Path, count: int) -> None:
     """Copies the runs of a store until there are `count`, in random order, an hour apart."""
     chosen = random.Random(1)
     with closing(sqlite3.connect(store, isolation_level=None)) as db:
+        sums.register(db)
         db.execute("PRAGMA synchronous = OFF")
         sources = [row[0] for row in db.execute("SELECT id FROM run ORDER BY id")]
         first = len(sources) + 1
